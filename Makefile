@@ -1,0 +1,63 @@
+# Two commands are all: `make demo` and `make test`. Each first makes `.venv` what requirements*.lock say.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+TOOLS := .tools
+UV := $(shell command -v uv 2>/dev/null || echo $(TOOLS)/uv/bin/uv)
+BIN := .venv/bin
+LOCKS := requirements.lock requirements-dev.lock
+PACKAGES := streaming tuner rheostat
+CODE := $(PACKAGES) tests benchmarks dashboards
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help venv demo test check bench format lock image
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: .venv/.synced ## the Python environment of the lock files (again only when they changed)
+
+demo: venv ## a stalled reassignment on a real cluster is rescued; about two minutes
+	$(BIN)/rheostat demo $(ARGS)
+
+test: venv ## every test that fits a laptop: unit, streaming, real brokers
+	$(BIN)/python -m pytest $(ARGS)
+
+check: venv ## style, types, import rules, generated files
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m dashboards.build --check
+	$(BIN)/rheostat config reference --check docs/configuration.md
+
+bench: venv ## the benchmarks; each prints its ratio to a bound measured in the same run
+	$(BIN)/python -m benchmarks $(ARGS)
+
+format: venv ## rewrite the code in the house format
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/python -m dashboards.build
+	$(BIN)/rheostat config reference > docs/configuration.md
+
+lock: $(UV) ## write requirements*.lock anew from pyproject.toml
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+image: ## the container image, tagged rheostat:dev
+	docker build -t rheostat:dev .
+
+$(TOOLS)/uv/bin/uv:
+	@echo "uv is not installed: putting it into $(TOOLS)/uv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rheostat needs Python 3.11 or newer, '$(PYTHON)' is older: run make PYTHON=python3.12 (or newer)" >&2; exit 2; }
+	@$(PYTHON) -m venv $(TOOLS)/uv
+	@$(TOOLS)/uv/bin/python -m pip install -q uv
+
+# The stamp is written last: an interrupted sync is done again.
+.venv/.synced: $(LOCKS) pyproject.toml | $(UV)
+	@test -x $(BIN)/python || $(UV) venv -q --python "$$(command -v $(PYTHON))" .venv
+	$(UV) pip sync -q --python $(BIN)/python $(LOCKS)
+	$(UV) pip install -q --python $(BIN)/python --no-deps --editable .
+	@touch $@

@@ -1,0 +1,168 @@
+"""The pinned JVM artifacts of conf/jvm/ivy.xml, resolved once into the user's cache folder.
+
+Invariant: a folder that carries the ``complete`` file holds every artifact whole, and is never written again. It is
+filled under another name and renamed, so neither a crash nor a second process can show half of it. Its name is the
+digest of ivy.xml: a changed pin is another folder, and an old one keeps working for an old checkout.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rheostat.errors import SetupError
+from rheostat.jvm.java import find_java
+from rheostat.resources import cache_dir, conf_file
+
+RESOLVE_S_MAX = 900
+_COMPLETE = "complete.json"
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{cache}"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    spark_jars: tuple[Path, ...]
+    kafka_jars: tuple[Path, ...]
+    jmx_agent: Path
+
+    @property
+    def kafka_class_path(self) -> str:
+        return os.pathsep.join(str(jar) for jar in self.kafka_jars)
+
+
+def resolve_artifacts(progress: Progress = lambda line: None) -> Artifacts:
+    """The artifacts, downloaded when they are not there yet. Safe from several processes at once.
+
+    Args:
+        progress: hears one short line a download; nothing when all is there.
+
+    Raises:
+        SetupError: no fitting Java, or the registry does not answer.
+    """
+    ivy_xml = conf_file("jvm", "ivy.xml")
+    home = cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]
+    artifacts = _read(home)
+    if artifacts is None:
+        with _only_one(home, progress):
+            artifacts = _read(home)  # Another process may have finished it while we waited.
+            if artifacts is None:
+                _download(ivy_xml, home, progress)
+                artifacts = _read(home)
+    if artifacts is None:
+        raise SetupError(f"The JVM artifacts in {home} are not whole: remove that folder and try again.")
+    return artifacts
+
+
+def artifacts_present() -> bool:
+    """True when nothing needs to be downloaded."""
+    ivy_xml = conf_file("jvm", "ivy.xml")
+    return _read(cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]) is not None
+
+
+def _read(home: Path) -> Artifacts | None:
+    try:
+        sizes: dict[str, int] = json.loads((home / _COMPLETE).read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{home / _COMPLETE} cannot be read ({error}): remove {home} and try again.") from error
+    for name, size in sizes.items():
+        path = home / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise SetupError(f"{path} is missing or damaged: remove {home} and try again.")
+    jars = {use: tuple(home / n for n in sorted(sizes) if n.startswith(f"{use}/")) for use in ("spark", "kafka", "jmx")}
+    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0])
+
+
+@contextmanager
+def _only_one(home: Path, progress: Progress) -> Iterator[None]:
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with (home.parent / f"{home.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("another process is fetching the JVM artifacts: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _download(ivy_xml: Path, home: Path, progress: Progress) -> None:
+    java = find_java()
+    progress("fetching the JVM artifacts (once, about 60 MB) ...")
+    work = Path(tempfile.mkdtemp(prefix=f"{home.name}.", dir=home.parent))
+    try:
+        settings = os.environ.get("RHEOSTAT_IVY_SETTINGS")
+        if not settings:
+            settings = str(work / "ivysettings.xml")
+            Path(settings).write_text(_SETTINGS.format(cache=work / "ivy"))
+        command = [
+            str(java.executable), "-Djava.net.useSystemProxies=true", "-cp", str(_ivy_jar()), "org.apache.ivy.Main",
+            "-settings", settings, "-ivy", str(ivy_xml), "-types", "jar", "bundle",
+            "-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
+        ]  # fmt: skip
+        said = _run(command, progress)
+        jars = sorted((work / "jars").rglob("*.jar"))
+        if said is not None or not jars:
+            raise SetupError(
+                f"The JVM artifacts could not be fetched ({said or 'nothing came'}): check that this machine reaches "
+                "Maven Central or a mirror named by an Ivy settings file in RHEOSTAT_IVY_SETTINGS, then try again."
+            )
+        sizes = {str(jar.relative_to(work / "jars")): jar.stat().st_size for jar in jars}
+        (work / "jars" / _COMPLETE).write_text(json.dumps(sizes, indent=1))
+        if home.exists():  # Without its complete file, or we would not be here.
+            shutil.rmtree(home)
+        (work / "jars").rename(home)
+        progress(f"{len(jars)} JVM artifacts in {home}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: list[str], progress: Progress) -> str | None:
+    """Runs Ivy; None when it went well, else its most telling line."""
+    trouble: str | None = None
+    fetched = 0
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if match := re.search(r"downloading \S*/(\S+?\.jar)", line):
+                fetched += 1
+                progress(f"  {fetched:3d} {match.group(1)}")
+            elif trouble is None and re.search(r"unresolved dependency|FAILED|UnknownHost|Exception|timed out", line):
+                trouble = line.strip().strip(":").strip()[:200]
+        code = process.wait(timeout=RESOLVE_S_MAX)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return None if code == 0 and trouble is None else trouble or f"Ivy ended with code {code}"
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SetupError("PySpark is not installed in this environment: install rheostat with its dependencies.")
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-2*.jar"))
+    if not found:
+        raise SetupError("PySpark's jars hold no Ivy: reinstall pyspark.")
+    return found[-1]

@@ -1,0 +1,114 @@
+"""How to reach a Kafka cluster: the settings, and the clients made from them.
+
+The one place that knows both clients' words: kafka-python's (collector, tuner) and the Java client's (Spark).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+
+
+class KafkaSettings(BaseModel):
+    """How to reach the cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bootstrap_servers: str = Field(description="host:port of one or more brokers, separated by commas")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="as in Kafka's own client settings"
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="needed with SASL_PLAINTEXT and SASL_SSL"
+    )
+    sasl_username: str | None = Field(default=None, description="user of SASL")
+    sasl_password: SecretStr | None = Field(
+        default=None, description="password of SASL; better given as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD"
+    )
+    ssl_cafile: str | None = Field(default=None, description="PEM file with the authorities that sign the brokers")
+    ssl_certfile: str | None = Field(default=None, description="PEM file with our certificate, for mutual TLS")
+    ssl_keyfile: str | None = Field(default=None, description="PEM file with our key, for mutual TLS")
+    request_timeout_s: float = Field(default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds")
+
+    @model_validator(mode="after")
+    def _sasl_is_whole(self) -> KafkaSettings:
+        if self.security_protocol.startswith("SASL"):
+            missing = [
+                name for name in ("sasl_mechanism", "sasl_username", "sasl_password") if getattr(self, name) is None
+            ]
+            if missing:
+                raise ValueError(f"security_protocol {self.security_protocol} also needs {', '.join(missing)}")
+        if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
+            raise ValueError("ssl_certfile and ssl_keyfile go together")
+        return self
+
+    def for_python(self) -> dict[str, Any]:
+        """Keyword arguments of every kafka-python client."""
+        timeout_ms = int(self.request_timeout_s * 1000)
+        config: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap_servers.split(","),
+            "security_protocol": self.security_protocol,
+            "request_timeout_ms": timeout_ms,
+            "bootstrap_timeout_ms": timeout_ms,
+        }
+        if self.sasl_mechanism is not None and self.sasl_password is not None:
+            config["sasl_mechanism"] = self.sasl_mechanism
+            config["sasl_plain_username"] = self.sasl_username
+            config["sasl_plain_password"] = self.sasl_password.get_secret_value()
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+            if getattr(self, name) is not None:
+                config[name] = getattr(self, name)
+        return config
+
+    def for_java(self) -> dict[str, str]:
+        """The same in the Java client's words; Spark wants each with ``kafka.`` before it."""
+        config = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.security_protocol}
+        if self.sasl_mechanism is not None and self.sasl_password is not None:
+            module = "plain.PlainLoginModule" if self.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+            user, password = _quoted(self.sasl_username or ""), _quoted(self.sasl_password.get_secret_value())
+            config["sasl.mechanism"] = self.sasl_mechanism
+            config["sasl.jaas.config"] = (
+                f"org.apache.kafka.common.security.{module} required username={user} password={password};"
+            )
+        if self.ssl_cafile is not None:
+            config |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ssl_cafile}
+        if self.ssl_certfile is not None and self.ssl_keyfile is not None:
+            config |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": _read(self.ssl_certfile),
+                "ssl.keystore.key": _read(self.ssl_keyfile),
+            }
+        return config
+
+
+def _quoted(text: str) -> str:
+    """For a JAAS line, where a quote or backslash in a password would end the value early."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
+    """Connects at once.
+
+    Raises:
+        kafka.errors.KafkaTimeoutError: no broker answered within ``request_timeout_s``.
+    """
+    return KafkaAdminClient(client_id=client_id, **settings.for_python())
+
+
+def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
+    """Waits for all in-sync replicas: what rheostat writes is its memory."""
+    return KafkaProducer(client_id=client_id, acks="all", compression_type="gzip", **settings.for_python(), **extra)
+
+
+def consumer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaConsumer:
+    return KafkaConsumer(client_id=client_id, enable_auto_commit=False, **settings.for_python(), **extra)
