@@ -6,8 +6,8 @@ Vocabulary:
     node      a Kafka process, broker or controller, by its id.
     side      of a replication throttle: ``leader`` paces what a broker sends to followers, ``follower`` what it fetches.
     counted   a replica whose bytes use up a side's quota: every follower of a listed partition on the leader side,
-              in-sync ones too; the listed replica itself on the follower side (shared/notes: control.md 1.3, KIP-73).
-    keep-up   bytes/s that a side's quota must carry before any catching up happens; W in control.md.
+              in-sync ones too; the listed replica itself on the follower side (KIP-73; docs/architecture.md derives it).
+    keep-up   bytes/s that a side's quota must carry before any catching up happens; W in docs/architecture.md.
     remaining bytes the adding replicas lack: leader's log size minus theirs, from one round of DescribeLogDirs.
     step      what changed between two successive scrapes of one node, partition by partition, then summed.
 """
