@@ -1,0 +1,11 @@
+"""A real Kafka cluster on this machine, for the demo, the tests and whoever wants to try something.
+
+Real brokers, never a mock: KRaft, one JVM a node, the JMX agent with our rules on each, loopback only.
+``cluster.py`` is the lab itself; ``load.py`` and ``tools.py`` run Kafka's own programs against it; ``keeper.py`` keeps
+one up between two commands.
+"""
+
+from rheostat.lab.cluster import Lab, LabError, LabSpec
+from rheostat.lab.load import Load
+
+__all__ = ["Lab", "LabError", "LabSpec", "Load"]

@@ -1,0 +1,241 @@
+"""The lab: one or three controllers and N brokers, up within seconds, gone without a trace.
+
+Invariant: whatever ``start`` began, leaving the ``with`` block ends, also when ``start`` itself failed halfway. Data is
+always removed; the logs stay only when a node did not come up, and the error names them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+from rheostat.errors import SetupError
+from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
+from rheostat.jvm.java import find_java
+from rheostat.lab.node import HOST, Node, free_ports, kafka_uuid
+from streaming.contract import Role
+from streaming.kafka import KafkaSettings, admin_client
+
+START_S_MAX = 90
+_CONTROLLER_ID_MIN = 100
+_PORT_TRIES = 3
+
+
+class LabError(SetupError):
+    """The lab did not come up; the message names the log to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabSpec:
+    """What lab to make.
+
+    ``settings`` go to every node, ``broker_settings`` to the brokers, ``settings_by_node`` to one; later ones win.
+    ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: they get no rights but those granted,
+    while the plain listener keeps all of them.
+    """
+
+    brokers: int = 3
+    controllers: int = 1
+    heap_mb: int = 400
+    settings: Mapping[str, str] = field(default_factory=dict)
+    broker_settings: Mapping[str, str] = field(default_factory=dict)
+    settings_by_node: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.brokers < 1 or self.controllers not in (1, 3):
+            raise ValueError("a lab has at least one broker and either 1 or 3 controllers")
+
+
+class Lab:
+    """Use it as a context manager; ``nodes`` and ``bootstrap_servers`` are there once it is entered."""
+
+    def __init__(self, spec: LabSpec = LabSpec(), *, artifacts: Artifacts | None = None) -> None:  # noqa: B008 - frozen
+        self.spec = spec
+        self.cluster_id = kafka_uuid()
+        self.home = Path(tempfile.mkdtemp(prefix="rheostat-lab-"))
+        self.nodes: dict[int, Node] = {}
+        self.start_s = 0.0
+        self.artifacts = artifacts or resolve_artifacts()
+        self._java = find_java().executable
+        self._keep_logs = False
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Lab:
+        try:
+            self._start()
+        except BaseException as error:
+            self._keep_logs = isinstance(error, LabError)
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every node and removes the data. A second Ctrl-C does not stop it halfway."""
+        with _no_interrupts():
+            for node in self.nodes.values():
+                node.kill()
+            for entry in self.home.iterdir() if self.home.exists() else ():
+                if not (self._keep_logs and entry.name == "logs"):
+                    shutil.rmtree(entry, ignore_errors=True)
+            if not self._keep_logs:
+                shutil.rmtree(self.home, ignore_errors=True)
+
+    def _start(self) -> None:
+        began = time.monotonic()
+        for attempt in range(1, _PORT_TRIES + 1):
+            self._lay_out()
+            for node in self.nodes.values():
+                node.prepare(self.cluster_id)
+                node.start(self._java, self.artifacts)
+            try:
+                self._await_brokers()
+                break
+            except LabError as error:
+                # Between finding a free port and binding it, another process may have taken it.
+                if attempt == _PORT_TRIES or "Address already in use" not in str(error):
+                    raise
+                for node in self.nodes.values():
+                    node.kill()
+                    shutil.rmtree(node.home, ignore_errors=True)
+        self.start_s = time.monotonic() - began
+
+    def _lay_out(self) -> None:
+        spec = self.spec
+        ids = [(_CONTROLLER_ID_MIN + i, Role.CONTROLLER) for i in range(spec.controllers)]
+        ids += [(i, Role.BROKER) for i in range(1, spec.brokers + 1)]
+        ports = iter(free_ports(3 * len(ids)))
+        logs = self.home / "logs"
+        logs.mkdir(exist_ok=True)
+        for node_id, role in ids:
+            self.nodes[node_id] = Node(
+                node_id, role, self.home / f"{role}-{node_id}", logs / f"{role}-{node_id}.log",
+                port=next(ports), jmx_port=next(ports), client_port=next(ports) if spec.users else None, heap_mb=spec.heap_mb,
+            )  # fmt: skip
+        voters = ",".join(f"{n.node_id}@{HOST}:{n.port}" for n in self.nodes.values() if n.role is Role.CONTROLLER)
+        for node in self.nodes.values():
+            node.settings = self._settings(node, voters)
+
+    def _settings(self, node: Node, voters: str) -> dict[str, str]:
+        spec = self.spec
+        settings = {
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "offsets.topic.replication.factor": str(min(spec.brokers, 3)),
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": str(min(spec.brokers, 3)),
+            "transaction.state.log.num.partitions": "4",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+        }
+        if spec.users:
+            entries = " ".join(f'user_{name}="{password}"' for name, password in spec.users.items())
+            settings |= {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.client.plain.sasl.jaas.config": (
+                    f"org.apache.kafka.common.security.plain.PlainLoginModule required {entries};"
+                ),
+            }
+        if node.role is Role.CONTROLLER:
+            settings["listeners"] = f"CONTROLLER://{HOST}:{node.port}"
+            del settings["inter.broker.listener.name"]
+        else:
+            listeners = f"PLAINTEXT://{HOST}:{node.port}"
+            if node.client_port is not None:
+                listeners += f",CLIENT://{HOST}:{node.client_port}"
+            settings |= {"listeners": listeners, "advertised.listeners": listeners} | dict(spec.broker_settings)
+        return settings | dict(spec.settings) | dict(spec.settings_by_node.get(node.node_id, {}))
+
+    def _await_brokers(self) -> None:
+        """Returns when every broker is registered and unfenced."""
+        deadline = time.monotonic() + START_S_MAX
+        settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
+        admin: KafkaAdminClient | None = None
+        try:
+            while True:
+                for node in self.nodes.values():
+                    if not node.alive():
+                        raise LabError(f"Lab node {node.name} ended while starting: {_last_words(node.log)} See {node.log}.")
+                try:
+                    admin = admin or admin_client(settings, "rheostat-lab")
+                    if len(admin.describe_cluster()["brokers"]) == self.spec.brokers:
+                        return
+                except (KafkaError, OSError):
+                    if admin is not None:
+                        admin.close()
+                    admin = None
+                if time.monotonic() > deadline:
+                    logs = next(iter(self.nodes.values())).log.parent
+                    raise LabError(f"The lab's brokers did not all register within {START_S_MAX} s. See the logs in {logs}.")
+                threading.Event().wait(0.05)
+        finally:
+            if admin is not None:
+                admin.close()
+
+    # -- use ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def brokers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.role is Role.BROKER]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{HOST}:{node.port}" for node in self.brokers)
+
+    @property
+    def sasl_bootstrap_servers(self) -> str:
+        return ",".join(f"{HOST}:{node.client_port}" for node in self.brokers)
+
+    def kafka_settings(self) -> KafkaSettings:
+        return KafkaSettings(bootstrap_servers=self.bootstrap_servers)
+
+    def jmx_urls(self) -> dict[int, str]:
+        return {node.node_id: node.jmx_url for node in self.nodes.values()}
+
+    @contextmanager
+    def admin(self, client_id: str = "rheostat-lab") -> Iterator[KafkaAdminClient]:
+        client = admin_client(self.kafka_settings(), client_id)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def _last_words(log: Path) -> str:
+    """The line of a node's log that most likely says why it ended."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    telling = [line for line in lines if "ERROR" in line or "Exception" in line or "Address already in use" in line]
+    return repr((telling or lines or ["(it said nothing)"])[-1][:300])
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

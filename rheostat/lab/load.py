@@ -1,0 +1,68 @@
+"""Load from Kafka's own ProducerPerformance: kafka-python's producer stops at about 10 MB/s and would measure itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from rheostat.errors import CommandError
+from rheostat.jvm.artifacts import Artifacts
+from rheostat.lab.process import spawn, stop
+from rheostat.lab.tools import tool_command
+
+_FOREVER = 1_000_000_000
+
+
+class Load:
+    """A producer that writes to a topic until the ``with`` block ends, or until ``total_bytes`` are written.
+
+    ``rate_bytes_per_s`` None is as fast as it goes. Records go round robin over all partitions.
+    """
+
+    def __init__(
+        self, artifacts: Artifacts, bootstrap_servers: str, topic: str, *,
+        rate_bytes_per_s: float | None, record_bytes: int = 1_000, total_bytes: int | None = None,
+        properties: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        records_per_s = -1 if rate_bytes_per_s is None else max(1, round(rate_bytes_per_s / record_bytes))
+        self._command = tool_command(
+            artifacts, "org.apache.kafka.tools.ProducerPerformance",
+            "--bootstrap-server", bootstrap_servers, "--topic", topic,
+            "--num-records", str(_FOREVER if total_bytes is None else max(1, total_bytes // record_bytes)),
+            "--record-size", str(record_bytes), "--throughput", str(records_per_s),
+            "--command-property", "acks=all", "partitioner.ignore.keys=true", *properties,
+        )  # fmt: skip
+        self._log = Path(tempfile.mkstemp(prefix="rheostat-load-", suffix=".log")[1])
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Load:
+        self._process = spawn(self._command, log=self._log)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._process is not None:
+            stop(self._process, grace_s=0.0)
+        self._log.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Raises CommandError when the load ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            raise CommandError(f"The load ended: {self.said()[-300:]}")
+
+    def wait(self, timeout_s: float) -> float:
+        """Waits for a bounded load to end; the MB/s it says it reached."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise CommandError(f"The load did not end within {timeout_s:.0f} s: {self.said()[-300:]}") from error
+        rates = re.findall(r"\(([\d.]+) MB/sec\)", self.said())
+        if code != 0 or not rates:
+            raise CommandError(f"The load failed with code {code}: {self.said()[-300:]}")
+        return float(rates[-1])
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")

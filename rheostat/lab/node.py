@@ -1,0 +1,101 @@
+"""One Kafka node of the lab: its files, its ports, its JVM."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import subprocess
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rheostat.jvm.artifacts import Artifacts
+from rheostat.lab.process import spawn, stop
+from rheostat.resources import conf_file
+from streaming.contract import Role
+
+HOST = "127.0.0.1"
+
+# Two cores carry four JVMs and Spark: the quick compiler and the simple collector start fastest and cost least.
+_JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Djava.net.preferIPv4Stack=true")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago; all are held until the last is found, so that none comes twice."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind((HOST, 0))
+        return [int(s.getsockname()[1]) for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def kafka_uuid() -> str:
+    """A random id in Kafka's own spelling (url-safe base64, no padding, never starting with a dash)."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+@dataclass(slots=True)
+class Node:
+    node_id: int
+    role: Role
+    home: Path
+    log: Path
+    port: int
+    jmx_port: int
+    client_port: int | None = None  # A second listener with SASL, when the lab has users.
+    heap_mb: int = 400
+    settings: Mapping[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}-{self.node_id}"
+
+    @property
+    def jmx_url(self) -> str:
+        return f"http://{HOST}:{self.jmx_port}/metrics"
+
+    def prepare(self, cluster_id: str) -> None:
+        """Writes what ``kafka-storage format`` would, without a JVM start a node (1.5 s each)."""
+        data = self.home / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "meta.properties").write_text(
+            f"version=1\ncluster.id={cluster_id}\nnode.id={self.node_id}\ndirectory.id={kafka_uuid()}\n"
+        )
+        own = {"node.id": str(self.node_id), "process.roles": str(self.role), "log.dirs": str(data)}
+        lines = "".join(f"{key}={value}\n" for key, value in {**own, **self.settings}.items())
+        (self.home / "server.properties").write_text(lines)
+
+    def start(self, java: Path, artifacts: Artifacts) -> None:
+        rules = conf_file("collectors", "jmx-exporter.yaml")
+        command = [
+            str(java),
+            f"-Xmx{self.heap_mb}m",
+            f"-Xms{min(self.heap_mb, 128)}m",
+            *_JVM_OPTIONS,
+            f"-Dlog4j2.configurationFile={conf_file('jvm', 'log4j2-lab.xml')}",
+            f"-javaagent:{artifacts.jmx_agent}={HOST}:{self.jmx_port}:{rules}",
+            "-cp", artifacts.kafka_class_path, "kafka.Kafka", str(self.home / "server.properties"),
+        ]  # fmt: skip
+        self.process = spawn(command, log=self.log)
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL: the lab's data is thrown away, and a controlled shutdown would wait for other nodes."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(timeout=10)
+
+    def stop(self, grace_s: float) -> None:
+        """A controlled shutdown, for tests that stop one broker of a living cluster."""
+        if self.process is not None:
+            stop(self.process, grace_s=grace_s)

@@ -1,0 +1,63 @@
+"""A child process that cannot outlive us, whatever ends us.
+
+Three nets, because each has a hole: we stop it by name when all goes well; it sits in a session of its own, so Ctrl-C
+reaches us first and not it; and the kernel kills it when we die without a word (Linux only).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _die_with_parent(parent: int, signal_number: int) -> Callable[[], None]:
+    def prepare() -> None:
+        # Runs between fork and exec: nothing here may take a lock, so no logging and no imports.
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal_number)
+            if os.getppid() != parent:  # It died before the call above.
+                os._exit(1)
+
+    return prepare
+
+
+def spawn(
+    command: Sequence[str], *, log: Path | int, env: Mapping[str, str] | None = None, death: signal.Signals = signal.SIGKILL
+) -> subprocess.Popen[bytes]:
+    """Starts a child in a session of its own, its output going to ``log``.
+
+    Call it from the main thread: the kernel ties the child's life to the thread that made it.
+    """
+    out = log if isinstance(log, int) else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            preexec_fn=_die_with_parent(os.getpid(), death),
+        )
+    finally:
+        if not isinstance(log, int):
+            os.close(out)
+
+
+def stop(process: subprocess.Popen[bytes], *, grace_s: float) -> None:
+    """SIGTERM, then SIGKILL after ``grace_s``; returns when it is gone."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(timeout=grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=10)

@@ -1,0 +1,1 @@
+"""What others see of the tuner over HTTP: metrics, health, status. Reads one snapshot, changes nothing."""

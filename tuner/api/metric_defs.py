@@ -1,0 +1,74 @@
+"""Every metric of the tuner: name, kind, labels, meaning. Units are the last word of a name, as Prometheus asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDef:
+    name: str
+    kind: Literal["gauge", "counter"]
+    labels: tuple[str, ...]
+    meaning: str
+
+
+BUILD_INFO = MetricDef("rheostat_build_info", "gauge", ("version",), "1, labelled with the running version.")
+READY = MetricDef("rheostat_tuner_ready", "gauge", ("cluster",), "1 while the tuner sees the cluster and fresh signals.")
+DRY_RUN = MetricDef("rheostat_tuner_dry_run", "gauge", ("cluster",), "1 while the tuner decides but writes nothing.")
+CYCLE_SECONDS = MetricDef("rheostat_tuner_cycle_seconds", "gauge", ("cluster",), "How long the last cycle took.")
+SIGNAL_AGE_SECONDS = MetricDef(
+    "rheostat_signal_age_seconds", "gauge", ("cluster", "broker"), "Age of the newest sample behind a broker's signal."
+)
+DECISIONS = MetricDef(
+    "rheostat_decisions_total", "counter", ("cluster", "action", "reason"), "Decisions by action (hold, set, ...) and reason."
+)
+ACTUATION_FAILURES = MetricDef(
+    "rheostat_actuation_failures_total", "counter", ("cluster",), "Writes to the cluster that failed or did not read back."
+)
+REASSIGNING_PARTITIONS = MetricDef(
+    "rheostat_reassigning_partitions", "gauge", ("cluster",), "Partitions being reassigned, as the controller lists them."
+)
+REMAINING_BYTES = MetricDef(
+    "rheostat_move_remaining_bytes", "gauge", ("cluster", "broker"), "Bytes that adding replicas on this broker still lack."
+)
+REMAINING_SLOPE = MetricDef(
+    "rheostat_move_remaining_slope_bytes_per_second", "gauge", ("cluster", "broker"), "Trend of it; negative is progress."
+)
+STALLED = MetricDef(
+    "rheostat_move_stalled", "gauge", ("cluster", "broker"), "1 while the move onto this broker is judged stalled, else 0."
+)
+STALL_SCORE_SECONDS = MetricDef(
+    "rheostat_move_stall_score_seconds", "gauge", ("cluster", "broker"), "Seconds of expected progress lost; stalled above 15."
+)
+RATE_LIVE = MetricDef(
+    "rheostat_throttle_rate_bytes_per_second", "gauge", ("cluster", "broker", "side"),
+    "The throttle as set on the broker now; absent while none is set.",
+)  # fmt: skip
+RATE_WANTED = MetricDef(
+    "rheostat_throttle_rate_wanted_bytes_per_second", "gauge", ("cluster", "broker", "side"),
+    "Where the tuner is taking it; absent while it holds.",
+)  # fmt: skip
+RATE_MAX = MetricDef("rheostat_throttle_rate_max_bytes_per_second", "gauge", ("cluster",), "The operator's ceiling.")
+THROTTLED_BYTES = MetricDef(
+    "rheostat_throttled_bytes_per_second", "gauge", ("cluster", "broker", "side"),
+    "Bytes that count against the throttle, Kafka's own 11 s mean.",
+)  # fmt: skip
+KEEP_UP_BYTES = MetricDef(
+    "rheostat_keep_up_bytes_per_second", "gauge", ("cluster", "broker", "side"),
+    "What the throttle must carry before anything catches up: W. A throttle at or below it never ends the move.",
+)  # fmt: skip
+INFEASIBLE = MetricDef(
+    "rheostat_throttle_infeasible", "gauge", ("cluster", "broker", "side"),
+    "1 while the ceiling is not above the keep-up rate, so that no permitted throttle ends the move, else 0.",
+)  # fmt: skip
+THROTTLE_KEYS_IDLE = MetricDef(
+    "rheostat_throttle_keys_idle", "gauge", ("cluster",),
+    "Throttle settings (rates and replica lists) standing while nothing is being reassigned.",
+)  # fmt: skip
+PRODUCE_P99_SECONDS = MetricDef(
+    "rheostat_produce_p99_seconds", "gauge", ("cluster", "broker"), "Produce latency, 99th percentile, as the broker reports it."
+)
+
+ALL: tuple[MetricDef, ...] = tuple(value for value in list(globals().values()) if isinstance(value, MetricDef))
