@@ -37,6 +37,10 @@ _SETTINGS = """<ivysettings>
 Progress = Callable[[str], None]
 
 
+def _silent(line: str) -> None:
+    """Progress for whoever does not show any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Artifacts:
     spark_jars: tuple[Path, ...]
@@ -48,7 +52,7 @@ class Artifacts:
         return os.pathsep.join(str(jar) for jar in self.kafka_jars)
 
 
-def resolve_artifacts(progress: Progress = lambda line: None) -> Artifacts:
+def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
     """The artifacts, downloaded when they are not there yet. Safe from several processes at once.
 
     Args:

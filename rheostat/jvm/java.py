@@ -40,9 +40,7 @@ def find_java() -> Java:
         executable = Path(found)
         where = found
     try:
-        said = subprocess.run(
-            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
-        ).stderr
+        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"Java at {where} does not run ({error}): {_HOW}.") from error
     major = _major(said)

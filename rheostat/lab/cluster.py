@@ -19,6 +19,7 @@ from types import TracebackType
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
@@ -60,7 +61,7 @@ class LabSpec:
 class Lab:
     """Use it as a context manager; ``nodes`` and ``bootstrap_servers`` are there once it is entered."""
 
-    def __init__(self, spec: LabSpec = LabSpec(), *, artifacts: Artifacts | None = None) -> None:  # noqa: B008 - frozen
+    def __init__(self, spec: LabSpec = LabSpec(), *, artifacts: Artifacts | None = None) -> None:
         self.spec = spec
         self.cluster_id = kafka_uuid()
         self.home = Path(tempfile.mkdtemp(prefix="rheostat-lab-"))
@@ -81,7 +82,9 @@ class Lab:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -176,7 +179,9 @@ class Lab:
             while True:
                 for node in self.nodes.values():
                     if not node.alive():
-                        raise LabError(f"Lab node {node.name} ended while starting: {_last_words(node.log)} See {node.log}.")
+                        raise LabError(
+                            f"Lab node {node.name} ended while starting: {_last_words(node.log)} See {node.log}."
+                        )
                 try:
                     admin = admin or admin_client(settings, "rheostat-lab")
                     if len(admin.describe_cluster()["brokers"]) == self.spec.brokers:
@@ -187,7 +192,9 @@ class Lab:
                     admin = None
                 if time.monotonic() > deadline:
                     logs = next(iter(self.nodes.values())).log.parent
-                    raise LabError(f"The lab's brokers did not all register within {START_S_MAX} s. See the logs in {logs}.")
+                    raise LabError(
+                        f"The lab's brokers did not all register within {START_S_MAX} s. See the logs in {logs}."
+                    )
                 threading.Event().wait(0.05)
         finally:
             if admin is not None:

@@ -42,7 +42,9 @@ class Load:
         self._process = spawn(self._command, log=self._log)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._process is not None:
             stop(self._process, grace_s=0.0)
         self._log.unlink(missing_ok=True)

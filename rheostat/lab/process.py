@@ -30,7 +30,11 @@ def _die_with_parent(parent: int, signal_number: int) -> Callable[[], None]:
 
 
 def spawn(
-    command: Sequence[str], *, log: Path | int, env: Mapping[str, str] | None = None, death: signal.Signals = signal.SIGKILL
+    command: Sequence[str],
+    *,
+    log: Path | int,
+    env: Mapping[str, str] | None = None,
+    death: signal.Signals = signal.SIGKILL,
 ) -> subprocess.Popen[bytes]:
     """Starts a child in a session of its own, its output going to ``log``.
 

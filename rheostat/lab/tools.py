@@ -41,5 +41,7 @@ def reassign_partitions(
         )  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_S_MAX, check=False)
     if done.returncode != 0:
-        raise CommandError(f"kafka-reassign-partitions {' '.join(options)} failed: {(done.stderr or done.stdout).strip()[-400:]}")
+        raise CommandError(
+            f"kafka-reassign-partitions {' '.join(options)} failed: {(done.stderr or done.stdout).strip()[-400:]}"
+        )
     return done.stdout

@@ -15,32 +15,55 @@ class MetricDef:
 
 
 BUILD_INFO = MetricDef("rheostat_build_info", "gauge", ("version",), "1, labelled with the running version.")
-READY = MetricDef("rheostat_tuner_ready", "gauge", ("cluster",), "1 while the tuner sees the cluster and fresh signals.")
+READY = MetricDef(
+    "rheostat_tuner_ready", "gauge", ("cluster",), "1 while the tuner sees the cluster and fresh signals."
+)
 DRY_RUN = MetricDef("rheostat_tuner_dry_run", "gauge", ("cluster",), "1 while the tuner decides but writes nothing.")
 CYCLE_SECONDS = MetricDef("rheostat_tuner_cycle_seconds", "gauge", ("cluster",), "How long the last cycle took.")
 SIGNAL_AGE_SECONDS = MetricDef(
     "rheostat_signal_age_seconds", "gauge", ("cluster", "broker"), "Age of the newest sample behind a broker's signal."
 )
 DECISIONS = MetricDef(
-    "rheostat_decisions_total", "counter", ("cluster", "action", "reason"), "Decisions by action (hold, set, ...) and reason."
+    "rheostat_decisions_total",
+    "counter",
+    ("cluster", "action", "reason"),
+    "Decisions by action (hold, set, ...) and reason.",
 )
 ACTUATION_FAILURES = MetricDef(
-    "rheostat_actuation_failures_total", "counter", ("cluster",), "Writes to the cluster that failed or did not read back."
+    "rheostat_actuation_failures_total",
+    "counter",
+    ("cluster",),
+    "Writes to the cluster that failed or did not read back.",
 )
 REASSIGNING_PARTITIONS = MetricDef(
-    "rheostat_reassigning_partitions", "gauge", ("cluster",), "Partitions being reassigned, as the controller lists them."
+    "rheostat_reassigning_partitions",
+    "gauge",
+    ("cluster",),
+    "Partitions being reassigned, as the controller lists them.",
 )
 REMAINING_BYTES = MetricDef(
-    "rheostat_move_remaining_bytes", "gauge", ("cluster", "broker"), "Bytes that adding replicas on this broker still lack."
+    "rheostat_move_remaining_bytes",
+    "gauge",
+    ("cluster", "broker"),
+    "Bytes that adding replicas on this broker still lack.",
 )
 REMAINING_SLOPE = MetricDef(
-    "rheostat_move_remaining_slope_bytes_per_second", "gauge", ("cluster", "broker"), "Trend of it; negative is progress."
+    "rheostat_move_remaining_slope_bytes_per_second",
+    "gauge",
+    ("cluster", "broker"),
+    "Trend of it; negative is progress.",
 )
 STALLED = MetricDef(
-    "rheostat_move_stalled", "gauge", ("cluster", "broker"), "1 while the move onto this broker is judged stalled, else 0."
+    "rheostat_move_stalled",
+    "gauge",
+    ("cluster", "broker"),
+    "1 while the move onto this broker is judged stalled, else 0.",
 )
 STALL_SCORE_SECONDS = MetricDef(
-    "rheostat_move_stall_score_seconds", "gauge", ("cluster", "broker"), "Seconds of expected progress lost; stalled above 15."
+    "rheostat_move_stall_score_seconds",
+    "gauge",
+    ("cluster", "broker"),
+    "Seconds of expected progress lost; stalled above 15.",
 )
 RATE_LIVE = MetricDef(
     "rheostat_throttle_rate_bytes_per_second", "gauge", ("cluster", "broker", "side"),
@@ -68,7 +91,10 @@ THROTTLE_KEYS_IDLE = MetricDef(
     "Throttle settings (rates and replica lists) standing while nothing is being reassigned.",
 )  # fmt: skip
 PRODUCE_P99_SECONDS = MetricDef(
-    "rheostat_produce_p99_seconds", "gauge", ("cluster", "broker"), "Produce latency, 99th percentile, as the broker reports it."
+    "rheostat_produce_p99_seconds",
+    "gauge",
+    ("cluster", "broker"),
+    "Produce latency, 99th percentile, as the broker reports it.",
 )
 
 ALL: tuple[MetricDef, ...] = tuple(value for value in list(globals().values()) if isinstance(value, MetricDef))

@@ -1,16 +1,10 @@
-"""How to reach a Kafka cluster: the settings, and the clients made from them.
-
-The one place that knows both clients' words: kafka-python's (collector, tuner) and the Java client's (Spark).
-"""
+"""How to reach a Kafka cluster, in the words of both clients: kafka-python's (collector, tuner) and Java's (Spark)."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
-
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient
 
 
 class KafkaSettings(BaseModel):
@@ -94,21 +88,3 @@ def _quoted(text: str) -> str:
 def _read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return file.read()
-
-
-def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
-    """Connects at once.
-
-    Raises:
-        kafka.errors.KafkaTimeoutError: no broker answered within ``request_timeout_s``.
-    """
-    return KafkaAdminClient(client_id=client_id, **settings.for_python())
-
-
-def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
-    """Waits for all in-sync replicas: what rheostat writes is its memory."""
-    return KafkaProducer(client_id=client_id, acks="all", compression_type="gzip", **settings.for_python(), **extra)
-
-
-def consumer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaConsumer:
-    return KafkaConsumer(client_id=client_id, enable_auto_commit=False, **settings.for_python(), **extra)

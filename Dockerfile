@@ -1,0 +1,97 @@
+# One image for every command: Debian, its Python and Java, the locked dependencies, the pinned JVM artifacts, rheostat.
+#
+# The layers go from what changes rarely to what changes daily, and every download is in a layer of its own: an edited
+# source file costs seconds and no network. No `RUN --mount`, and no syntax line: any builder can build this file.
+
+FROM debian:bookworm-slim AS base
+# Java's package fails to set itself up when the folder of manual pages is not there, as on slim images.
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update \
+ && apt-get install -y --no-install-recommends python3 openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/*
+
+
+# What builds, and is not shipped. Nothing below needs a build tool that is not pinned here.
+FROM base AS tools
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3-venv \
+ && rm -rf /var/lib/apt/lists/* \
+ && python3 -m venv /opt/tools \
+ && /opt/tools/bin/pip install --no-cache-dir hatchling==1.33.0 wheel==0.45.1
+
+
+FROM tools AS dependencies
+COPY requirements.lock /tmp/
+# Two steps, so that the environment which is shipped holds no pip: wheels of exactly what the lock's hashes say, then
+# these wheels, offline. PySpark's examples, and the jars of the interactive shell of Spark Connect, stay out of it.
+RUN /opt/tools/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --require-hashes \
+      --wheel-dir /tmp/wheels --requirement /tmp/requirements.lock \
+ && python3 -m venv --without-pip /opt/venv \
+ && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps /tmp/wheels/*.whl \
+ && rm -rf /tmp/wheels /opt/venv/lib/python3*/site-packages/pyspark/examples \
+           /opt/venv/lib/python3*/site-packages/pyspark/data \
+           /opt/venv/lib/python3*/site-packages/pyspark/jars/connect-repl
+
+
+# Two codecs of Kafka topics, snappy and zstd, are native code that their jars unpack into /tmp and load from there, which
+# a tmpfs as Docker mounts it (noexec) forbids. So they are unpacked here; SPARK_SUBMIT_OPTS below says where they are.
+FROM dependencies AS native
+RUN cd /opt/venv/lib/python3*/site-packages/pyspark/jars \
+ && for jar in snappy-java-*.jar zstd-jni-*.jar; do python3 -m zipfile -e "$jar" /tmp/jars; done \
+ && mkdir -p /opt/rheostat/native \
+ && cp "/tmp/jars/org/xerial/snappy/native/Linux/$(uname -m)/libsnappyjava.so" /opt/rheostat/native/ \
+ && cp "/tmp/jars/linux/$(uname -m | sed s/x86_64/amd64/)"/libzstd-jni-*.so /opt/rheostat/native/libzstd-jni.so \
+ && rm -rf /tmp/jars
+
+
+# Only the files that say what to fetch and how: a change elsewhere in the code fetches nothing again.
+FROM dependencies AS artifacts
+COPY conf/jvm/ivy.xml /src/conf/jvm/
+COPY rheostat/__init__.py rheostat/errors.py rheostat/resources.py /src/rheostat/
+COPY rheostat/jvm/ /src/rheostat/jvm/
+WORKDIR /src
+RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c \
+      "from rheostat.jvm.artifacts import resolve_artifacts; resolve_artifacts(print)" \
+ && rm -f /opt/rheostat/cache/jvm/*.lock
+
+
+# --root puts the installed files, and nothing of what was there before, into a tree that is one small layer.
+FROM dependencies AS project
+COPY pyproject.toml README.md /src/
+COPY conf/ /src/conf/
+COPY streaming/ /src/streaming/
+COPY tuner/ /src/tuner/
+COPY rheostat/ /src/rheostat/
+RUN /opt/tools/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir /tmp/wheel /src \
+ && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps --root /installed /tmp/wheel/*.whl
+
+
+FROM base
+LABEL org.opencontainers.image.title="rheostat" \
+      org.opencontainers.image.description="Keeps turning Kafka's replication throttles and quotas" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# A uid that no distribution gives to anybody, with an entry in passwd: Hadoop's login inside Spark asks for a name.
+RUN useradd --uid 10001 --user-group --home-dir /var/lib/rheostat --create-home --shell /usr/sbin/nologin rheostat
+COPY --from=dependencies /opt/venv /opt/venv
+COPY --from=native /opt/rheostat/native /opt/rheostat/native
+COPY --from=artifacts /opt/rheostat/cache /opt/rheostat/cache
+COPY --from=project /installed/opt/venv /opt/venv
+# Without SPARK_LOCAL_IP Spark does not start where the container's host name does not resolve, and where it does, it
+# listens for executors on an address that others reach; ours are all inside the one process.
+ENV PATH=/opt/venv/bin:$PATH \
+    LANG=C.UTF-8 \
+    PYTHONUNBUFFERED=1 \
+    SPARK_LOCAL_IP=127.0.0.1 \
+    SPARK_SUBMIT_OPTS="-Dorg.xerial.snappy.lib.path=/opt/rheostat/native -DZstdNativePath=/opt/rheostat/native/libzstd-jni.so" \
+    RHEOSTAT_CACHE_DIR=/opt/rheostat/cache \
+    RHEOSTAT_STATE_DIR=/var/lib/rheostat
+USER 10001:10001
+# Spark and whoever else writes into the current folder find one that is theirs.
+WORKDIR /var/lib/rheostat
+VOLUME /var/lib/rheostat
+EXPOSE 9464
+# For `rheostat run`. The port follows the environment; one that is set only in the YAML file needs --health-cmd.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=90s --retries=3 \
+  CMD ["/usr/bin/python3", "-IS", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('RHEOSTAT_TUNER__HTTP__PORT', '9464') + '/healthz', timeout=4)"]
+ENTRYPOINT ["rheostat"]
+CMD ["--help"]

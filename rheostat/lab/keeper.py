@@ -1,0 +1,128 @@
+"""A lab that outlives the command that started it.
+
+`up` starts a process that holds the lab as any other would, and returns when it stands; `down` asks that process to end.
+So there is one owner at every moment, and if it is killed the kernel ends the nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rheostat.errors import BadInputError
+from rheostat.lab.cluster import START_S_MAX, Lab, LabError, LabSpec
+from rheostat.lab.process import stop
+from rheostat.resources import state_dir
+
+_STOP_S_MAX = 20.0
+_POLL_S = 0.05
+
+
+def up(name: str, brokers: int, controllers: int) -> str:
+    """Returns what to tell the user: where it is, how to use it."""
+    file = _file(name)
+    if _keeper(file) is not None:
+        raise BadInputError(f"Lab {name!r} is up already: `rheostat lab down --name {name}`, or another --name.")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    log = file.with_suffix(".log")
+    log.unlink(missing_ok=True)
+    with log.open("wb") as out:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "rheostat", "lab", "keep", name, str(brokers), str(controllers)],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    stands = False
+    try:
+        deadline = time.monotonic() + START_S_MAX + 600  # The JVM artifacts may have to be fetched first.
+        while not file.exists():
+            if keeper.poll() is not None:
+                raise LabError(log.read_text(errors="replace").strip() or f"The lab ended at once; see {log}.")
+            if time.monotonic() > deadline:
+                raise LabError(f"The lab did not come up in time; see {log}.")
+            threading.Event().wait(_POLL_S)
+        stands = True
+    finally:
+        if not stands:
+            stop(keeper, grace_s=_STOP_S_MAX)
+    about = json.loads(file.read_text())
+    return (
+        f"Lab {name!r} is up: bootstrap_servers {about['bootstrap_servers']}\n"
+        f"settings for it: {about['config']}   (rheostat run --config {about['config']})\n"
+        f"stop it with: rheostat lab down --name {name}"
+    )
+
+
+def down(name: str) -> str:
+    file = _file(name)
+    keeper = _keeper(file)
+    if keeper is None:
+        file.unlink(missing_ok=True)
+        return f"No lab {name!r} is up."
+    keeper.terminate()
+    try:
+        keeper.wait(timeout=_STOP_S_MAX)
+    except psutil.TimeoutExpired:
+        keeper.kill()  # Its nodes go with it.
+        keeper.wait(timeout=_STOP_S_MAX)
+    file.unlink(missing_ok=True)
+    return f"Lab {name!r} is down."
+
+
+def keep(name: str, brokers: int, controllers: int) -> None:
+    """Holds a lab until SIGTERM."""
+    told = threading.Event()
+    file = _file(name)
+    with Lab(LabSpec(brokers=brokers, controllers=controllers)) as lab:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: told.set())
+        config = lab.home / "rheostat.yaml"
+        config.write_text(lab_config(lab))
+        me = psutil.Process()
+        about = {
+            "pid": me.pid,
+            "started": me.create_time(),
+            "bootstrap_servers": lab.bootstrap_servers,
+            "config": str(config),
+        }
+        partial = file.with_suffix(".part")
+        partial.write_text(json.dumps(about))
+        partial.rename(file)
+        try:
+            told.wait()
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def lab_config(lab: Lab, **tuner: Any) -> str:
+    """A settings file for a lab, as an operator would write it. JSON is YAML."""
+    body = {
+        "cluster": "lab",
+        "kafka": {"bootstrap_servers": lab.bootstrap_servers},
+        "collector": {"endpoints": lab.jmx_urls()},
+        "stream": {"checkpoint_dir": str(lab.home / "checkpoint"), "start": "earliest"},
+        "tuner": {"rate_bytes_per_s_max": 30_000_000, "http": {"port": 0}, **tuner},
+    }
+    return json.dumps(body, indent=2)
+
+
+def _file(name: str) -> Path:
+    return state_dir() / "labs" / f"{name}.json"
+
+
+def _keeper(file: Path) -> psutil.Process | None:
+    """The process that holds the lab; None when it is gone, also when its pid now belongs to somebody else."""
+    try:
+        about = json.loads(file.read_text())
+        process = psutil.Process(about["pid"])
+        return process if abs(process.create_time() - about["started"]) < 1 else None
+    except (FileNotFoundError, psutil.NoSuchProcess, ValueError, KeyError):
+        return None

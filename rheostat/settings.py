@@ -1,0 +1,183 @@
+"""The settings file: YAML, with every value open to an environment variable, checked whole before anything starts.
+
+An error names the key, the line, and what was expected. The order of authority: environment, then file, then default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rheostat.errors import BadInputError
+from streaming.collector.settings import CollectorSettings
+from streaming.contract import Topics
+from streaming.kafka import KafkaSettings
+from streaming.settings import StreamSettings
+from tuner.settings import TunerSettings
+
+ENV_PREFIX = "RHEOSTAT_"
+ENV_DELIMITER = "__"
+# Variables of ours that are not settings of the file.
+_ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
+
+
+class TopicSettings(BaseModel):
+    """rheostat's own topics."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefix: str = Field(
+        default="rheostat", pattern=r"^[A-Za-z0-9._-]{1,200}$", description="topics are <prefix>.metrics, .signals, ..."
+    )
+
+
+class Settings(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: str = Field(
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="a name for the cluster, in every key, metric and log line; required",
+    )
+    kafka: KafkaSettings = Field(description="how to reach the cluster")
+    topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
+    collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")
+    stream: StreamSettings = Field(description="how signals are made from metrics")
+    tuner: TunerSettings = Field(description="what the tuner may do")
+
+    def topic_names(self) -> Topics:
+        return Topics.with_prefix(self.topics.prefix)
+
+
+def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """Reads and checks the file.
+
+    Raises:
+        BadInputError: with every fault of the file, one a line: key, line, what was expected.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    return parse_settings(text, str(path), os.environ if environ is None else environ)
+
+
+def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings:
+    lines: dict[tuple[str | int, ...], int] = {}
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _index(node, (), lines, name)
+        body = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{name}:{mark.line + 1}" if mark is not None else name
+        raise BadInputError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    if body is None:
+        body = {}
+    if not isinstance(body, dict):
+        raise BadInputError(f"{name}:1: expected keys and values (cluster, kafka, ...), found {type(body).__name__}")
+    merged = _merge(body, _from_environment(environ))
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        faults = [_fault(fault, lines, name) for fault in error.errors()]
+        raise BadInputError("\n".join(faults)) from error
+
+
+def _index(node: yaml.Node, at: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int], name: str) -> None:
+    """Where each key stands. A key that stands twice is refused: YAML would silently take the last."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*at, str(key.value))
+            line = key.start_mark.line + 1
+            if here in lines:
+                raise BadInputError(f"{name}:{line}: {_dotted(here)} stands twice, first in line {lines[here]}")
+            lines[here] = line
+            _index(value, here, lines, name)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            lines[(*at, i)] = value.start_mark.line + 1
+            _index(value, (*at, i), lines, name)
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """``RHEOSTAT_TUNER__DRY_RUN=true`` → ``{"tuner": {"dry_run": "true"}}``; JSON where the setting is not a scalar."""
+    found: dict[str, Any] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(ENV_PREFIX) or variable in _ENV_OTHER:
+            continue
+        keys = variable.removeprefix(ENV_PREFIX).lower().split(ENV_DELIMITER)
+        at = found
+        for key in keys[:-1]:
+            at = at.setdefault(key, {})
+            if not isinstance(at, dict):
+                raise BadInputError(f"environment: {variable} goes into a value that another variable sets whole")
+        at[keys[-1]] = yaml.safe_load(text) if text[:1] in "{[" else text
+    return found
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _fault(fault: Any, lines: Mapping[tuple[str | int, ...], int], name: str) -> str:
+    at = tuple(fault["loc"])
+    key = _dotted(at)
+    # The line of the key itself, or, where it is missing, of the nearest one around it.
+    written = {tuple(map(str, place)): line for place, line in lines.items()}
+    line = next((written[spelt] for n in range(len(at), 0, -1) if (spelt := tuple(map(str, at[:n]))) in written), None)
+    where = f"{name}:{line}" if line is not None else name
+    kind = fault["type"]
+    if kind == "extra_forbidden":
+        known = _known_keys(at[:-1])
+        close = difflib.get_close_matches(str(at[-1]), known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(known))}"
+        return f"{where}: unknown key {key}: {hint}"
+    if kind == "missing":
+        model = _model_at(at[:-1])
+        what = model.model_fields[str(at[-1])].description if model is not None else ""
+        return f"{where}: {key} is missing: {what}"
+    given = fault.get("input")
+    shown = "" if isinstance(given, dict) or "password" in key else f", found {given!r}"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
+
+
+def _dotted(at: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in at) or "the file"
+
+
+def _model_at(at: tuple[str | int, ...]) -> type[BaseModel] | None:
+    model: type[BaseModel] = Settings
+    for part in at:
+        field = model.model_fields.get(str(part))
+        inner = inner_model(field.annotation) if field is not None else None
+        if inner is None:
+            return None
+        model = inner
+    return model
+
+
+def inner_model(annotation: Any) -> type[BaseModel] | None:
+    options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+
+
+def _known_keys(at: tuple[str | int, ...]) -> list[str]:
+    model = _model_at(at)
+    return list(model.model_fields) if model is not None else []

@@ -1,0 +1,146 @@
+"""`rheostat status`: what stands, what moves, what was decided last. Read from the cluster, with or without a daemon."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rheostat.errors import CommandError, UnreachableError
+from rheostat.settings import Settings
+from streaming.contract import Side
+from streaming.kafka import consumer
+from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from tuner.journal.entries import Entry, decode_entry
+from tuner.journal.kafka_journal import JournalError, read_all
+from tuner.model.cluster import LiveCluster
+from tuner.model.limits import MB
+from tuner.observe.live import LiveReader
+from tuner.observe.signals import SignalReader
+
+DECISIONS = 10
+_SIGNAL_BACKLOG = 400
+
+
+def gather(settings: Settings) -> dict[str, Any]:
+    """
+    Raises:
+        UnreachableError: the cluster does not answer.
+        CommandError: it answers, but a right is missing.
+    """
+    with ClusterClient(settings.kafka, "rheostat-status") as client:
+        try:
+            client.brokers()
+            live = LiveReader(client).look(full=True)
+        except Unreachable as error:
+            raise UnreachableError(str(error)) from error
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+        if not isinstance(live, LiveCluster):
+            raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
+    signals = _signals(settings)
+    return {
+        "cluster": settings.cluster,
+        "brokers": [
+            {
+                "broker": broker,
+                **{
+                    f"{side}_rate_bytes_per_s": setting.bytes_per_s
+                    if (setting := live.rates.get((broker, side))) is not None
+                    else None
+                    for side in Side
+                },
+                "leader_throttled_bytes_per_s": seen.leader_throttled_bytes_per_s if seen is not None else None,
+                "follower_throttled_bytes_per_s": seen.follower_throttled_bytes_per_s if seen is not None else None,
+                "produce_p99_ms": seen.produce_p99_ms if seen is not None else None,
+                "sampled_at_ms": seen.sampled_at_ms if seen is not None else None,
+            }
+            for broker in sorted(live.brokers)
+            for seen in (signals.brokers.get(broker) if signals is not None else None,)
+        ],
+        "moves": [
+            {"topic": m.topic, "partition": m.partition, "leader": m.leader, "adding": m.adding, "removing": m.removing}
+            for m in live.moves
+        ],
+        "remaining_bytes": {
+            str(broker): signal.remaining_bytes
+            for (broker, side), signal in sorted(signals.moves.items() if signals is not None else ())
+            if side is Side.FOLLOWER and signal.moving_partitions
+        },
+        "throttled_topics": sorted(live.lists),
+        "last_decisions": [
+            {
+                "at_ms": e.at_ms,
+                "kind": e.kind,
+                "action": e.action,
+                "reason": e.reason,
+                "text": e.text,
+                "failure": e.failure,
+            }
+            for e in last_entries(settings)
+        ],
+    }
+
+
+def last_entries(settings: Settings, count: int = DECISIONS) -> list[Entry]:
+    """The newest entries of the journal, oldest first; none while there is no journal."""
+    reader = consumer(settings.kafka, "rheostat-status-journal")
+    mine = f"entry|{settings.cluster}|".encode()
+    entries: list[Entry] = []
+    try:
+        for key, value in read_all(reader, settings.topic_names().journal):
+            if key.startswith(mine) and value is not None and (entry := decode_entry(value)) is not None:
+                entries.append(entry)
+    except JournalError:
+        return []  # No daemon has run here yet; what stands in the cluster is still worth showing.
+    finally:
+        reader.close(timeout_ms=2000)
+    return sorted(entries, key=lambda e: e.seq)[-count:]
+
+
+def _signals(settings: Settings) -> SignalReader | None:
+    reader = consumer(settings.kafka, "rheostat-status-signals")
+    try:
+        signals = SignalReader(reader, settings.topic_names().signals, settings.cluster)
+        signals.rewind(_SIGNAL_BACKLOG)
+        return signals
+    finally:
+        reader.close(timeout_ms=2000)
+
+
+def show(status: dict[str, Any], console: Console) -> None:
+    brokers = Table(title=f"Brokers of {status['cluster']}", title_justify="left")
+    for column in ("broker", "leader throttle", "used", "follower throttle", "used", "produce p99"):
+        brokers.add_column(column, justify="right")
+    for b in status["brokers"]:
+        brokers.add_row(
+            str(b["broker"]), _rate(b["leader_rate_bytes_per_s"]), _rate(b["leader_throttled_bytes_per_s"]),
+            _rate(b["follower_rate_bytes_per_s"]), _rate(b["follower_throttled_bytes_per_s"]),
+            "–" if b["produce_p99_ms"] is None else f"{b['produce_p99_ms']:.0f} ms",
+        )  # fmt: skip
+    console.print(brokers)
+    if status["moves"]:
+        onto = sorted({broker for move in status["moves"] for broker in move["adding"]})
+        console.print(f"{len(status['moves'])} partitions are moving onto {', '.join(map(str, onto))}.")
+        for broker, remaining in status["remaining_bytes"].items():
+            if remaining is not None:
+                console.print(f"  broker {broker}: {remaining / MB:.0f} MB remain")
+    else:
+        console.print("Nothing is moving.")
+    if status["last_decisions"]:
+        console.print("Last decisions:")
+        for entry in status["last_decisions"]:
+            at = datetime.fromtimestamp(entry["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            failure = f" FAILED: {entry['failure']}" if entry["failure"] else ""
+            console.print(f"  {at} {entry['kind']}: {entry['text']}{failure}", highlight=False)
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return "–" if bytes_per_s is None else f"{bytes_per_s / MB:.1f} MB/s"
+
+
+def as_json(status: dict[str, Any]) -> str:
+    return json.dumps(status, indent=2)

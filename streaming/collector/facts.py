@@ -1,0 +1,81 @@
+"""What the Admin API says about replica movement, as samples of the nodes it concerns. Pure.
+
+Intuition: the source side of a move is a fact about the leader's broker, the destination side about the adding
+replica's broker, so each goes into that broker's record, and downstream never has to join two records.
+
+Invariant: a size that is not known produces no sample. It never becomes 0, which would read as "all is still to copy"
+on one side and "nothing is left" on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streaming.contract import Metric, Sample, partition_labels
+from streaming.kafka.cluster import PartitionState
+from streaming.throttles import TopicThrottle
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One round of asking; a broker that did not answer is absent from ``sizes``."""
+
+    tracked: Sequence[PartitionState] = ()  # Partitions that move, or are listed in a throttle.
+    throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
+    sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
+
+
+def samples_by_node(answers: Answers) -> dict[int, list[Sample]]:
+    found: dict[int, list[Sample]] = {}
+    for state in answers.tracked:
+        _led(state, answers, found)
+        for broker in state.replicas:
+            if broker != state.leader:
+                _followed(state, broker, answers, found)
+    for broker, rates in answers.rates.items():
+        found.setdefault(broker, []).extend(Sample(name, "", rate) for name, rate in rates.items())
+    return found
+
+
+def _led(state: PartitionState, answers: Answers, found: dict[int, list[Sample]]) -> None:
+    key = (state.topic, state.partition)
+    sizes = answers.sizes.get(state.leader)
+    if sizes is None or key not in sizes:
+        return
+    labels = partition_labels(*key)
+    throttle = answers.throttles.get(state.topic, TopicThrottle())
+    # Every follower of a listed partition uses the leader's quota, in-sync ones too: KIP-73's "in-sync replicas
+    # traffic will still be accounted for". This is what a rule of thumb from BytesInPerSec misses.
+    followers = (set(state.isr) | set(state.adding)) - {state.leader}
+    counted = len(followers) if throttle.leader.lists(state.partition, state.leader) else 0
+    mine = found.setdefault(state.leader, [])
+    mine += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
+    if key in answers.end_offsets:
+        mine.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
+    adding = [broker for broker in state.adding if broker != state.leader]
+    if adding and all(broker in answers.sizes for broker in adding):
+        remaining = sum(max(0, sizes[key] - answers.sizes[broker].get(key, 0)) for broker in adding)
+        mine.append(Sample(Metric.LED_REMAINING, labels, remaining))
+
+
+def _followed(state: PartitionState, broker: int, answers: Answers, found: dict[int, list[Sample]]) -> None:
+    key = (state.topic, state.partition)
+    own, leaders = answers.sizes.get(broker), answers.sizes.get(state.leader)
+    if own is None or leaders is None or key not in leaders:
+        return
+    labels = partition_labels(*key)
+    throttle = answers.throttles.get(state.topic, TopicThrottle())
+    found.setdefault(broker, []).extend(
+        [
+            # A replica that was just added has no log yet, which is a size of 0 and not an unknown one.
+            Sample(Metric.FOLLOWED_SIZE, labels, own.get(key, 0)),
+            Sample(Metric.FOLLOWED_LEADER_SIZE, labels, leaders[key]),
+            Sample(Metric.FOLLOWED_COUNTED, labels, float(throttle.follower.lists(state.partition, broker))),
+            Sample(Metric.FOLLOWED_ADDING, labels, float(broker in state.adding)),
+        ]
+    )

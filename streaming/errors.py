@@ -1,0 +1,7 @@
+"""What the operator is told when the pipeline cannot run."""
+
+from __future__ import annotations
+
+
+class StreamError(RuntimeError):
+    """The pipeline cannot start or has died; the message names the cause and, where there is one, the remedy."""

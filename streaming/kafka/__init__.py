@@ -1,0 +1,9 @@
+"""Kafka, wrapped once: settings, clients, and the admin calls rheostat makes, as typed values with typed failures.
+
+kafka-python gives errors back as strings and missing rights as empty answers; nobody outside this package has to know.
+"""
+
+from streaming.kafka.clients import admin_client, consumer, producer
+from streaming.kafka.settings import KafkaSettings
+
+__all__ = ["KafkaSettings", "admin_client", "consumer", "producer"]

@@ -1,0 +1,443 @@
+"""The admin calls rheostat makes, as typed values with typed failures.
+
+Intuition: an operator's cluster is never whole. A broker is down, a right is missing, a call hangs. So calls that go to
+several brokers go to all of them at once, each with its own deadline, and come back as one result a broker: the dead
+one costs its own timeout and nobody else's.
+
+Invariant: an answer that is empty because a right is missing is never passed on as "nothing there". kafka-python does
+just that (describe_configs gives ``{}``, describe_log_dirs ``[]``), so these calls read the error codes on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+import kafka.errors
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from streaming import words
+from streaming.kafka.clients import admin_client
+from streaming.kafka.settings import KafkaSettings
+
+T = TypeVar("T")
+
+_LATEST = -1
+_RIGHTS = {
+    words.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
+    words.ERROR_CLUSTER_AUTHORIZATION_FAILED: "Cluster",
+    words.ERROR_GROUP_AUTHORIZATION_FAILED: "Group",
+}
+
+
+class ClusterError(Exception):
+    """The cluster did not give the answer; the text says which call and why."""
+
+
+class Unreachable(ClusterError):
+    """No answer within the time allowed."""
+
+
+class MissingRight(ClusterError):
+    """Kafka refused; ``right`` is what an administrator has to grant, e.g. ``DescribeConfigs on Cluster``."""
+
+    def __init__(self, right: str, call: str) -> None:
+        super().__init__(f"missing right: {right} (Kafka refused {call})")
+        self.right = right
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    node: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    topic: str
+    partition: int
+    leader: int  # -1 while there is none.
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    value: str
+    source: int  # words.SOURCE_…
+
+
+class ClusterClient:
+    """One connection to a cluster. Not thread-safe: each loop has its own.
+
+    After a failure the next call connects anew: kafka-python pins its "controller" to one broker for the life of a
+    client, and would fail for ever once that broker is gone.
+    """
+
+    def __init__(self, settings: KafkaSettings, client_id: str) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._admin: KafkaAdminClient | None = None
+        self._timeout_ms = int(settings.request_timeout_s * 1000)
+
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    def cluster_id(self) -> str:
+        return str(self._call("describe the cluster", lambda admin: admin.describe_cluster())["cluster_id"])
+
+    def brokers(self) -> list[Endpoint]:
+        """The brokers that are alive and unfenced now."""
+        found = self._call("describe the cluster", lambda admin: admin.describe_cluster())
+        return [Endpoint(int(b["broker_id"]), str(b["host"]), int(b["port"])) for b in found["brokers"]]
+
+    def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
+        """Leader, replicas and ISR of all partitions of the topics (None: of every topic). Unknown topics are left out.
+
+        Raises:
+            MissingRight: Describe on one of the named topics.
+        """
+        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))]
+        if wanted == []:
+            return []
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        answer = self._one("list partitions", request)
+        states = []
+        for topic in answer.topics:
+            if topic.error_code == words.ERROR_TOPIC_AUTHORIZATION_FAILED:
+                raise MissingRight(f"Describe on Topic {topic.name}", "to list partitions")
+            if topic.error_code != words.ERROR_NONE:
+                continue  # Deleted since it was named.
+            states += [
+                PartitionState(
+                    str(topic.name),
+                    int(p.partition_index),
+                    int(p.leader_id),
+                    tuple(p.replica_nodes),
+                    tuple(p.isr_nodes),
+                )
+                for p in topic.partitions
+            ]
+        return states
+
+    def reassignments(self) -> list[PartitionState]:
+        """The partitions being reassigned, with leader and ISR as brokers know them now.
+
+        Raises:
+            MissingRight: Describe on Cluster.
+        """
+        answer = self._one(
+            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
+        )
+        _refuse(answer.error_code, "Describe on Cluster", "to list reassignments")
+        moving = {
+            (str(t.name), int(p.partition_index)): (
+                tuple(p.replicas),
+                tuple(p.adding_replicas),
+                tuple(p.removing_replicas),
+            )
+            for t in answer.topics
+            for p in t.partitions
+        }
+        if not moving:
+            return []
+        known = {(s.topic, s.partition): s for s in self.partitions({topic for topic, _ in moving})}
+        return [
+            PartitionState(topic, partition, state.leader, replicas, state.isr, adding, removing)
+            for (topic, partition), (replicas, adding, removing) in sorted(moving.items())
+            if (state := known.get((topic, partition))) is not None
+        ]
+
+    def log_sizes(
+        self, brokers: Iterable[int], partitions: Iterable[tuple[str, int]]
+    ) -> dict[int, dict[tuple[str, int], int] | ClusterError]:
+        """Bytes on disk of the partitions, by broker. All brokers are asked at once.
+
+        ``offset_lag`` of the answer is not used: it is 0 on every replica that catches up.
+        """
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(set(partitions)):
+            by_topic.setdefault(topic, []).append(partition)
+        asked = DescribeLogDirsRequest.DescribableLogDirTopic
+        topics = [asked(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+        answers = self._each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
+        return {broker: _failure_or(answer, _log_sizes) for broker, answer in answers.items()}
+
+    def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
+        """Log end offsets from the leaders; partitions whose leader does not answer are absent."""
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for state in partitions:
+            if state.leader >= 0:
+                by_leader.setdefault(state.leader, {}).setdefault(state.topic, []).append(state.partition)
+        topic_type = ListOffsetsRequest.ListOffsetsTopic
+        partition_type = topic_type.ListOffsetsPartition
+        requests = {
+            leader: ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=0,
+                topics=[
+                    topic_type(
+                        name=topic,
+                        partitions=[partition_type(partition_index=p, timestamp=_LATEST) for p in sorted(numbers)],
+                    )
+                    for topic, numbers in topics.items()
+                ],
+            )
+            for leader, topics in by_leader.items()
+        }
+        offsets: dict[tuple[str, int], int] = {}
+        for answer in self._each("list offsets", requests).values():
+            if isinstance(answer, ClusterError):
+                continue
+            for topic in answer.topics:
+                for p in topic.partitions:
+                    if p.error_code == words.ERROR_NONE:
+                        offsets[(str(topic.name), int(p.partition_index))] = int(p.offset)
+        return offsets
+
+    # -- settings -----------------------------------------------------------------------------------------------------
+
+    def broker_configs(
+        self, brokers: Iterable[int], keys: Iterable[str]
+    ) -> dict[int, dict[str, ConfigValue] | ClusterError]:
+        """The named settings in force on each broker, with where they come from; a setting nobody made is absent."""
+        names = list(keys)
+        requests = {
+            b: DescribeConfigsRequest(resources=[(words.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
+            for b in set(brokers)
+        }
+        answers = self._each("describe broker configs", requests)
+        return {
+            broker: _failure_or(answer, lambda a: _configs(a, "DescribeConfigs on Cluster").get(str(broker), {}))  # noqa: B023
+            for broker, answer in answers.items()
+        }
+
+    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The named settings as set on the topics themselves; topics without any, or gone, are absent.
+
+        Raises:
+            MissingRight: DescribeConfigs on Topic.
+        """
+        names = sorted(set(topics))
+        if not names:
+            return {}
+        wanted = list(keys)
+        request = DescribeConfigsRequest(
+            resources=[(words.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
+        )
+        found = _configs(self._one("describe topic configs", request), "DescribeConfigs on Topic")
+        set_here = {
+            name: {key: c.value for key, c in configs.items() if c.source == words.SOURCE_TOPIC}
+            for name, configs in found.items()
+        }
+        return {name: configs for name, configs in set_here.items() if configs}
+
+    def alter_broker_configs(
+        self, changes: Mapping[int, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> dict[int, ClusterError | None]:
+        """Sets (str) or deletes (None) settings, incrementally; None in the result is success. All brokers at once.
+
+        Args:
+            validate_only: Kafka checks rights and values, and changes nothing.
+        """
+        requests = {
+            broker: IncrementalAlterConfigsRequest(
+                resources=[(words.RESOURCE_BROKER, str(broker), _alterations(configs))], validate_only=validate_only
+            )
+            for broker, configs in changes.items()
+        }
+        answers = self._each("alter broker configs", requests)
+        return {broker: _altered(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> dict[str, ClusterError | None]:
+        """As ``alter_broker_configs``, for topics; one request."""
+        if not changes:
+            return {}
+        request = IncrementalAlterConfigsRequest(
+            resources=[(words.RESOURCE_TOPIC, topic, _alterations(configs)) for topic, configs in changes.items()],
+            validate_only=validate_only,
+        )
+        answer = self._one("alter topic configs", request)
+        return {
+            str(r.resource_name): _code_error(
+                r.error_code, r.error_message, "AlterConfigs on Topic", "to alter topic configs"
+            )
+            for r in answer.responses
+        }
+
+    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
+        """Creates a topic; nothing when it is there already.
+
+        Raises:
+            MissingRight: Create on Topic.
+        """
+
+        def create(admin: KafkaAdminClient) -> Any:
+            topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs))
+            return admin.create_topics([topic], raise_errors=False)
+
+        answer = self._call(f"create topic {name}", create)
+        for topic in answer["topics"]:
+            code = topic["error_code"]
+            if code != words.ERROR_TOPIC_ALREADY_EXISTS:
+                _refuse(code, f"Create on Topic {name}", f"to create topic {name}")
+
+    # -- the wire -----------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> KafkaAdminClient:
+        if self._admin is None:
+            self._admin = admin_client(self._settings, self._client_id)
+        return self._admin
+
+    def _call(self, what: str, call: Callable[[KafkaAdminClient], T]) -> T:
+        try:
+            return call(self._connected())
+        except (kafka.errors.ClusterAuthorizationFailedError, kafka.errors.TopicAuthorizationFailedError) as error:
+            raise MissingRight(str(error), f"to {what}") from error
+        except (kafka.errors.KafkaError, OSError, RuntimeError) as error:
+            self.close()
+            raise Unreachable(
+                f"cannot {what} at {self._settings.bootstrap_servers}: {type(error).__name__}: {error}"
+            ) from error
+
+    def _one(self, what: str, request: Any) -> Any:
+        """One request to whichever broker is free; brokers forward what only the controller knows."""
+
+        def call(admin: KafkaAdminClient) -> Any:
+            manager = admin._manager
+
+            async def ask() -> Any:
+                return await manager.wait_for(manager.send(request), self._timeout_ms)
+
+            return manager.run(ask)
+
+        return self._call(what, call)
+
+    def _each(self, what: str, requests: Mapping[int, Any]) -> dict[int, Any | ClusterError]:
+        """One request a broker, all under way at once; a failure is that broker's value and nobody else's delay."""
+        if not requests:
+            return {}
+
+        def call(admin: KafkaAdminClient) -> dict[int, Any | ClusterError]:
+            manager = admin._manager
+
+            async def ask() -> dict[int, Any | ClusterError]:
+                pending: dict[int, Awaitable[Any] | ClusterError] = {}
+                for broker, request in requests.items():
+                    try:
+                        pending[broker] = manager.send(request, node_id=broker)
+                    except kafka.errors.KafkaError as error:  # E.g. a broker that is not in the metadata any more.
+                        pending[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+                answers: dict[int, Any | ClusterError] = {}
+                for broker, future in pending.items():
+                    if isinstance(future, ClusterError):
+                        answers[broker] = future
+                        continue
+                    try:
+                        answers[broker] = await manager.wait_for(future, self._timeout_ms)
+                    except kafka.errors.KafkaError as error:
+                        answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+                return answers
+
+            return manager.run(ask)  # type: ignore[no-any-return]
+
+        answers = self._call(what, call)
+        if all(isinstance(answer, Unreachable) for answer in answers.values()):
+            self.close()  # Perhaps it is our metadata that is out of date.
+        return answers
+
+
+def _failure_or(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
+    if isinstance(answer, ClusterError):
+        return answer
+    try:
+        return read(answer)
+    except ClusterError as error:
+        return error
+
+
+def _code_error(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
+    if code == words.ERROR_NONE:
+        return None
+    if code in _RIGHTS:
+        return MissingRight(right, call)
+    return ClusterError(
+        f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip()
+    )
+
+
+def _refuse(code: int, right: str, call: str) -> None:
+    error = _code_error(code, None, right, call)
+    if error is not None:
+        raise error
+
+
+def _log_sizes(answer: Any) -> dict[tuple[str, int], int]:
+    if not answer.results:
+        # The wire has no error code here: without the right, Kafka answers with no directory at all.
+        raise MissingRight("Describe on Cluster", "to describe log dirs")
+    sizes: dict[tuple[str, int], int] = {}
+    for directory in answer.results:
+        _refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        for topic in directory.topics:
+            for p in topic.partitions:
+                if not p.is_future_key:
+                    sizes[(str(topic.name), int(p.partition_index))] = int(p.partition_size)
+    return sizes
+
+
+def _configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
+    found: dict[str, dict[str, ConfigValue]] = {}
+    for result in answer.results:
+        if result.error_code == words.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        error = _code_error(result.error_code, result.error_message, right, "to describe configs")
+        if error is not None:
+            raise error
+        found[str(result.resource_name)] = {
+            str(c.name): ConfigValue(str(c.value), int(c.config_source))
+            for c in result.configs
+            if c.value is not None and c.config_source != words.SOURCE_DEFAULT
+        }
+    return found
+
+
+def _alterations(configs: Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
+    return [(key, words.OP_DELETE if value is None else words.OP_SET, value) for key, value in configs.items()]
+
+
+def _altered(answer: Any, right: str) -> ClusterError | None:
+    if isinstance(answer, ClusterError):
+        return answer
+    for r in answer.responses:
+        error = _code_error(r.error_code, r.error_message, right, "to alter broker configs")
+        if error is not None:
+            return error
+    return None

@@ -1,0 +1,55 @@
+"""The replica lists of KIP-73: which replicas of a topic a throttle counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streaming import words
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """The value of ``leader|follower.replication.throttled.replicas`` on one topic."""
+
+    every: bool = False  # The literal "*".
+    pairs: frozenset[tuple[int, int]] = frozenset()  # (partition, broker)
+
+    @classmethod
+    def parse(cls, text: str | None) -> ThrottledReplicas:
+        """Kafka has checked the form when it took the value; what does not parse here is a form we do not know.
+
+        Raises:
+            ValueError: with the entry that is neither ``*`` nor ``partition:broker``.
+        """
+        if not text or not text.strip():
+            return cls()
+        if text.strip() == words.ALL_REPLICAS:
+            return cls(every=True)
+        pairs = set()
+        for entry in text.split(","):
+            partition, colon, broker = entry.strip().partition(":")
+            if not colon or not partition.isdigit() or not broker.isdigit():
+                raise ValueError(f"{entry!r} in a throttled replica list is neither '*' nor 'partition:broker'")
+            pairs.add((int(partition), int(broker)))
+        return cls(pairs=frozenset(pairs))
+
+    def __bool__(self) -> bool:
+        return self.every or bool(self.pairs)
+
+    def lists(self, partition: int, broker: int) -> bool:
+        return self.every or (partition, broker) in self.pairs
+
+
+@dataclass(frozen=True, slots=True)
+class TopicThrottle:
+    """Both lists of one topic."""
+
+    leader: ThrottledReplicas = ThrottledReplicas()
+    follower: ThrottledReplicas = ThrottledReplicas()
+
+    @classmethod
+    def from_configs(cls, configs: dict[str, str]) -> TopicThrottle:
+        return cls(
+            ThrottledReplicas.parse(configs.get(words.LEADER_REPLICAS)),
+            ThrottledReplicas.parse(configs.get(words.FOLLOWER_REPLICAS)),
+        )

@@ -1,0 +1,57 @@
+"""rheostat's own topics: created with the right settings when absent, checked when present."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streaming.contract import Topics
+from streaming.kafka.cluster import ClusterClient
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    name: str
+    partitions: int
+    configs: dict[str, str]
+    essential: tuple[str, ...] = ()  # Settings without which rheostat goes wrong, not just slower.
+
+
+def topic_specs(topics: Topics) -> list[TopicSpec]:
+    # LogAppendTime: a broker's clock then tells the age of a record, whatever clock its sender has.
+    appended = {"message.timestamp.type": "LogAppendTime"}
+    return [
+        TopicSpec(topics.metrics, 2, {**appended, "retention.ms": str(6 * _HOUR_MS)}, ("message.timestamp.type",)),
+        TopicSpec(topics.signals, 1, {**appended, "retention.ms": str(24 * _HOUR_MS)}),
+        TopicSpec(topics.rejects, 1, {**appended, "retention.ms": str(7 * 24 * _HOUR_MS)}),
+        # Compacted: what it says of values that stand in the cluster must outlive any retention.
+        TopicSpec(topics.journal, 1, {**appended, "cleanup.policy": "compact"}, ("cleanup.policy",)),
+    ]
+
+
+def ensure_topics(client: ClusterClient, topics: Topics, replication_factor: int | None = None) -> list[str]:
+    """Creates what is missing; returns complaints about what is there and differs, each naming topic and setting.
+
+    Args:
+        replication_factor: None: 3, or as many as there are brokers.
+
+    Raises:
+        ClusterError: not reachable, or a right is missing.
+    """
+    specs = topic_specs(topics)
+    present = {state.topic for state in client.partitions([spec.name for spec in specs])}
+    factor = replication_factor or min(3, len(client.brokers()))
+    for spec in specs:
+        if spec.name not in present:
+            client.create_topic(spec.name, spec.partitions, factor, spec.configs)
+    keys = sorted({key for spec in specs for key in spec.essential})
+    found = client.topic_configs([spec.name for spec in specs if spec.name in present], keys)
+    return [
+        f"topic {spec.name} has {key}={found.get(spec.name, {}).get(key, 'the default')}, rheostat needs {spec.configs[key]}: "
+        f"kafka-configs --alter --entity-type topics --entity-name {spec.name} --add-config {key}={spec.configs[key]}"
+        for spec in specs
+        if spec.name in present
+        for key in spec.essential
+        if found.get(spec.name, {}).get(key) != spec.configs[key]
+    ]

@@ -1,0 +1,27 @@
+"""Kafka's own words, letter for letter, for the settings and rights rheostat touches."""
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+ALL_REPLICAS = "*"
+
+RESOURCE_TOPIC = 2
+RESOURCE_BROKER = 4
+
+OP_SET = 0
+OP_DELETE = 1
+
+# DescribeConfigs' config_source.
+SOURCE_TOPIC = 1
+SOURCE_DYNAMIC_BROKER = 2
+SOURCE_DYNAMIC_DEFAULT_BROKER = 3
+SOURCE_STATIC_BROKER = 4
+SOURCE_DEFAULT = 5
+
+ERROR_NONE = 0
+ERROR_UNKNOWN_TOPIC_OR_PARTITION = 3
+ERROR_TOPIC_AUTHORIZATION_FAILED = 29
+ERROR_GROUP_AUTHORIZATION_FAILED = 30
+ERROR_CLUSTER_AUTHORIZATION_FAILED = 31
+ERROR_TOPIC_ALREADY_EXISTS = 36

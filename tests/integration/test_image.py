@@ -1,0 +1,202 @@
+"""The container image as an operator runs it: nobody in particular, a read-only root, no downloads, a clean end.
+
+It is built the way testcontainers builds, with the oldest builder there is, so that no feature of a newer one creeps in.
+Nothing is removed after a build: its layers are the cache that makes the next one take no time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import docker
+import pytest
+import yaml
+from docker.errors import APIError, BuildError, DockerException, ImageNotFound
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.image import DockerImage
+from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.node import free_ports
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE_IMAGE = "debian:bookworm-slim"
+TAG = "rheostat:test"
+UID = 10001
+CONFIG = "/etc/rheostat/rheostat.yaml"
+STATE = "/var/lib/rheostat"
+READY_S_MAX = 120
+STOP_S_MAX = 15
+
+# A first build downloads PySpark and the JVM artifacts.
+pytestmark = [pytest.mark.image, pytest.mark.timeout(1200)]
+
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    # The container that testcontainers would start to clean up after us is one more image to pull; `with` does it here.
+    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    try:
+        client = docker.from_env()
+        client.ping()
+    except DockerException as error:
+        pytest.skip(f"no Docker engine answers ({str(error)[:120]}); on Debian as root: ci/docker-engine.sh")
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def image(engine: docker.DockerClient) -> str:
+    """The image of this source tree; a build of an unchanged tree takes well under a second."""
+    try:
+        engine.images.get(BASE_IMAGE)
+    except ImageNotFound:
+        try:
+            engine.images.pull(BASE_IMAGE)
+        except APIError as error:
+            pytest.skip(f"{BASE_IMAGE} is not here and cannot be pulled ({str(error)[:120]}); see ci/base-image.sh")
+    try:
+        DockerImage(path=ROOT, tag=TAG, clean_up=False, forcerm=True).build()
+    except BuildError as error:
+        said = "".join(str(line.get("stream", line.get("error", ""))) for line in error.build_log)
+        pytest.fail(f"the image does not build: {error}\n{said[-8000:]}", pytrace=False)
+    return TAG
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(LabSpec(brokers=1)) as running:
+        yield running
+
+
+@pytest.fixture
+def config_dir(lab: Lab, tmp_path: Path) -> Path:
+    config = {
+        "cluster": "lab",
+        "kafka": {"bootstrap_servers": lab.bootstrap_servers},
+        "collector": {"endpoints": lab.jmx_urls()},
+        "stream": {"checkpoint_dir": f"{STATE}/checkpoint"},
+        "tuner": {"rate_bytes_per_s_max": 50_000_000},
+    }
+    (tmp_path / "rheostat.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    tmp_path.chmod(0o755)  # pytest makes it for its own user alone; the container's is another one.
+    return tmp_path
+
+
+def test_the_jvm_artifacts_are_in_it(engine: docker.DockerClient, image: str) -> None:
+    code = (
+        "from rheostat.jvm.artifacts import artifacts_present; from rheostat.jvm.java import find_java;"
+        "print(artifacts_present(), find_java().major)"
+    )
+    container = hardened(image, network="none", entrypoint="python").with_command(["-c", code])
+
+    with kept_logs(container):
+        assert container.wait() == 0
+        assert container.get_logs()[0].decode().split() == ["True", "17"]
+
+    assert_nothing_left(engine)
+
+
+def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: str, config_dir: Path) -> None:
+    port = free_ports(1)[0]
+    # The lab listens, and advertises itself, on this machine's loopback only.
+    container = hardened(image, network="host").with_command(["run", "--config", CONFIG])
+    container.with_env("RHEOSTAT_TUNER__HTTP__PORT", str(port))
+    container.with_volume_mapping(str(config_dir), str(Path(CONFIG).parent), "ro")
+
+    with kept_logs(container):
+        wrapped = container.get_wrapped_container()
+
+        def status() -> str:
+            wrapped.reload()
+            return str(wrapped.status)
+
+        def ready() -> bool:
+            assert status() == "running", "it ended before it was ready"
+            return http_status(f"http://127.0.0.1:{port}/readyz") == 200
+
+        def healthy() -> bool:
+            wrapped.reload()
+            return bool(wrapped.attrs["State"]["Health"]["Status"] == "healthy")
+
+        until(ready, READY_S_MAX, "/readyz answers 200")
+        until(healthy, 30, "the image's own health check passes")
+
+        uids = container.exec(["grep", "^Uid:", "/proc/1/status"]).output.decode().split()[1:]
+        assert set(uids) == {str(UID)}
+        root_mount = container.exec(["awk", '$2 == "/" { print $4 }', "/proc/mounts"]).output.decode()
+        assert "ro" in root_mount.strip().split(",")
+
+        began = time.monotonic()
+        wrapped.stop(timeout=STOP_S_MAX)  # After that many seconds it is killed, and the exit code is 137.
+        took_s = time.monotonic() - began
+        wrapped.reload()
+        assert (status(), wrapped.attrs["State"]["ExitCode"]) == ("exited", 0)
+        assert took_s < STOP_S_MAX
+
+    assert_nothing_left(engine)
+
+
+def hardened(image: str, *, network: str, entrypoint: str | None = None) -> DockerContainer:
+    """As the operations guide recommends to run it."""
+    return (
+        DockerContainer(image)
+        .with_tmpfs_mount("/tmp")
+        .with_kwargs(
+            network=network,
+            entrypoint=entrypoint,
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            pids_limit=512,
+            mem_limit="3g",
+        )
+    )
+
+
+@contextmanager
+def kept_logs(container: DockerContainer) -> Iterator[None]:
+    """Starts it and removes it; a failure in between carries what it said."""
+    with container:
+        try:
+            yield
+        except BaseException as error:
+            said = container.get_wrapped_container().logs().decode(errors="replace")
+            error.add_note(f"the container said:\n{said[-20_000:]}")
+            raise
+
+
+def assert_nothing_left(engine: docker.DockerClient) -> None:
+    assert engine.containers.list(all=True, filters={"label": f"{LABEL_SESSION_ID}={SESSION_ID}"}) == []
+
+
+def http_status(url: str) -> int | None:
+    """None while nobody listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return int(error.code)
+    except OSError:
+        return None
+
+
+def until(probe: Callable[[], T], timeout_s: float, what: str) -> T:
+    """The first true answer of ``probe``; fails when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout_s:.0f} s: {what}", pytrace=False)
+        time.sleep(0.2)

@@ -1,0 +1,19 @@
+"""One Spark session for all tests here: its start costs as much as a dozen of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streaming.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = spark_session(
+        [], app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
+    )
+    yield session
+    session.stop()

@@ -1,0 +1,224 @@
+"""Moves: remaining bytes, keep-up, steps, slope, age of progress. Literal numbers, 5 s apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from stream_cases import MB, T0, newest, scrape, signals_of
+
+from streaming.contract import Metric, MoveSignal, MoveStep, Scrape, Side, Signal, partition_labels
+
+Samples = dict[tuple[str, str] | str, float]
+
+
+def led(partition: int, size: float | None, counted: float, remaining: float | None = None) -> Samples:
+    """A led partition, sizes in MB."""
+    labels = partition_labels("orders", partition)
+    samples: Samples = {(Metric.LED_COUNTED, labels): counted}
+    if size is not None:
+        samples[Metric.LED_SIZE, labels] = size * MB
+    if remaining is not None:
+        samples[Metric.LED_REMAINING, labels] = remaining * MB
+    return samples
+
+
+def followed(partition: int, own: float | None, leader: float | None, *, adding: int = 1, counted: int = 1) -> Samples:
+    """A followed partition, sizes in MB."""
+    labels = partition_labels("orders", partition)
+    samples: Samples = {(Metric.FOLLOWED_COUNTED, labels): counted, (Metric.FOLLOWED_ADDING, labels): adding}
+    if own is not None:
+        samples[Metric.FOLLOWED_SIZE, labels] = own * MB
+    if leader is not None:
+        samples[Metric.FOLLOWED_LEADER_SIZE, labels] = leader * MB
+    return samples
+
+
+CASES: list[tuple[Side, tuple[Samples, ...]]] = []
+
+
+def case(side: Side, *scrapes: Samples) -> pytest.MarkDecorator:
+    """The test gets the newest signal of that side from these scrapes, 5 s apart."""
+    CASES.append((side, scrapes))
+    return pytest.mark.parametrize("signal", [len(CASES) - 1], indirect=True, ids=[side.value])
+
+
+@pytest.fixture(scope="module")
+def measured(spark: SparkSession) -> list[Signal]:
+    """All cases in one query, because planning one takes seconds: each on a broker of its own."""
+    return signals_of(
+        spark,
+        [
+            scrape(5 * i, samples, node=node)
+            for node, (_, scrapes) in enumerate(CASES)
+            for i, samples in enumerate(scrapes)
+        ],
+    )
+
+
+@pytest.fixture
+def signal(request: pytest.FixtureRequest, measured: list[Signal]) -> Any:
+    return newest(measured, MoveSignal, broker=request.param, side=CASES[request.param][0])
+
+
+def step(index: int, gained: float, written: float, remaining: float) -> MoveStep:
+    return MoveStep(T0 + 5_000 * index, 5.0, gained * MB, written * MB, remaining * MB)
+
+
+@case(Side.LEADER, led(0, 100, 2), led(0, 115, 2), led(0, 130, 2))
+def test_keep_up_is_write_rate_times_counted_replicas(signal: MoveSignal) -> None:
+    assert signal.keep_up_bytes_per_s == 6 * MB
+    assert (signal.listed_partitions, signal.moving_partitions) == (1, 0)
+    assert (signal.remaining_bytes, signal.write_bytes_per_s) == (0.0, 0.0)
+    assert signal.steps == ()
+
+
+@case(
+    Side.LEADER,
+    led(0, 100, 3, remaining=80) | led(1, 50, 2),
+    led(0, 105, 3, remaining=75) | led(1, 60, 2),
+    led(0, 110, 3, remaining=70) | led(1, 70, 2),
+)
+def test_the_leader_side_of_a_move(signal: MoveSignal) -> None:
+    assert (signal.moving_partitions, signal.listed_partitions) == (1, 2)
+    assert signal.remaining_bytes == 70 * MB
+    assert signal.keep_up_bytes_per_s == (1 * 3 + 2 * 2) * MB
+    assert signal.write_bytes_per_s == 1 * MB
+    assert signal.steps == (step(1, 0, 5, 75), step(2, 0, 5, 70))
+    assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2) == (-1 * MB, 1.0)
+    assert signal.progress_age_s is None, "the leader does not see what followers gain"
+
+
+@case(
+    Side.FOLLOWER,
+    followed(0, 10, 100) | followed(1, 40, 40, adding=0),
+    followed(0, 30, 105) | followed(1, 50, 50, adding=0),
+    followed(0, 50, 110) | followed(1, 60, 60, adding=0),
+)
+def test_the_follower_side_of_a_move(signal: MoveSignal) -> None:
+    assert (signal.moving_partitions, signal.listed_partitions) == (1, 2)
+    assert signal.remaining_bytes == 60 * MB
+    assert signal.keep_up_bytes_per_s == (1 + 2) * MB
+    assert signal.write_bytes_per_s == 1 * MB
+    assert signal.steps == (step(1, 20, 5, 75), step(2, 20, 5, 60))
+    assert signal.remaining_slope_bytes_per_s == -3 * MB
+    assert signal.progress_age_s == 0.0
+
+
+@case(Side.FOLLOWER, followed(0, 10, 100))
+def test_one_scrape_knows_what_remains_and_no_rate(signal: MoveSignal) -> None:
+    assert (signal.remaining_bytes, signal.moving_partitions, signal.samples) == (90 * MB, 1, 1)
+    assert (signal.keep_up_bytes_per_s, signal.write_bytes_per_s) == (None, None)
+    assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2, signal.progress_age_s) == (None, None, None)
+    assert signal.steps == ()
+
+
+@case(
+    Side.FOLLOWER,
+    followed(0, 10, 100),
+    followed(0, 15, 100) | followed(1, 500, 900),
+    followed(0, 20, 100) | followed(1, 510, 900),
+)
+def test_a_partition_that_joins_makes_no_jump(signal: MoveSignal) -> None:
+    assert signal.steps == (step(1, 5, 0, 85), step(2, 15, 0, 80 + 390))
+    assert signal.remaining_bytes == (80 + 390) * MB
+    assert signal.remaining_slope_bytes_per_s == pytest.approx(-2 * MB)
+
+
+QUIET = led(0, 100, 2)
+
+
+@case(Side.LEADER, QUIET, QUIET, QUIET, QUIET | led(1, 10, 2), QUIET | led(1, 25, 2))
+def test_a_partition_that_joins_late_has_its_own_write_rate_at_once(signal: MoveSignal) -> None:
+    assert signal.keep_up_bytes_per_s == 6 * MB
+
+
+@case(Side.LEADER, led(0, 0, 1) | led(1, 0, 1), led(0, 5, 1) | led(1, 500, 1), led(0, 10, 1))
+def test_a_partition_that_left_counts_no_more(signal: MoveSignal) -> None:
+    assert (signal.listed_partitions, signal.keep_up_bytes_per_s) == (1, 1 * MB)
+
+
+@case(Side.FOLLOWER, followed(0, 80, 100), followed(0, 100, 100, adding=0))
+def test_a_partition_that_arrived_closes_what_remained(signal: MoveSignal) -> None:
+    assert signal.steps == (step(1, 20, 0, 0),)
+    assert (signal.moving_partitions, signal.remaining_bytes) == (0, 0.0)
+    assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2) == (-4 * MB, None)
+
+
+@case(
+    Side.FOLLOWER,
+    followed(0, 50, 1000),
+    followed(0, 55, 1015),
+    followed(0, 20, 700),  # Retention on both.
+    followed(0, 25, 715),
+)
+def test_a_log_that_shrank_adds_neither_growth_nor_time(signal: MoveSignal) -> None:
+    assert [(s.gained_bytes / MB, s.written_bytes / MB) for s in signal.steps] == [(5, 15), (0, 0), (5, 15)]
+    assert signal.keep_up_bytes_per_s == 3 * MB
+
+
+@case(Side.FOLLOWER, *(followed(0, own, 100) for own in (10, 20, 20, 20)))
+def test_age_of_progress_counts_from_the_last_step_that_gained(signal: MoveSignal) -> None:
+    assert signal.progress_age_s == 10.0
+
+
+@case(Side.FOLLOWER, *(followed(0, 10, 100) for _ in range(4)))
+def test_without_progress_the_line_is_flat_and_progress_has_no_age(signal: MoveSignal) -> None:
+    assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2) == (0.0, 1.0)
+    assert signal.progress_age_s is None
+
+
+@case(Side.FOLLOWER, *(followed(0, own, 100) for own in (10, 20, 20, 40)))
+def test_a_bent_line_fits_less(signal: MoveSignal) -> None:
+    # Remaining 90, 80, 80, 60 MB at 0, 5, 10, 15 s. By hand: −225 ÷ 125 = −1.8 MB/s, r² = 225² ÷ (125 × 475).
+    assert signal.remaining_slope_bytes_per_s == pytest.approx(-1.8 * MB)
+    assert signal.remaining_slope_r2 == pytest.approx(0.852632, abs=1e-6)
+
+
+@case(Side.FOLLOWER, followed(0, 10, 100), followed(0, None, 105) | followed(1, 1, 2))
+def test_an_unknown_own_size_makes_the_rest_unknown(signal: MoveSignal) -> None:
+    assert signal.remaining_bytes is None
+    assert signal.keep_up_bytes_per_s == 1 * MB
+
+
+@case(Side.FOLLOWER, followed(0, 10, None), followed(0, 20, None))
+def test_an_unknown_leader_size_is_not_zero(signal: MoveSignal) -> None:
+    assert (signal.remaining_bytes, signal.keep_up_bytes_per_s, signal.listed_partitions) == (None, None, 1)
+    assert signal.steps[0].gained_bytes == 10 * MB
+
+
+@case(Side.FOLLOWER, followed(0, 110, 100))
+def test_a_follower_ahead_of_its_leader_lacks_nothing(signal: MoveSignal) -> None:
+    assert signal.remaining_bytes == 0.0
+
+
+@case(Side.LEADER, led(0, 100, 0, remaining=50), led(0, 115, 0, remaining=40))
+def test_unlisted_partitions_that_move_need_no_quota(signal: MoveSignal) -> None:
+    assert (signal.keep_up_bytes_per_s, signal.write_bytes_per_s) == (0.0, 3 * MB)
+    assert (signal.listed_partitions, signal.moving_partitions) == (0, 1)
+
+
+@case(Side.LEADER, led(0, 1, 1) | followed(1, 1, 2))
+def test_both_sides_of_one_broker_are_two_signals(signal: MoveSignal, measured: list[Signal]) -> None:
+    assert newest(measured, MoveSignal, broker=signal.broker, side=Side.FOLLOWER).remaining_bytes == 1 * MB
+
+
+@case(Side.LEADER, led(0, 1, 1))
+def test_a_side_without_samples_has_no_signal(signal: MoveSignal, measured: list[Signal]) -> None:
+    assert {s.side for s in measured if isinstance(s, MoveSignal) and s.broker == signal.broker} == {Side.LEADER}
+
+
+def test_scrapes_delivered_twice_change_nothing(spark: SparkSession) -> None:
+    scrapes: list[Scrape | bytes] = [scrape(5 * i, followed(0, 10 + 5 * i, 100 + i)) for i in range(3)]
+    once = signals_of(spark, scrapes)
+    assert sorted(map(repr, signals_of(spark, scrapes + scrapes[::-1]))) == sorted(map(repr, once))
+
+
+HUGE = 9e293  # In MB; just below what the format lets in.
+
+
+@case(Side.LEADER, led(0, 0, HUGE, 0), led(0, HUGE, HUGE, HUGE))
+def test_what_overflows_is_unknown(signal: MoveSignal) -> None:
+    assert signal.keep_up_bytes_per_s is None
+    assert signal.remaining_bytes == HUGE * MB

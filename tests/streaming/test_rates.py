@@ -1,0 +1,103 @@
+"""Rates of counters, through the whole pipeline, with literal numbers."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from stream_cases import T0, newest, scrape, signals_of
+
+from streaming.contract import BrokerSignal, Metric, Scrape, Signal
+
+Counts = dict[float, float | None]  # Second → count; None where the scrape lacks it.
+
+CASES: dict[str, tuple[Counts, float | None]] = {
+    "steady": ({0: 100, 5: 150, 10: 200}, 10.0),
+    "arrives in any order": ({10: 200, 0: 100, 5: 150}, 10.0),
+    "reset: 20 since it, then 50": ({0: 100, 5: 20, 10: 70}, 7.0),
+    "two resets": ({0: 100, 5: 0, 10: 50, 15: 10}, 4.0),
+    "scrapes missing: by the time between samples": ({0: 100, 20: 300}, 10.0),
+    "absent in between": ({0: 100, 5: None, 10: 200}, 10.0),
+    "absent at first": ({0: None, 5: 100, 10: 200}, 20.0),
+    "absent at last": ({0: 100, 5: 200, 10: None}, 20.0),
+    "no traffic is a measured 0": ({0: 100, 5: 100}, 0.0),
+    "one sample is no rate": ({0: 100}, None),
+    "one sample of two": ({0: 100, 5: None}, None),
+    "never there": ({0: None, 5: None}, None),
+}
+
+
+@pytest.fixture(scope="module")
+def measured(spark: SparkSession) -> list[Signal]:
+    """All cases in one query, because planning one takes seconds: each on a broker of its own."""
+    return signals_of(
+        spark,
+        [
+            scrape(at_s, {} if count is None else {Metric.CLIENT_IN: count}, node=node)
+            for node, (counts, _) in enumerate(CASES.values())
+            for at_s, count in counts.items()
+        ],
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rate(measured: list[Signal], name: str) -> None:
+    signal = newest(measured, BrokerSignal, broker=list(CASES).index(name))
+    assert signal.client_in_bytes_per_s == CASES[name][1]
+
+
+def test_a_window_holds_thirty_seconds_and_no_more(spark: SparkSession) -> None:
+    scrapes: list[Scrape | bytes] = [
+        scrape(5 * i, {Metric.CLIENT_IN: 1000.0 if i == -2 else i + 2}) for i in range(-2, 6)
+    ]
+    signal = newest(signals_of(spark, scrapes), BrokerSignal)
+    assert (signal.window_end_ms, signal.sampled_at_ms) == (T0 + 30_000, T0 + 25_000)
+    assert (signal.samples, signal.completeness, signal.client_in_bytes_per_s) == (6, 1.0, 0.2)
+
+
+def test_every_scrape_yields_one_signal_of_the_window_that_is_due(spark: SparkSession) -> None:
+    signals = signals_of(spark, [scrape(at_s, {}) for at_s in (0, 4.999, 5, 12)])
+    ends = sorted((s.window_end_ms - T0, s.samples) for s in signals)
+    assert ends == [(5_000, 2), (10_000, 3), (15_000, 4)]
+
+
+def test_gauges_are_those_of_the_newest_scrape_and_absent_ones_unknown(spark: SparkSession) -> None:
+    first = scrape(0, {Metric.HANDLER_IDLE: 0.1, Metric.LEADER_RATE: 5e6, Metric.UNDER_MIN_ISR: 3})
+    second = scrape(
+        5,
+        {
+            Metric.HANDLER_IDLE: 0.7,
+            Metric.LEADER_THROTTLED: 4e6,
+            (Metric.HANDLER_IDLE, "listener=X"): 0.2,
+            (Metric.TOTAL_TIME_P99, "request=Produce"): 12.5,
+            (Metric.TOTAL_TIME_P99, "request=FetchConsumer"): 33.0,
+            (Metric.TOTAL_TIME_P99, "request=FetchFollower"): 500.0,
+            Metric.PARTITION_COUNT: 40,
+            Metric.LEADER_COUNT: 13,
+        },
+    )
+    signal = newest(signals_of(spark, [second, first]), BrokerSignal)
+    assert (signal.request_handler_idle_ratio, signal.leader_throttled_bytes_per_s) == (0.7, 4e6)
+    assert (signal.produce_p99_ms, signal.fetch_p99_ms) == (12.5, 33.0)
+    assert (signal.partitions, signal.leaders) == (40.0, 13.0)
+    assert signal.leader_rate_bytes_per_s is None, "the throttle was removed after the first scrape"
+    assert signal.under_min_isr_partitions is None
+    assert signal.follower_throttled_bytes_per_s is None
+
+
+def test_a_scrape_without_samples_is_a_sign_of_life(spark: SparkSession) -> None:
+    signal = newest(signals_of(spark, [scrape(0, {})]), BrokerSignal)
+    assert signal == BrokerSignal("c", 1, T0 + 5_000, T0, samples=1, completeness=1 / 6)
+
+
+def test_scrapes_delivered_twice_change_nothing(spark: SparkSession) -> None:
+    scrapes: list[Scrape | bytes] = [scrape(at_s, {Metric.CLIENT_IN: 10 * at_s}) for at_s in (0, 5, 10)]
+    once = signals_of(spark, scrapes)
+    assert sorted(map(repr, signals_of(spark, scrapes + scrapes[::-1]))) == sorted(map(repr, once))
+
+
+def test_a_sample_named_twice_does_not_end_the_query(spark: SparkSession) -> None:
+    twice = scrape(0, {Metric.HANDLER_IDLE: 0.5})
+    value = twice.value().replace(
+        b'"samples":[', b'"samples":[{"n":"' + Metric.HANDLER_IDLE.encode() + b'","l":"","v":1},'
+    )
+    assert newest(signals_of(spark, [value]), BrokerSignal).request_handler_idle_ratio == 0.5

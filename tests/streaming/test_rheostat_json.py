@@ -1,0 +1,124 @@
+"""What is refused and why, one record at a time, while the rest flows; and whose clock counts."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from pyspark.sql import SparkSession
+from stream_cases import T0, TOPICS, changed, newest, raw, records, scrape, signals_of
+
+from streaming.contract import BrokerSignal, Metric, Role
+from streaming.formats.rheostat_json import parse
+from streaming.pipeline import build
+
+GOOD = scrape(0, {Metric.HANDLER_IDLE: 0.9, Metric.CLIENT_IN: 5.0})
+TEXT = GOOD.value()
+NOT_JSON = "not JSON: one object and nothing else is expected"
+
+REFUSED: dict[str, tuple[bytes | None, str]] = {
+    "tombstone": (None, "empty record"),
+    "empty": (b"", "empty record"),
+    "blank": (b"   ", NOT_JSON),
+    "text": (b"hello", NOT_JSON),
+    "number": (b"5", NOT_JSON),
+    "null": (b"null", NOT_JSON),
+    "array": (b"[" + TEXT + b"]", NOT_JSON),
+    "truncated": (TEXT[:-5], NOT_JSON),
+    "trailing garbage": (TEXT + b" x", NOT_JSON),
+    "trailing brace": (TEXT + b"}", NOT_JSON),
+    "two objects": (TEXT + TEXT, NOT_JSON),
+    "two lines": (TEXT + b"\n" + TEXT, NOT_JSON),
+    "two with comma": (TEXT + b"," + TEXT, NOT_JSON),
+    "comment": (b"/* x */" + TEXT, NOT_JSON),
+    "single quotes": (TEXT.replace(b'"', b"'"), NOT_JSON),
+    "byte order mark": (b"\xef\xbb\xbf" + TEXT, NOT_JSON),
+    "UTF-16": (TEXT.decode().encode("utf-16"), "invalid UTF-8"),
+    "invalid UTF-8": (TEXT.replace(b'"c"', b'"\xff\xfe"'), "invalid UTF-8"),
+    "2,000 levels": (TEXT[:-1] + b',"z":' + b"[" * 2000 + b"]" * 2000 + b"}", NOT_JSON),
+    "2,000 digits": (TEXT.replace(b"0.9", b"1" * 2000), NOT_JSON),
+    "no version": (changed(GOOD, v=None), "no schema version"),
+    "version 7": (changed(GOOD, v=7), "schema version 7, this program reads 1"),
+    "version in words": (changed(GOOD, v="one"), "no schema version"),
+    "no cluster": (changed(GOOD, cluster=None), "no cluster"),
+    "empty cluster": (changed(GOOD, cluster=""), "no cluster"),
+    "no node": (changed(GOOD, node=None), "no node, or not a whole number"),
+    "node as text": (changed(GOOD, node="1"), "no node, or not a whole number"),
+    "node out of range": (changed(GOOD, node=2**40), "no node, or not a whole number"),
+    "negative node": (changed(GOOD, node=-1), "node is negative"),
+    "no role": (changed(GOOD, role=None), "no role"),
+    "unknown role": (changed(GOOD, role="zookeeper"), "unknown role zookeeper"),
+    "no ts": (changed(GOOD, ts=None), "no ts, or not a whole number"),
+    "ts as text": (changed(GOOD, ts="now"), "no ts, or not a whole number"),
+    "ts as fraction": (changed(GOOD, ts=1.5), "no ts, or not a whole number"),
+    "no samples": (changed(GOOD, samples=None), "no samples, or not a list of objects"),
+    "samples as object": (changed(GOOD, samples={"a": 1}), "no samples, or not a list of objects"),
+    "samples of numbers": (changed(GOOD, samples=[3]), "no samples, or not a list of objects"),
+    "number as text": (TEXT.replace(b"0.9", b'"0.9"'), "a sample has a field of the wrong type"),
+}
+
+
+def test_each_malformed_record_is_refused_by_name_and_the_good_ones_flow(spark: SparkSession) -> None:
+    values = [value for value, _ in REFUSED.values()]
+    frame = build(raw(spark, [TEXT, *values, scrape(5, {Metric.CLIENT_IN: 15.0}).value()]), TOPICS).cache()
+
+    rejects = {json.loads(value)["offset"]: json.loads(value) for value in records(frame, TOPICS.rejects).values()}
+    reasons = {name: rejects.get(offset, {}).get("reason") for offset, name in enumerate(REFUSED, start=1)}
+    assert reasons == {name: reason for name, (_, reason) in REFUSED.items()}
+    assert len(rejects) == len(REFUSED)
+    assert len(records(frame, TOPICS.signals)) == 2
+
+
+def test_a_reject_names_its_origin_and_shows_how_the_value_began(spark: SparkSession) -> None:
+    value = b"\xff" + b"x" * 300
+    ((key, body),) = records(build(raw(spark, [value]), TOPICS), TOPICS.rejects).items()
+    assert key == b"rheostat.metrics-0-0"
+    assert json.loads(body) == {
+        "v": 1,
+        "topic": "rheostat.metrics",
+        "partition": 0,
+        "offset": 0,
+        "reason": "invalid UTF-8",
+        "head": base64.b64encode(value[:256]).decode(),
+    }
+
+
+def test_a_sample_that_is_no_measurement_is_left_out_and_the_rest_kept(spark: SparkSession) -> None:
+    numbers = [b"NaN", b'"NaN"', b"Infinity", b"-Infinity", b"1e400", b"1e300", b"-1e300", b"null"]
+    rows = parse(raw(spark, [TEXT.replace(b"0.9", number) for number in numbers])).collect()
+    left = {number: [(s.n, s.v) for s in row.samples] for number, row in zip(numbers, rows, strict=True)}
+    assert left == {number: [(Metric.CLIENT_IN, 5.0)] for number in numbers}
+    assert {row.reason for row in rows} == {None}
+
+
+def test_unknown_fields_and_nameless_samples_are_ignored(spark: SparkSession) -> None:
+    samples = [{"n": None, "l": "", "v": 1}, {"l": "", "v": 1}, {"n": "x", "v": 1}, None, {"n": "y", "l": "", "v": 2}]
+    (row,) = parse(raw(spark, [changed(GOOD, samples=samples, colour="blue")])).collect()
+    assert row.reason is None
+    assert [(s.n, s.l, s.v) for s in row.samples] == [("y", "", 2.0)]
+
+
+def test_own_time_counts_only_within_30_s_of_log_time(spark: SparkSession) -> None:
+    counts = {
+        T0 - 30_000: T0 - 30_000,
+        T0 + 30_000: T0 + 30_000,
+        T0 - 30_001: T0,
+        T0 + 300_000: T0,
+        T0 - 300_000: T0,
+        0: T0,
+        2**63 - 1: T0,
+        -(2**63): T0,
+    }
+    rows = parse(raw(spark, [changed(GOOD, ts=own) for own in counts], logged_at_ms=T0)).collect()
+    assert {own: row.ts for own, row in zip(counts, rows, strict=True)} == counts
+
+
+def test_a_clock_five_minutes_fast_takes_no_samples_from_the_others(spark: SparkSession) -> None:
+    fast = changed(scrape(0, {Metric.CLIENT_IN: 1.0}, node=2), ts=T0 + 300_000)
+    signals = signals_of(spark, [fast, scrape(0, {Metric.CLIENT_IN: 1.0}), scrape(5, {Metric.CLIENT_IN: 6.0})])
+    assert newest(signals, BrokerSignal, broker=1).client_in_bytes_per_s == 1.0
+    assert newest(signals, BrokerSignal, broker=2).sampled_at_ms == T0
+
+
+def test_a_controller_yields_no_broker_signal(spark: SparkSession) -> None:
+    assert signals_of(spark, [scrape(0, {Metric.CLIENT_IN: 1.0}, role=Role.CONTROLLER)]) == []

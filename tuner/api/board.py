@@ -1,0 +1,166 @@
+"""The last cycle, held for whoever asks over HTTP. Written by the loop's thread, read by the server's."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from streaming.contract import Side
+from tuner.actuate.throttles import Failure
+from tuner.decide.freshness import age_s
+from tuner.decide.replication_rate import infeasible
+from tuner.model.cluster import LiveCluster, NotSeen, Observation
+from tuner.model.decision import Decision, SetRate, action_of
+from tuner.model.limits import Limits
+from tuner.model.memory import Memory
+from tuner.plan.move_time import SideLoad
+
+LAST_DECISIONS = 50
+
+
+class Board:
+    def __init__(self, cluster: str, limits: Limits, *, dry_run: bool, wall_clock: Callable[[], float]) -> None:
+        self.cluster = cluster
+        self.limits = limits
+        self.dry_run = dry_run
+        self._wall_clock = wall_clock
+        self._lock = threading.Lock()
+        self._observation: Observation | None = None
+        self._memory = Memory()
+        self._wanted: dict[tuple[int, Side], int] = {}
+        self._last: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
+        self._said: dict[object, str] = {}
+        self.decisions: Counter[tuple[str, str]] = Counter()
+        self.failures = 0
+        self.cycle_s = 0.0
+        self.cycled_at_s: float | None = None
+
+    # -- the loop's side ----------------------------------------------------------------------------------------------
+
+    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+        with self._lock:
+            self._observation, self._memory = observation, memory
+            self.cycled_at_s = self._wall_clock()
+            wanted = {(d.broker, d.side): d.wanted_bytes_per_s for d in decisions if isinstance(d, SetRate)}
+            self._wanted = {side: rate for side, rate in self._wanted.items() if side in observation.busy} | wanted
+            for decision in decisions:
+                self.decisions[(action_of(decision), decision.reason.value)] += 1
+                subject = (
+                    getattr(decision, "broker", None),
+                    getattr(decision, "side", None),
+                    getattr(decision, "topic", None),
+                )
+                if self._said.get(subject) != decision.text:
+                    self._said[subject] = decision.text
+                    self._last.append(
+                        {
+                            "at_ms": observation.now_ms,
+                            "action": action_of(decision),
+                            "reason": decision.reason.value,
+                            "text": decision.text,
+                        }
+                    )
+
+    def acted(self, decision: Decision, failure: Failure | None) -> None:  # noqa: ARG002 - the port's shape
+        if failure is not None:
+            with self._lock:
+                self.failures += 1
+
+    # -- the reader's side --------------------------------------------------------------------------------------------
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the tuner sees what it needs, and if not, what is missing."""
+        with self._lock:
+            seen = self._observation
+        if seen is None:
+            return False, "the first cycle has not ended yet"
+        if isinstance(seen.live, NotSeen):
+            return False, f"the cluster is not seen: {seen.live.reason}"
+        now_ms = round(self._wall_clock() * 1000)
+        ages = [age_s(signal, now_ms) for signal in seen.brokers.values()]
+        if not ages:
+            return False, "no broker signal has arrived yet: are the collector and the stream running?"
+        if min(ages) > self.limits.signal_age_s_max:
+            return (
+                False,
+                f"the newest broker signal is {min(ages):.0f} s old: are the collector and the stream running?",
+            )
+        return True, "ready"
+
+    def snapshot(self) -> Snapshot:
+        with self._lock:
+            return Snapshot(self._observation, self._memory, dict(self._wanted), list(self._last))
+
+
+class Snapshot:
+    """One consistent picture."""
+
+    def __init__(
+        self,
+        observation: Observation | None,
+        memory: Memory,
+        wanted: dict[tuple[int, Side], int],
+        last_decisions: list[dict[str, Any]],
+    ) -> None:
+        self.observation = observation
+        self.memory = memory
+        self.wanted = wanted
+        self.last_decisions = last_decisions
+
+    @property
+    def live(self) -> LiveCluster | None:
+        live = self.observation.live if self.observation is not None else None
+        return live if isinstance(live, LiveCluster) else None
+
+    def idle_throttle_keys(self) -> int:
+        """Rates and lists that stand while nothing moves; 0 while something does."""
+        live = self.live
+        if live is None or live.moves:
+            return 0
+        lists = sum(bool(throttle.leader) + bool(throttle.follower) for throttle in live.lists.values())
+        return lists + sum(setting.own for setting in live.rates.values())
+
+    def loads(self) -> dict[tuple[int, Side], SideLoad]:
+        if self.observation is None:
+            return {}
+        return {
+            side: SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+            for side, signal in self.observation.moves.items()
+            if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None
+        }
+
+    def infeasible(self, side: tuple[int, Side], limits: Limits) -> bool:
+        load = self.loads().get(side)
+        return load is not None and infeasible(load, limits)
+
+    def as_json(self) -> dict[str, Any]:
+        live, seen = self.live, self.observation
+        return {
+            "reassigning_partitions": len(live.moves) if live is not None else None,
+            "throttles": [
+                {
+                    "broker": broker,
+                    "side": side.value,
+                    "rate_bytes_per_s_live": setting.bytes_per_s,
+                    "rate_bytes_per_s_wanted": self.wanted.get((broker, side)),
+                    "ours": (broker, side) in self.memory.owned,
+                }
+                for (broker, side), setting in sorted(live.rates.items() if live is not None else ())
+            ],
+            "moves": [
+                {
+                    "broker": broker,
+                    "side": side.value,
+                    "moving_partitions": signal.moving_partitions,
+                    "remaining_bytes": signal.remaining_bytes,
+                    "remaining_slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
+                    "keep_up_bytes_per_s": signal.keep_up_bytes_per_s,
+                    "sampled_at_ms": signal.sampled_at_ms,
+                }
+                for (broker, side), signal in sorted(seen.moves.items() if seen is not None else ())
+            ],
+            "stalled": sorted(b for b, state in self.memory.stalls.items() if state.stalled),
+            "last_decisions": self.last_decisions,
+        }

@@ -1,0 +1,80 @@
+"""The moves have ended: what has to go, and what is put back?
+
+Two kinds of throttle look alike while a move runs and must not be treated alike when it ends:
+    the move's own     its topic lists name only replicas that we saw moving: it was put on for this move, so it goes,
+                       lists first, then the rates of the brokers that took part. ``kafka-reassign-partitions --verify``
+                       does the same, if only somebody remembers to run it.
+    a standing one     some list names a replica that never moved, or "*": the rates serve it too. So the lists stay, and
+                       every rate that we changed becomes again what it was.
+
+Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a list without a rate
+throttles nothing, a rate without a list neither, but a rate removed first leaves the listed replicas unlimited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streaming.contract import Side
+from tuner.decide import words
+from tuner.model.cluster import BrokerSide, LiveCluster, side_name
+from tuner.model.decision import ClearLists, PutBackRate, Reason
+from tuner.model.limits import Limits
+from tuner.model.memory import Memory
+
+
+def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | PutBackRate]:
+    """What is still to be done; empty when nothing is."""
+    if limits.clear_finished and memory.seen and not _standing(live, memory):
+        return [*_clear_lists(live), *_remove_rates(live, memory)]
+    return _put_back(live, memory)
+
+
+def _standing(live: LiveCluster, memory: Memory) -> bool:
+    """Does any list name a replica that we did not see moving?"""
+    for topic, throttle in live.lists.items():
+        for listed in (throttle.leader, throttle.follower):
+            if listed.every or any(broker not in memory.seen.get((topic, p), ()) for p, broker in listed.pairs):
+                return True
+    return False
+
+
+def _clear_lists(live: LiveCluster) -> list[ClearLists]:
+    return [
+        ClearLists(
+            topic,
+            tuple(
+                side for side, listed in ((Side.LEADER, throttle.leader), (Side.FOLLOWER, throttle.follower)) if listed
+            ),
+            Reason.MOVE_ENDED,
+            f"topic {topic}: its move has ended, so its throttled-replica lists go",
+        )
+        for topic, throttle in sorted(live.lists.items())
+    ]
+
+
+def _remove_rates(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
+    took_part = {broker for brokers in memory.seen.values() for broker in brokers}
+    sides: list[BrokerSide] = [(broker, side) for broker in sorted(took_part & live.brokers) for side in Side]
+    return [
+        _back(side, setting.bytes_per_s, None, "the move has ended and the throttle was put on for it, so it goes")
+        for side in sides
+        if (setting := live.rates.get(side)) is not None and setting.own and side not in memory.theirs_until_ms
+    ]
+
+
+def _put_back(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
+    found = []
+    for side, owned in sorted(memory.owned.items()):
+        setting = live.rates.get(side)
+        if side[0] in live.unreadable or side[0] not in live.brokers or setting is None:
+            continue  # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
+        before = owned.before_bytes_per_s
+        stood = "there was none" if before is None else f"{words.rate(before)} stood there before"
+        found.append(_back(side, setting.bytes_per_s, before, f"the move has ended; {stood}"))
+    return found
+
+
+def _back(side: BrokerSide, live: int, value: int | None, why: str) -> PutBackRate:
+    to = "removed" if value is None else f"→ {words.rate(value)}"
+    return PutBackRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {words.rate(live)} {to}: {why}")

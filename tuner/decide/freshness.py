@@ -1,0 +1,24 @@
+"""May this signal still be trusted? No news is not good news: what is old may hold a decision back, never push one on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from streaming.contract import BrokerSignal, MoveSignal
+
+
+class Freshness(StrEnum):
+    FRESH = "fresh"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+def age_s(signal: BrokerSignal | MoveSignal, now_ms: int) -> float:
+    """Age of the newest sample in it; a sample from the future (a clock ahead of ours) is new, not negative."""
+    return max(0.0, (now_ms - signal.sampled_at_ms) / 1000)
+
+
+def freshness(signal: BrokerSignal | MoveSignal | None, now_ms: int, age_s_max: float) -> Freshness:
+    if signal is None:
+        return Freshness.MISSING
+    return Freshness.FRESH if age_s(signal, now_ms) <= age_s_max else Freshness.STALE

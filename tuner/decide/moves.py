@@ -1,0 +1,217 @@
+"""While moves run: which are stalled, what holds them, and what each throttle should do about it.
+
+A move onto a broker passes two throttles: the leader side of every broker it is fetched from, and its own follower side.
+Either can be the one that binds, and raising one alone only hands the stall to the other, so a stall is judged by
+destination and answered on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streaming.contract import MoveSignal, Side
+from tuner.decide import replication_rate, stall, words
+from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting, side_name
+from tuner.model.decision import Decision, Hold, Reason, SetRate
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory, StallState
+from tuner.plan.move_time import SideLoad
+
+
+class MovesView:
+    """What the observation says about the running moves, looked up once."""
+
+    def __init__(self, observation: Observation, live: LiveCluster, limits: Limits) -> None:
+        self.now_ms = observation.now_ms
+        self.busy = observation.busy
+        self.live = live
+        self.limits = limits
+        self._signals = observation.moves
+        self._brokers = observation.brokers
+        self.leaders_of: dict[int, set[int]] = {}  # Destination → the leaders it fetches from.
+        self._destinations_of_leader: dict[int, set[int]] = {}
+        for move in live.moves:
+            for destination in move.destinations:
+                if move.leader >= 0:
+                    self.leaders_of.setdefault(destination, set()).add(move.leader)
+                    self._destinations_of_leader.setdefault(move.leader, set()).add(destination)
+        self.destinations = frozenset(self.leaders_of)
+        leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(self._destinations_of_leader)]
+        self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
+        self.loads: dict[BrokerSide, SideLoad] = {}
+        for side in self.sides:
+            signal = self.fresh_signal(side)
+            if signal is not None and signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
+                self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+
+    def destinations_of(self, side: BrokerSide) -> set[int]:
+        return {side[0]} if side[1] is Side.FOLLOWER else self._destinations_of_leader.get(side[0], set())
+
+    def sides_of(self, destination: int) -> list[BrokerSide]:
+        leaders: list[BrokerSide] = [(leader, Side.LEADER) for leader in sorted(self.leaders_of[destination])]
+        return [*leaders, (destination, Side.FOLLOWER)]
+
+    def signal(self, side: BrokerSide) -> MoveSignal | None:
+        return self._signals.get(side)
+
+    def freshness(self, side: BrokerSide) -> Freshness:
+        return freshness(self._signals.get(side), self.now_ms, self.limits.signal_age_s_max)
+
+    def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
+        return self._signals[side] if self.freshness(side) is Freshness.FRESH else None
+
+    def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
+        signal = self._brokers.get(side[0])
+        if signal is None or freshness(signal, self.now_ms, self.limits.signal_age_s_max) is not Freshness.FRESH:
+            return None
+        return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
+
+    def throttle(self, side: BrokerSide) -> RateSetting | None:
+        """The rate in force on this side, if it counts any replica at all: a rate without a list throttles nothing."""
+        setting = self.live.rates.get(side)
+        signal = self._signals.get(side)
+        return setting if setting is not None and signal is not None and signal.listed_partitions > 0 else None
+
+    def bound(self, side: BrokerSide) -> bool:
+        setting, load = self.throttle(side), self.loads.get(side)
+        if setting is None or load is None:
+            return False
+        measured = self.measured_bytes_per_s(side)
+        return replication_rate.throttle_bound(setting.bytes_per_s, load, measured, self.limits)
+
+    def surplus_bytes_per_s(self, side: BrokerSide) -> float | None:
+        """Throttle less keep-up; None where nothing limits, or where it is not known."""
+        setting, load = self.throttle(side), self.loads.get(side)
+        return None if setting is None or load is None else setting.bytes_per_s - load.keep_up_bytes_per_s
+
+
+def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
+    """The judge's word on every broker that something moves onto; others are forgotten."""
+    states = {}
+    for destination in sorted(view.destinations):
+        state = memory.stalls.get(destination, StallState())
+        signal = view.fresh_signal((destination, Side.FOLLOWER))
+        leaders = [
+            None if surplus is None else surplus / len(view.destinations_of((leader, Side.LEADER)))
+            for leader in sorted(view.leaders_of[destination])
+            for surplus in (view.surplus_bytes_per_s((leader, Side.LEADER)),)
+        ]
+        expected = stall.expected_drain_bytes_per_s(
+            view.surplus_bytes_per_s((destination, Side.FOLLOWER)), leaders, limits
+        )
+        states[destination] = state if signal is None else stall.judge(state, signal.steps, expected, limits)
+    return states
+
+
+def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits: StallLimits) -> Decision:
+    """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
+    limits = view.limits
+    destinations = sorted(view.destinations_of(side))
+    states = {d: memory.stalls[d] for d in destinations}
+    stalled = [d for d, state in states.items() if state.stalled]
+
+    # The broker did not tell its settings: what stands there now is not known, so nothing is written over it.
+    if side[0] in view.live.unreadable or side[0] not in view.live.brokers:
+        return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
+    # Somebody changed it after us: theirs.
+    if side in memory.theirs_until_ms:
+        minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
+        return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
+    # Without fresh measurements there is no judgement, and old ones never raise a throttle.
+    for needed in [side, *((d, Side.FOLLOWER) for d in destinations)]:
+        match view.freshness(needed):
+            case Freshness.MISSING:
+                return _hold(
+                    side, Reason.SIGNALS_MISSING, f"no measurements of broker {needed[0]} ({needed[1]} side) yet"
+                )
+            case Freshness.STALE:
+                signal = view.signal(needed)
+                age = age_s(signal, view.now_ms) if signal is not None else 0.0
+                return _hold(side, Reason.SIGNALS_STALE, f"last measurements of broker {needed[0]} are {age:.0f} s old")
+    setting, load = view.throttle(side), view.loads.get(side)
+    # No throttle here: nothing of ours to turn. A stall has another cause.
+    if setting is None:
+        if stalled:
+            return _hold(
+                side, Reason.STALLED_UNTHROTTLED,
+                f"the move onto {words.brokers(stalled)} has stalled, and no throttle holds it on this side: look at the "
+                "disks, the network and the fetchers of both brokers",
+            )  # fmt: skip
+        return _hold(side, Reason.NOT_THROTTLED, "no throttle on this side, nothing to turn")
+    if load is None:
+        return _hold(side, Reason.SIGNALS_MISSING, "its write rate is not measured yet: that takes two scrapes")
+    # No permitted rate can end it: a person has to decide, and is told the numbers.
+    if replication_rate.infeasible(load, limits):
+        return _hold(
+            side, Reason.INFEASIBLE,
+            f"keeping up alone takes {words.rate(load.keep_up_bytes_per_s)}, the ceiling is "
+            f"{words.rate(limits.rate_bytes_per_s_max)}: no permitted throttle ends this move. Raise "
+            "tuner.rate_bytes_per_s_max, or move fewer partitions at a time",
+        )  # fmt: skip
+    # A ramp is under way: what is measured now is neither the old rate nor the new one.
+    if side in view.busy:
+        return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
+    if not stalled and not any(d in memory.rescued for d in destinations):
+        observed_s = min(state.observed_s for state in states.values())
+        if observed_s < stall_limits.observed_s_min:
+            return _hold(
+                side,
+                Reason.WATCHING,
+                f"watching: judged after {stall_limits.observed_s_min:.0f} s, {observed_s:.0f} s seen",
+            )
+        remain = f"{words.size(load.remaining_bytes)} remain"
+        return _hold(side, Reason.PROGRESSING, f"progressing under {words.rate(setting.bytes_per_s)}: {remain}")
+    # Stalled, but the throttle is not what holds it: a higher one would only be dangerous later.
+    bound = sorted({s for d in destinations for s in view.sides_of(d) if view.bound(s)})
+    if stalled and not bound:
+        return _hold(side, Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, setting.bytes_per_s, stalled, view))
+    return _raise(side, setting.bytes_per_s, load, stalled, view, states)
+
+
+def _raise(
+    side: BrokerSide, live: int, load: SideLoad, stalled: list[int], view: MovesView, states: Mapping[int, StallState]
+) -> Decision:
+    limits = view.limits
+    target_s = replication_rate.drain_target_s(view.loads, limits)
+    wanted = replication_rate.wanted_bytes_per_s(side[1], load, live, target_s, limits)
+    if wanted <= live * (1 + limits.deadband_ratio):
+        if live >= limits.rate_bytes_per_s_max * (1 - limits.deadband_ratio):
+            return _hold(
+                side,
+                Reason.AT_CEILING,
+                f"at the ceiling ({words.rate(live)}), {words.size(load.remaining_bytes)} remain",
+            )
+        return _hold(
+            side, Reason.WITHIN_DEADBAND, f"{words.rate(live)} is enough: {words.size(load.remaining_bytes)} remain"
+        )
+    head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
+    need = f"{words.size(load.remaining_bytes)} remain and {words.rate(load.keep_up_bytes_per_s)} go to keeping up"
+    if not stalled:
+        return SetRate(*side, live, wanted, Reason.RESCUE_NEEDS_MORE, f"{head}: {need}")
+    lost = max(states[d].lost_s for d in stalled)
+    story = f"the move onto {words.brokers(stalled)} has stalled ({lost:.0f} s of progress lost)"
+    if live <= load.keep_up_bytes_per_s:
+        why = (
+            f"{words.rate(live)} is not above the {words.rate(load.keep_up_bytes_per_s)} that keeping up takes"
+            + (", in-sync followers included" if side[1] is Side.LEADER else "")
+            + f", so it would never end; {words.size(load.remaining_bytes)} remain"
+        )
+        return SetRate(*side, live, wanted, Reason.STALLED_BELOW_KEEP_UP, f"{head}: {story}; {why}")
+    own = "this throttle binds" if view.bound(side) else "so that this side does not bind next"
+    return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {own}; {need}")
+
+
+def _not_bound(side: BrokerSide, live: int, stalled: list[int], view: MovesView) -> str:
+    measured = view.measured_bytes_per_s(side)
+    used = (
+        "how much of it is used is not measured" if measured is None else f"only {words.rate(measured)} of it is used"
+    )
+    return (
+        f"the move onto {words.brokers(stalled)} has stalled, but not by the throttle ({words.rate(live)}, {used}): "
+        "look at the source's disk, the network, the fetchers, and whether the destination is alive"
+    )
+
+
+def _hold(side: BrokerSide, reason: Reason, text: str) -> Hold:
+    return Hold(*side, reason, f"{side_name(side)}: {text}")

@@ -1,0 +1,94 @@
+"""One cycle's thinking, from an observation to decisions.
+
+The order is the order of urgency: what we cannot see, what is not ours, what has ended; only then what could be faster.
+Nothing here acts and nothing here remembers by itself: memory comes in and goes out as a value.
+
+    decide    observation, memory → memory with the new judgements, decisions
+    intend    memory → memory as it must be on record before a decision is carried out
+    settle    memory → memory after it was carried out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner.decide.ending import end_of_moves
+from tuner.decide.moves import MovesView, decide_side, judge_destinations
+from tuner.decide.ownership import let_go_of_changed
+from tuner.model.cluster import LiveCluster, NotSeen, Observation
+from tuner.model.decision import Decision, Hold, PutBackRate, Reason, SetRate
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory, Owned
+
+
+def decide(
+    observation: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits
+) -> tuple[Memory, tuple[Decision, ...]]:
+    live = observation.live
+    # Nothing is seen, so nothing is known: neither that a move runs nor that it ended.
+    if isinstance(live, NotSeen):
+        return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
+    memory, changed = let_go_of_changed(live, memory, observation.now_ms, limits)
+    if not live.moves:
+        return _without_moves(live, memory, limits, changed)
+    memory = replace(memory, idle_looks=0, seen=_seen(live, memory))
+    view = MovesView(observation, live, limits)
+    memory = replace(memory, stalls=judge_destinations(view, memory, stall_limits))
+    decisions = [decide_side(side, view, memory, stall_limits) for side in view.sides]
+    answered = {
+        destination
+        for decision in decisions
+        if isinstance(decision, SetRate)
+        for destination in view.destinations_of((decision.broker, decision.side))
+        if memory.stalls[destination].stalled
+    }
+    rescued = (memory.rescued | answered) & view.destinations
+    return replace(memory, rescued=rescued), (*changed, *decisions)
+
+
+def _without_moves(
+    live: LiveCluster, memory: Memory, limits: Limits, changed: Sequence[Decision]
+) -> tuple[Memory, tuple[Decision, ...]]:
+    looks = memory.idle_looks + 1
+    memory = replace(memory, idle_looks=looks)
+    if looks < limits.idle_looks_before_end:
+        return memory, tuple(changed)  # Perhaps just the moment between two batches.
+    endings = end_of_moves(live, memory, limits)
+    # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
+    memory = replace(memory, stalls={}, rescued=frozenset(), seen=memory.seen if endings else {})
+    return memory, (*changed, *endings)
+
+
+def _seen(live: LiveCluster, memory: Memory) -> dict[tuple[str, int], frozenset[int]]:
+    seen = dict(memory.seen)
+    for move in live.moves:
+        key = (move.topic, move.partition)
+        seen[key] = seen.get(key, frozenset()) | {*move.replicas, *move.adding, *move.removing}
+    return seen
+
+
+def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
+    """From now on any of ``steps`` may stand there, and so may what stood there until now."""
+    side = (decision.broker, decision.side)
+    before = memory.owned.get(side)
+    owned = Owned(
+        before_bytes_per_s=before.before_bytes_per_s if before else decision.live_bytes_per_s,
+        wanted_bytes_per_s=decision.wanted_bytes_per_s,
+        may_stand=tuple(dict.fromkeys((decision.live_bytes_per_s, *steps))),
+    )
+    return replace(memory, owned=memory.with_owned(side, owned))
+
+
+def settle(memory: Memory, decision: Decision) -> Memory:
+    """After it went well: a rate that was put back is no longer ours; one that was set stands at what was wanted."""
+    match decision:
+        case PutBackRate(broker=broker, side=side):
+            return replace(memory, owned=memory.with_owned((broker, side), None))
+        case SetRate(broker=broker, side=side, wanted_bytes_per_s=wanted):
+            owned = memory.owned.get((broker, side))
+            if owned is None:
+                return memory
+            return replace(memory, owned=memory.with_owned((broker, side), replace(owned, may_stand=(wanted,))))
+        case _:
+            return memory

@@ -1,0 +1,70 @@
+"""Has the move onto this broker stopped making progress?
+
+Intuition: a bath that should fill. Each second it should gain a certain amount; a second in which it gains less than half
+of that is a second lost, one in which it gains more wins time back. When 15 seconds are lost, it has stalled. Because it
+is lost time that is counted and not single readings, the quota's own rhythm (nothing for 9 s, then a clump) never adds up
+to a stall, while a slow leak does.
+
+This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)), stalled above h, well again at S = 0.
+
+Invariant: only data moves S. Without new steps nothing changes: silence is for freshness.py to judge.
+
+Vocabulary:
+    drain     bytes/s by which the adding replicas came closer: what they gained less what was written meanwhile.
+    expected  the drain that the throttles allow: the quota less what keeping up takes. Where they allow none, or there
+              are none, a small fixed rate: even an impossible throttle is expected to make progress, so that its
+              failure is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streaming.contract import MoveStep
+from tuner.model.limits import StallLimits
+from tuner.model.memory import StallState
+
+
+def expected_drain_bytes_per_s(
+    surplus_follower: float | None, surplus_leaders: Sequence[float | None], limits: StallLimits
+) -> float:
+    """What the throttles allow this destination to drain.
+
+    Args:
+        surplus_follower: throttle less keep-up of its follower side; None where not throttled or not known.
+        surplus_leaders: the same of each leader it fetches from, already divided among that leader's destinations.
+    """
+    allowed: list[float] = []
+    if surplus_follower is not None:
+        allowed.append(surplus_follower)
+    known = [surplus for surplus in surplus_leaders if surplus is not None]
+    if known and len(known) == len(surplus_leaders):  # One unthrottled leader is enough to let everything through.
+        allowed.append(sum(known))
+    return max([limits.progress_bytes_per_s_min, *([min(allowed)] if allowed else [])])
+
+
+def judge(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits) -> StallState:
+    """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
+    lost_s, stalled, since_ms = state.lost_s, state.stalled, state.stalled_since_ms
+    until_ms, observed_s = state.judged_until_ms, state.observed_s
+    for step in sorted(steps, key=lambda s: s.at_ms):
+        if step.at_ms <= until_ms or step.dt_s <= 0:
+            continue
+        until_ms = step.at_ms
+        if step.dt_s > limits.step_s_max:
+            continue  # A gap: we do not know what happened in it.
+        observed_s += step.dt_s
+        lost_s = max(0.0, lost_s + step.dt_s * (limits.share_expected - _share(step, expected_bytes_per_s, limits)))
+        if lost_s > limits.lost_s_max and not stalled:
+            stalled, since_ms = True, step.at_ms
+        elif lost_s == 0.0:
+            stalled, since_ms = False, None
+    return StallState(lost_s, stalled, since_ms, until_ms, observed_s)
+
+
+def _share(step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> float:
+    write_bytes_per_s = step.written_bytes / step.dt_s
+    if step.remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * write_bytes_per_s):
+        return 1.0
+    drain_bytes_per_s = step.gained_bytes / step.dt_s - write_bytes_per_s
+    return min(limits.share_max, max(limits.share_min, drain_bytes_per_s / expected_bytes_per_s))

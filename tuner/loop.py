@@ -1,0 +1,230 @@
+"""One cycle: observe → decide → journal → actuate → journal.
+
+The ports are handed in; there is no arithmetic and no judgement here, only the order of things:
+
+    a decision to act is on record, with its inputs, before the first write; what came of it after the last
+    the memory of what is ours is on record before it becomes true
+    where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
+
+Between two cycles, ``tick`` carries on with the changes of rate that are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import structlog
+
+from streaming.contract import BrokerSignal, MoveSignal
+from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import Failure, Throttles
+from tuner.decide.policy import decide, intend, settle
+from tuner.journal.entries import Entry, entry_of
+from tuner.journal.kafka_journal import JournalError
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, SetRate, action_of
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory
+from tuner.plan.slew import slew
+
+log = structlog.get_logger("tuner")
+
+FULL_LOOK_EVERY = 6
+
+
+class Signals(Protocol):
+    @property
+    def brokers(self) -> Mapping[int, BrokerSignal]: ...
+
+    @property
+    def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
+
+    def poll(self) -> int: ...
+
+    def forget_old(self, now_ms: int) -> None: ...
+
+
+class Live(Protocol):
+    def look(self, *, full: bool) -> LiveCluster | NotSeen: ...
+
+
+class Journal(Protocol):
+    def append(self, entry: Entry) -> None: ...
+
+    def save(self, memory: Memory) -> None: ...
+
+
+class Watcher(Protocol):
+    """Is told of everything; the status page, the metrics."""
+
+    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
+
+    def acted(self, decision: Decision, failure: Failure | None) -> None: ...
+
+
+class Loop:
+    def __init__(
+        self,
+        *,
+        live: Live,
+        signals: Signals,
+        throttles: Throttles,
+        slewing: Slewing,
+        journal: Journal,
+        watcher: Watcher,
+        memory: Memory,
+        limits: Limits,
+        stall_limits: StallLimits,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        writes_per_s_max: float,
+        dry_run: bool,
+    ) -> None:
+        self.memory = memory
+        self._live = live
+        self._signals = signals
+        self._throttles = throttles
+        self._slewing = slewing
+        self._journal = journal
+        self._watcher = watcher
+        self._limits = limits
+        self._stall_limits = stall_limits
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._writes_per_s_max = writes_per_s_max
+        self._dry_run = dry_run
+        self._cycles = 0
+        self._said: dict[tuple[object, ...], str] = {}
+        self._saved: Memory | None = None
+
+    def cycle(self) -> tuple[Decision, ...]:
+        observation = self._observe()
+        memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits)
+        try:
+            self._remember(memory)
+            for decision in decisions:
+                self._note(decision, observation)
+            self._carry_out(decisions, observation)
+        except JournalError as error:
+            log.error("the journal takes no record, so nothing is done", error=str(error))
+        self._watcher.observed(observation, self.memory, decisions)
+        return decisions
+
+    def tick(self) -> None:
+        """The steps that are due of the changes under way."""
+        for ended in self._slewing.step(self._monotonic()):
+            decision, failure = ended.decision, ended.failure
+            if failure is None:
+                log.info(f"done: {decision.text.split(':')[0]}", broker=decision.broker, side=decision.side)
+            else:
+                log.error(
+                    f"not done: {decision.text.split(':')[0]}: {failure}", broker=decision.broker, side=decision.side
+                )
+            self._watcher.acted(decision, failure)
+            try:
+                self._journal.append(self._entry("outcome", decision, failure=failure))
+                if failure is None:
+                    self._remember(settle(self.memory, decision))
+            except JournalError as error:
+                # What may stand there stays on record as the whole ramp, which is true, only less exact.
+                log.error("the journal takes no outcome", error=str(error))
+
+    def next_due_s(self) -> float | None:
+        return self._slewing.next_due_s()
+
+    # -- steps of a cycle ---------------------------------------------------------------------------------------------
+
+    def _observe(self) -> Observation:
+        self._signals.poll()
+        now_ms = round(self._wall_clock() * 1000)
+        self._signals.forget_old(now_ms)
+        ending = self.memory.idle_looks > 0 and bool(self.memory.seen or self.memory.owned)
+        live = self._live.look(full=ending or self._cycles % FULL_LOOK_EVERY == 0)
+        self._cycles += 1
+        return Observation(
+            now_ms, live, dict(self._signals.brokers), dict(self._signals.moves), busy=self._slewing.busy
+        )
+
+    def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
+        changes = [d for d in decisions if isinstance(d, SetRate)]
+        for change in changes:
+            steps = slew(
+                change.live_bytes_per_s,
+                change.wanted_bytes_per_s,
+                sides=len(changes),
+                writes_per_s_max=self._writes_per_s_max,
+            )
+            inputs = self._inputs(change, observation)
+            self._journal.append(self._entry("intent", change, inputs=inputs))
+            if self._dry_run:
+                continue
+            self._remember(intend(self.memory, change, [s.rate_bytes_per_s for s in steps]))
+            self._slewing.start(change, steps, self._monotonic())
+        for decision in decisions:
+            match decision:
+                case LetGo(broker=broker, side=side):
+                    self._slewing.drop((broker, side))
+                case ClearLists(topic=topic, sides=sides):
+                    self._act(decision, lambda t=topic, s=sides: self._throttles.clear_lists(t, s))  # type: ignore[misc]
+                case PutBackRate(broker=broker, side=side, value_bytes_per_s=value):
+                    self._slewing.drop((broker, side))
+                    self._act(
+                        decision,
+                        lambda k=(broker, side), v=value: self._throttles.write_rates({k: v})[k],  # type: ignore[misc]
+                    )
+                case _:
+                    pass
+
+    def _act(self, decision: Decision, write: Callable[[], Failure | None]) -> None:
+        self._journal.append(self._entry("intent", decision))
+        failure = write()
+        self._watcher.acted(decision, failure)
+        self._journal.append(self._entry("outcome", decision, failure=failure))
+        if failure is None:
+            self._remember(settle(self.memory, decision))
+        else:
+            log.error(f"not done: {decision.text}: {failure}")
+
+    def _remember(self, memory: Memory) -> None:
+        """On record first, then ours. The judge's state alone is not worth a record."""
+        kept = (memory.owned, memory.theirs_until_ms, memory.seen, memory.rescued)
+        saved = self._saved
+        if saved is None or kept != (saved.owned, saved.theirs_until_ms, saved.seen, saved.rescued):
+            self._journal.save(memory)
+            self._saved = memory
+        self.memory = memory
+
+    def _note(self, decision: Decision, observation: Observation) -> None:
+        """A line for people, and a record; a hold that only repeats itself is neither."""
+        if isinstance(decision, Hold):
+            key = ("hold", decision.broker, decision.side)
+            if self._said.get(key) == decision.reason.value:
+                return
+            self._said[key] = decision.reason.value
+            self._journal.append(self._entry("decision", decision, inputs=self._inputs(decision, observation)))
+        elif not isinstance(decision, ClearLists):
+            self._said.pop(("hold", decision.broker, decision.side), None)
+        log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
+        if isinstance(decision, LetGo):
+            self._journal.append(self._entry("decision", decision))
+
+    def _entry(
+        self, kind: str, decision: Decision, *, inputs: Mapping[str, Any] | None = None, failure: Failure | None = None
+    ) -> Entry:
+        at_ms = round(self._wall_clock() * 1000)
+        return entry_of(kind, decision, at_ms, inputs=inputs, failure=failure, dry_run=self._dry_run)
+
+    def _inputs(self, decision: Hold | SetRate, observation: Observation) -> dict[str, Any]:
+        """What the decision stood on, as far as it is about this side."""
+        if decision.broker is None or decision.side is None:
+            return {}
+        signal = observation.moves.get((decision.broker, decision.side))
+        broker = observation.brokers.get(decision.broker)
+        return {
+            "move": asdict(signal) if signal is not None else None,
+            "broker": asdict(broker) if broker is not None else None,
+            "stalls": {str(d): asdict(state) for d, state in self.memory.stalls.items()},
+            "limits": asdict(self._limits),
+        }

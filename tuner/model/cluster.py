@@ -1,0 +1,69 @@
+"""The cluster as it stands now: what moves, and which throttles are set. Read anew every cycle, never remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.throttles import TopicThrottle
+
+BrokerSide = tuple[int, Side]
+
+
+def side_name(side: BrokerSide) -> str:
+    return f"broker {side[0]} {side[1]} throttle"
+
+
+@dataclass(frozen=True, slots=True)
+class RateSetting:
+    """A throttle rate in force on one side of one broker."""
+
+    bytes_per_s: int
+    own: bool = True  # Set on this broker; False when it comes from <default> or the broker's file.
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMove:
+    """A partition being reassigned."""
+
+    topic: str
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def destinations(self) -> tuple[int, ...]:
+        return tuple(b for b in self.adding if b != self.leader)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """One look at the cluster."""
+
+    brokers: frozenset[int]
+    moves: tuple[PartitionMove, ...] = ()
+    rates: Mapping[BrokerSide, RateSetting] = field(default_factory=dict)
+    lists: Mapping[str, TopicThrottle] = field(default_factory=dict)  # Topics with at least one entry.
+    unreadable: frozenset[int] = frozenset()  # Brokers whose settings could not be read.
+
+
+@dataclass(frozen=True, slots=True)
+class NotSeen:
+    """A look that failed; ``reason`` is for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything a decision may depend on, besides what is remembered."""
+
+    now_ms: int
+    live: LiveCluster | NotSeen
+    brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
+    moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
+    busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.

@@ -1,0 +1,108 @@
+"""Decisions as values: what to do, to which throttle, and why, in a word for machines and a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streaming.contract import Side
+
+
+class Reason(StrEnum):
+    # Not knowing: hold.
+    CLUSTER_NOT_SEEN = "cluster_not_seen"
+    SETTINGS_UNREADABLE = "settings_unreadable"
+    SIGNALS_MISSING = "signals_missing"
+    SIGNALS_STALE = "signals_stale"
+    # Nothing of ours: hold.
+    SOMEBODY_ELSES = "somebody_elses"
+    NOT_THROTTLED = "not_throttled"
+    # Well, or too early to say: hold.
+    WATCHING = "watching"
+    PROGRESSING = "progressing"
+    RATE_IS_CHANGING = "rate_is_changing"
+    WITHIN_DEADBAND = "within_deadband"
+    AT_CEILING = "at_ceiling"
+    # Not well, and not ours to cure by raising: hold and say so.
+    INFEASIBLE = "infeasible"
+    STALLED_UNTHROTTLED = "stalled_unthrottled"
+    STALLED_NOT_THROTTLE_BOUND = "stalled_not_throttle_bound"
+    # Act.
+    STALLED_BELOW_KEEP_UP = "stalled_below_keep_up"
+    STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
+    RESCUE_NEEDS_MORE = "rescue_needs_more"
+    MOVE_ENDED = "move_ended"
+    CHANGED_BY_SOMEBODY = "changed_by_somebody"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    broker: int | None  # None: the cluster as a whole.
+    side: Side | None
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetRate:
+    """Take the throttle from ``live`` to ``wanted``, through the slew."""
+
+    broker: int
+    side: Side
+    live_bytes_per_s: int
+    wanted_bytes_per_s: int
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutBackRate:
+    """The reason ended: the throttle becomes what it was, at once; None removes it."""
+
+    broker: int
+    side: Side
+    live_bytes_per_s: int
+    value_bytes_per_s: int | None
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearLists:
+    """The move ended: its topic's throttled-replica lists go, as they name nobody who moves."""
+
+    topic: str
+    sides: tuple[Side, ...]
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Somebody else changed what we had set: theirs from now on."""
+
+    broker: int
+    side: Side
+    ours_bytes_per_s: int
+    found_bytes_per_s: int | None
+    until_ms: int
+    reason: Reason
+    text: str
+
+
+Decision = Hold | SetRate | PutBackRate | ClearLists | LetGo
+
+
+def action_of(decision: Decision) -> str:
+    """One word, for metrics and the journal."""
+    match decision:
+        case Hold():
+            return "hold"
+        case SetRate():
+            return "set"
+        case PutBackRate():
+            return "put_back"
+        case ClearLists():
+            return "clear_lists"
+        case LetGo():
+            return "let_go"

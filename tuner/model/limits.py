@@ -1,0 +1,58 @@
+"""What the operator allows, and the constants of the law with the reason for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MB = 1_000_000  # Decimal, as Kafka's own tools count throttles.
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    # The operator's two numbers: never above the one, and never asking for less than the other.
+    rate_bytes_per_s_max: float
+    rate_bytes_per_s_min: float = 5 * MB  # Below it one fetch response is already seconds of budget.
+
+    # Smallest relative change worth a config write, which the whole cluster hears of.
+    deadband_ratio: float = 0.10
+    # A quota only just above W drains nothing: 20 % is the least that moves.
+    floor_over_keep_up: float = 1.2
+    # A side binds when its measured bytes reach this share of the throttle; Kafka itself stays within 0.95–1.04 of it.
+    bound_ratio: float = 0.85
+    # Shortest time a drain is planned for: below it the quota's 11 s window and the ramp set the pace, not the rate.
+    drain_s_min: float = 10.0
+    # The leader side paces, the follower side guards: it gets this much more than it should need.
+    follower_slack: float = 1.3
+
+    # Older signals than this are history: three periods of 5 s.
+    signal_age_s_max: float = 15.0
+    # A reassignment has ended when two looks in a row find none: between two batches of a plan there is a moment without.
+    idle_looks_before_end: int = 2
+    # How long a value that somebody else wrote is left alone.
+    yield_s: float = 3600.0
+    # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
+    clear_finished: bool = True
+
+    def __post_init__(self) -> None:
+        # settings.py has told the operator already, naming the key; here it guards the core.
+        assert 0 < self.rate_bytes_per_s_min <= self.rate_bytes_per_s_max
+
+
+@dataclass(frozen=True, slots=True)
+class StallLimits:
+    # Progress below this share of what is expected counts as lost time.
+    share_expected: float = 0.5
+    # Lost seconds that make a stall. More than the healthy worst dip (0.5 · 10.5 s of the quota's echo) plus one hiccup.
+    lost_s_max: float = 15.0
+    # A longer step is a gap in the data: unknown, not stalled.
+    step_s_max: float = 30.0
+    # One step may not decide alone, neither for (a clump of catch-up) nor against (a burst of writes).
+    share_max: float = 5.0
+    share_min: float = -1.0
+    # What counts as progress where the throttle allows none, or nothing is known of it.
+    progress_bytes_per_s_min: float = 1 * MB
+    # Nearly there: what is left is what was written a moment ago, and its size is noise.
+    near_end_write_s: float = 2.0
+    near_end_bytes: float = 1 * MB
+    # Before this much has been seen, "progressing" is not said either: the quota moves bytes in an 11 s rhythm.
+    observed_s_min: float = 24.0

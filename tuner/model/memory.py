@@ -1,0 +1,52 @@
+"""What the tuner remembers from cycle to cycle: a value, so that the journal can keep it and a replay can start from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide
+
+
+@dataclass(frozen=True, slots=True)
+class StallState:
+    """The judge's memory of one destination broker; see decide/stall.py."""
+
+    lost_s: float = 0.0
+    stalled: bool = False
+    stalled_since_ms: int | None = None
+    judged_until_ms: int = 0
+    observed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A rate that we wrote.
+
+    ``may_stand`` holds every value that a change under way may leave behind, so that after a crash in the middle of a
+    ramp what stands there is still recognised as ours.
+    """
+
+    before_bytes_per_s: int | None  # What stood there before we came; None: nothing did.
+    wanted_bytes_per_s: int
+    may_stand: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    stalls: Mapping[int, StallState] = field(default_factory=dict)  # By destination broker.
+    rescued: frozenset[int] = frozenset()  # Destinations whose stall we have answered, until their move ends.
+    owned: Mapping[BrokerSide, Owned] = field(default_factory=dict)
+    theirs_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    # Replicas of the partitions seen moving since the last end: (topic, partition) → brokers.
+    seen: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    idle_looks: int = 0
+
+    def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:
+        rest = {key: value for key, value in self.owned.items() if key != side}
+        return rest if owned is None else rest | {side: owned}
+
+
+def side_of(broker: int, side: str) -> BrokerSide:
+    return (broker, Side(side))

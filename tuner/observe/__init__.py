@@ -1,0 +1,1 @@
+"""I/O in: the signals topic, and the cluster's live settings. Failures come back as values."""
