@@ -180,9 +180,7 @@ def _topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
 def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
     answers = client.broker_configs(brokers, [_QUOTA_WINDOW])
     at_default = [
-        broker
-        for broker, configs in sorted(answers.items())
-        if not isinstance(configs, ClusterError) and _QUOTA_WINDOW not in configs
+        b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and _QUOTA_WINDOW not in found
     ]
     if at_default:
         yield Finding(
@@ -203,7 +201,7 @@ def _agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
         except (OSError, ValueError) as error:
             yield Finding(
                 check, Verdict.FAILED, f"{url}: {error}",
-                "start the node with the Prometheus JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
+                "start the node with the JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
             )  # fmt: skip
             continue
         if node in brokers and Metric.CLIENT_IN not in names:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
 
-def set_up_logs(*, json_lines: bool | None = None) -> None:
-    """Args: json_lines: None: JSON unless stderr is a terminal."""
-    as_json = not sys.stderr.isatty() if json_lines is None else json_lines
+def set_up_logs(stream: TextIO | None = None) -> None:
+    """Args: stream: None: stderr."""
+    out = stream if stream is not None else sys.stderr
+    as_json = not out.isatty()
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
     structlog.configure(
         processors=[
@@ -20,9 +21,9 @@ def set_up_logs(*, json_lines: bool | None = None) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
     # kafka-python tells of every connection and retry; what matters of it comes back as an error to its caller.
-    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(name)s %(levelname)s %(message)s")
+    logging.basicConfig(level=logging.ERROR, stream=out, format="%(name)s %(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -170,12 +170,13 @@ class Loop:
                     self._act(decision, lambda t=topic, s=sides: self._throttles.clear_lists(t, s))  # type: ignore[misc]
                 case PutBackRate(broker=broker, side=side, value_bytes_per_s=value):
                     self._slewing.drop((broker, side))
-                    self._act(
-                        decision,
-                        lambda k=(broker, side), v=value: self._throttles.write_rates({k: v})[k],  # type: ignore[misc]
-                    )
+                    self._act(decision, lambda k=(broker, side), v=value: self._put_back(k, v))  # type: ignore[misc]
                 case _:
                     pass
+
+    def _put_back(self, side: BrokerSide, value: int | None) -> Failure | None:
+        failure = self._throttles.write_rates({side: value})[side]
+        return failure if failure is not None else self._throttles.confirm_rates({side: value})[side]
 
     def _act(self, decision: Decision, write: Callable[[], Failure | None]) -> None:
         self._journal.append(self._entry("intent", decision))

@@ -28,6 +28,7 @@ from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
+from rheostat.logs import set_up_logs
 from rheostat.settings import Settings, load_settings
 from rheostat.status import last_entries
 from rheostat.supervisor import Supervisor, children_for
@@ -38,16 +39,16 @@ from tuner.plan.move_time import SideLoad, fluid_optimum_s
 TOPIC = "orders"
 PARTITIONS = 4
 LEADER, FOLLOWER, DESTINATION = 1, 2, 3
-PRELOAD_BYTES = 400 * MB
+PRELOAD_BYTES = 240 * MB
 PRELOAD_S_MAX = 60.0
 WRITE_BYTES_PER_S = 3 * MB
 RECORD_BYTES = 10_000
 THROTTLE_BYTES_PER_S = 4_500_000
 CEILING_BYTES_PER_S = 30 * MB
 
-# The quota lets clumps pass in an 11 s rhythm; two whole periods tell a trend from a clump.
+# The quota lets clumps pass in an 11 s rhythm; the first holds a burst, the trend is judged over what follows.
 QUOTA_PERIOD_S = 11.0
-WATCH_S = 3 * QUOTA_PERIOD_S
+WATCH_S = 27.0
 BASELINE_S = 6.0
 AFTER_S = 6.0
 RESCUE_S_MAX = 150.0
@@ -108,7 +109,7 @@ def _tell(lab: Lab, view: View, summary: Summary) -> None:
         if trend is not None and before.remaining_bytes is not None:
             word = "falls behind by" if trend > 0 else "gains"
             view.say(
-                f"after {WATCH_S:.0f} s: {before.remaining_bytes / MB:.0f} MB remain, and the move {word} {abs(trend) / MB:.1f} MB/s"
+                f"after {WATCH_S:.0f} s: {before.remaining_bytes / MB:.0f} MB remain; the move {word} {abs(trend) / MB:.1f} MB/s"
             )
 
         view.head("The rescue")
@@ -140,7 +141,7 @@ def _fill(lab: Lab, view: View) -> None:
     view.now(f"writing {PRELOAD_BYTES / MB:.0f} MB into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
     with Load(
         lab.artifacts, lab.bootstrap_servers, TOPIC,
-        rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES,
+        rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
     ) as preload:  # fmt: skip
         preload.wait(PRELOAD_S_MAX)
     view.say(
@@ -182,6 +183,7 @@ def _rescue(lab: Lab, view: View, watch: MoveWatch, stack: ExitStack) -> tuple[S
     tuner: dict[str, Any] = {"rate_bytes_per_s_max": CEILING_BYTES_PER_S, "http": {"port": port}}
     config.write_text(lab_config(lab, **tuner))
     log = lab.home / "logs" / "rheostat.log"
+    set_up_logs(stack.enter_context(log.open("a")))  # Our own lines go where the children's go, not onto the screen.
     supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
     stack.callback(supervisor.stop)
     view.say("rheostat starts: collector, Spark, tuner")

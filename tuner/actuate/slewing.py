@@ -79,6 +79,7 @@ class Slewing:
                     )
         going = {side: passed for side, passed in due.items() if side in self._changes}
         wanted = {side: self._changes[side].steps[passed - 1].rate_bytes_per_s for side, passed in going.items()}
+        last: dict[BrokerSide, int | None] = {}
         for side, failure in self._throttles.write_rates(wanted).items() if wanted else ():
             change = self._changes[side]
             if failure is not None:
@@ -86,7 +87,9 @@ class Slewing:
                 continue
             change.done, change.stands = going[side], wanted[side]
             if change.done == len(change.steps):
-                ended.append(self._end(side, None))
+                last[side] = change.stands
+        for side, failure in self._throttles.confirm_rates(last).items() if last else ():
+            ended.append(self._end(side, failure))
         return ended
 
     def _end(self, side: BrokerSide, failure: Failure | None) -> Ended:

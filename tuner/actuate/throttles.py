@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from streaming import words
@@ -13,6 +14,9 @@ from tuner.model.cluster import BrokerSide
 RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
 LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
 
+CONFIRM_S_MAX = 2.0
+CONFIRM_PAUSE_S = 0.02
+
 Failure = str
 
 
@@ -21,15 +25,26 @@ class Throttles(Protocol):
         """What is set on the brokers themselves now; None where nothing is."""
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        """Sets, or removes (None), and reads back; a Failure says why a side is not as asked."""
+        """Sets, or removes (None); a Failure says why Kafka did not take it."""
+
+    def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        """Reads back until every side is as asked; a Failure says what stands there instead."""
 
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
         """Removes the topic's throttled-replica lists."""
 
 
 class KafkaThrottles:
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
+        self._monotonic = monotonic
+        self._pause = pause
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
         wanted = list(sides)
@@ -51,29 +66,42 @@ class KafkaThrottles:
             changes.setdefault(broker, {})[RATE_KEYS[side]] = None if value is None else str(value)
         try:
             answers = self._client.alter_broker_configs(changes)
-            stands = self.read_rates(rates)
         except ClusterError as error:
             return dict.fromkeys(rates, str(error))
-        outcome: dict[BrokerSide, Failure | None] = {}
-        for key, value in rates.items():
-            refused, found = answers.get(key[0]), stands[key]
-            if refused is not None:
-                outcome[key] = str(refused)
-            elif isinstance(found, ClusterError):
-                outcome[key] = f"written, but not read back: {found}"
-            else:
-                outcome[key] = None if found == value else f"{value} was written, but {found} stands there"
-        return outcome
+        return {key: None if (refused := answers[key[0]]) is None else str(refused) for key in rates}
+
+    def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        # A broker shows a change some 10 to 40 ms after the controller took it: the first look may be too early.
+        deadline_s = self._monotonic() + CONFIRM_S_MAX
+        while True:
+            try:
+                stands = self.read_rates(rates)
+            except ClusterError as error:
+                return dict.fromkeys(rates, f"written, but not read back: {error}")
+            wrong = {
+                key: found for key, found in stands.items() if isinstance(found, ClusterError) or found != rates[key]
+            }
+            if not wrong or self._monotonic() >= deadline_s:
+                return {
+                    key: f"{rates[key]} was written, {wrong[key]} stands there" if key in wrong else None
+                    for key in rates
+                }
+            self._pause(CONFIRM_PAUSE_S)
 
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
+        keys = [LIST_KEYS[side] for side in sides]
+        deadline_s = self._monotonic() + CONFIRM_S_MAX
         try:
-            failed = self._client.alter_topic_configs({topic: {LIST_KEYS[side]: None for side in sides}})
-            if failed.get(topic) is not None:
-                return str(failed[topic])
-            left = self._client.topic_configs([topic], [LIST_KEYS[side] for side in sides])
+            refused = self._client.alter_topic_configs({topic: dict.fromkeys(keys)}).get(topic)
+            if refused is not None:
+                return str(refused)
+            while left := self._client.topic_configs([topic], keys).get(topic):
+                if self._monotonic() >= deadline_s:
+                    return f"removed, but {sorted(left)} still stand on topic {topic}"
+                self._pause(CONFIRM_PAUSE_S)
         except ClusterError as error:
             return str(error)
-        return f"removed, but {sorted(left[topic])} still stand on topic {topic}" if left.get(topic) else None
+        return None
 
 
 class DryRunThrottles:
@@ -86,6 +114,9 @@ class DryRunThrottles:
         return self._real.read_rates(sides)
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        return dict.fromkeys(rates)
+
+    def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         return dict.fromkeys(rates)
 
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:  # noqa: ARG002 - the port's shape

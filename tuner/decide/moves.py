@@ -92,6 +92,13 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
     for destination in sorted(view.destinations):
         state = memory.stalls.get(destination, StallState())
         signal = view.fresh_signal((destination, Side.FOLLOWER))
+        # A stall that is being answered is not held against the new rate: once the ramp is over, the count starts anew.
+        if any(side in view.busy for side in view.sides_of(destination)):
+            seen_until_ms = max(
+                [state.judged_until_ms, *(step.at_ms for step in signal.steps)] if signal else [state.judged_until_ms]
+            )
+            states[destination] = StallState(judged_until_ms=seen_until_ms)
+            continue
         leaders = [
             None if surplus is None else surplus / len(view.destinations_of((leader, Side.LEADER)))
             for leader in sorted(view.leaders_of[destination])
