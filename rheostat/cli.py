@@ -99,17 +99,18 @@ def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
 
 @app.command()
 def status(config: Config, as_json: Json = False) -> None:
-    """Brokers, throttles, moves, last decisions. Exit code 1 when the newest decision about a throttle is that it is stuck."""
+    """Brokers, throttles, moves, last decisions. Exit code 1 while a move is stuck and turning its throttle cannot help."""
     from rich.console import Console
 
     from rheostat.settings import load_settings
-    from rheostat.status import gather, show
+    from rheostat.status import gather, show, stuck
 
     found = gather(load_settings(config))
     if as_json:
         _out(json.dumps(found, indent=2))
     else:
         show(found, Console())
+    raise typer.Exit(EXIT_NOT_WELL if stuck(found) else EXIT_DONE)
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,11 +16,13 @@ from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.journal.entries import Entry, decode_entry
 from tuner.journal.kafka_journal import JournalError, read_all
 from tuner.model.cluster import LiveCluster
+from tuner.model.decision import Reason
 from tuner.model.limits import MB
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import SignalReader
 
 DECISIONS = 10
+_STUCK = {Reason.INFEASIBLE, Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND}
 _SIGNAL_BACKLOG = 400
 
 
@@ -85,6 +86,12 @@ def gather(settings: Settings) -> dict[str, Any]:
     }
 
 
+def stuck(status: dict[str, Any]) -> list[str]:
+    """What the newest decision about each throttle says cannot be helped by turning it; empty while nothing moves."""
+    newest = {(d["broker"], d["side"]): d for d in status["last_decisions"] if status["moves"]}
+    return [d["text"] for d in newest.values() if d["reason"] in _STUCK or d["failure"]]
+
+
 def last_entries(settings: Settings, count: int = DECISIONS) -> list[Entry]:
     """The newest entries of the journal, oldest first; none while there is no journal."""
     reader = consumer(settings.kafka, "rheostat-status-journal")
@@ -140,7 +147,3 @@ def show(status: dict[str, Any], console: Console) -> None:
 
 def _rate(bytes_per_s: float | None) -> str:
     return "–" if bytes_per_s is None else f"{bytes_per_s / MB:.1f} MB/s"
-
-
-def as_json(status: dict[str, Any]) -> str:
-    return json.dumps(status, indent=2)

@@ -12,8 +12,8 @@ Between two cycles, ``tick`` carries on with the changes of rate that are under 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import Any, Protocol
+from dataclasses import asdict, replace
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -32,6 +32,8 @@ from tuner.plan.slew import slew
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
+
+D = TypeVar("D", ClearLists, PutBackRate)
 
 
 class Signals(Protocol):
@@ -162,37 +164,44 @@ class Loop:
                 continue
             self._remember(intend(self.memory, change, [s.rate_bytes_per_s for s in steps]))
             self._slewing.start(change, steps, self._monotonic())
+        lists_went = True
         for decision in decisions:
             match decision:
                 case LetGo(broker=broker, side=side):
                     self._slewing.drop((broker, side))
-                case ClearLists(topic=topic, sides=sides):
-                    self._act(decision, lambda t=topic, s=sides: self._throttles.clear_lists(t, s))  # type: ignore[misc]
-                case PutBackRate(broker=broker, side=side, value_bytes_per_s=value):
+                case ClearLists():
+                    lists_went &= self._act(decision, self._clear)
+                case PutBackRate(broker=broker, side=side):
                     self._slewing.drop((broker, side))
-                    self._act(decision, lambda k=(broker, side), v=value: self._put_back(k, v))  # type: ignore[misc]
+                    # While a list still stands, so do the rates: without them its replicas would be unlimited. Tried again.
+                    if lists_went:
+                        self._act(decision, self._put_back)
                 case _:
                     pass
 
-    def _put_back(self, side: BrokerSide, value: int | None) -> Failure | None:
-        failure = self._throttles.write_rates({side: value})[side]
-        return failure if failure is not None else self._throttles.confirm_rates({side: value})[side]
+    def _clear(self, decision: ClearLists) -> Failure | None:
+        return self._throttles.clear_lists(decision.topic, decision.sides)
 
-    def _act(self, decision: Decision, write: Callable[[], Failure | None]) -> None:
+    def _put_back(self, decision: PutBackRate) -> Failure | None:
+        wanted = {(decision.broker, decision.side): decision.value_bytes_per_s}
+        refused = next(iter(self._throttles.write_rates(wanted).values()))
+        return refused if refused is not None else next(iter(self._throttles.confirm_rates(wanted).values()))
+
+    def _act(self, decision: D, write: Callable[[D], Failure | None]) -> bool:
+        """On record, done, on record again; whether it went well."""
         self._journal.append(self._entry("intent", decision))
-        failure = write()
+        failure = write(decision)
         self._watcher.acted(decision, failure)
         self._journal.append(self._entry("outcome", decision, failure=failure))
         if failure is None:
             self._remember(settle(self.memory, decision))
         else:
             log.error(f"not done: {decision.text}: {failure}")
+        return failure is None
 
     def _remember(self, memory: Memory) -> None:
         """On record first, then ours. The judge's state alone is not worth a record."""
-        kept = (memory.owned, memory.theirs_until_ms, memory.seen, memory.rescued)
-        saved = self._saved
-        if saved is None or kept != (saved.owned, saved.theirs_until_ms, saved.seen, saved.rescued):
+        if self._saved is None or _kept(memory) != _kept(self._saved):
             self._journal.save(memory)
             self._saved = memory
         self.memory = memory
@@ -229,3 +238,8 @@ class Loop:
             "stalls": {str(d): asdict(state) for d, state in self.memory.stalls.items()},
             "limits": asdict(self._limits),
         }
+
+
+def _kept(memory: Memory) -> Memory:
+    """The part that is on record: without what is measured anew after a restart."""
+    return replace(memory, stalls={}, idle_looks=0)

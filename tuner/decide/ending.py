@@ -2,13 +2,14 @@
 
 Two kinds of throttle look alike while a move runs and must not be treated alike when it ends:
     the move's own     its topic lists name only replicas that we saw moving: it was put on for this move, so it goes,
-                       lists first, then the rates of the brokers that took part. ``kafka-reassign-partitions --verify``
-                       does the same, if only somebody remembers to run it.
+                       lists first, then the rates of the brokers that took part, but for those that stood there before
+                       anything moved. ``kafka-reassign-partitions --verify`` does the same and spares nothing, if only
+                       somebody remembers to run it.
     a standing one     some list names a replica that never moved, or "*": the rates serve it too. So the lists stay, and
                        every rate that we changed becomes again what it was.
 
-Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a list without a rate
-throttles nothing, a rate without a list neither, but a rate removed first leaves the listed replicas unlimited.
+Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a rate removed first
+leaves the listed replicas unlimited for a moment, a list removed first throttles nobody.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from tuner.model.memory import Memory
 
 def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | PutBackRate]:
     """What is still to be done; empty when nothing is."""
-    if limits.clear_finished and memory.seen and not _standing(live, memory):
+    if limits.clear_finished and memory.throttled and not serves_others(live, memory):
         return [*_clear_lists(live), *_remove_rates(live, memory)]
     return _put_back(live, memory)
 
 
-def _standing(live: LiveCluster, memory: Memory) -> bool:
+def serves_others(live: LiveCluster, memory: Memory) -> bool:
     """Does any list name a replica that we did not see moving?"""
     for topic, throttle in live.lists.items():
         for listed in (throttle.leader, throttle.follower):
@@ -55,12 +56,19 @@ def _clear_lists(live: LiveCluster) -> list[ClearLists]:
 
 def _remove_rates(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
     took_part = {broker for brokers in memory.seen.values() for broker in brokers}
-    sides: list[BrokerSide] = [(broker, side) for broker in sorted(took_part & live.brokers) for side in Side]
-    return [
-        _back(side, setting.bytes_per_s, None, "the move has ended and the throttle was put on for it, so it goes")
-        for side in sides
-        if (setting := live.rates.get(side)) is not None and setting.own and side not in memory.theirs_until_ms
-    ]
+    found = []
+    for side in ((broker, side) for broker in sorted(took_part & live.brokers) for side in Side):
+        setting = live.rates.get(side)
+        if setting is None or not setting.own or side in memory.theirs_until_ms:
+            continue
+        stood = memory.standing.get(side)
+        if stood is None:
+            why = "the move has ended and the throttle was put on for it, so it goes"
+            found.append(_back(side, setting.bytes_per_s, None, why))
+        elif setting.bytes_per_s != stood and side in memory.owned:
+            why = "the move has ended; that stood there before it came"
+            found.append(_back(side, setting.bytes_per_s, stood, why))
+    return found
 
 
 def _put_back(live: LiveCluster, memory: Memory) -> list[PutBackRate]:

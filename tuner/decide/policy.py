@@ -10,7 +10,7 @@ Nothing here acts and nothing here remembers by itself: memory comes in and goes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tuner.decide.ending import end_of_moves
@@ -32,7 +32,8 @@ def decide(
     memory, changed = let_go_of_changed(live, memory, observation.now_ms, limits)
     if not live.moves:
         return _without_moves(live, memory, limits, changed)
-    memory = replace(memory, idle_looks=0, seen=_seen(live, memory))
+    seen = _seen(live, memory)
+    memory = replace(memory, idle_looks=0, seen=seen, throttled=memory.throttled or _named(live, seen))
     view = MovesView(observation, live, limits)
     memory = replace(memory, stalls=judge_destinations(view, memory, stall_limits))
     decisions = [decide_side(side, view, memory, stall_limits) for side in view.sides]
@@ -55,8 +56,11 @@ def _without_moves(
     if looks < limits.idle_looks_before_end:
         return memory, tuple(changed)  # Perhaps just the moment between two batches.
     endings = end_of_moves(live, memory, limits)
+    memory = replace(memory, stalls={}, rescued=frozenset())
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
-    memory = replace(memory, stalls={}, rescued=frozenset(), seen=memory.seen if endings else {})
+    if not endings:
+        standing = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+        memory = replace(memory, seen={}, throttled=False, standing=standing)
     return memory, (*changed, *endings)
 
 
@@ -66,6 +70,15 @@ def _seen(live: LiveCluster, memory: Memory) -> dict[tuple[str, int], frozenset[
         key = (move.topic, move.partition)
         seen[key] = seen.get(key, frozenset()) | {*move.replicas, *move.adding, *move.removing}
     return seen
+
+
+def _named(live: LiveCluster, seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
+    """Does a throttled-replica list name one of the replicas that move?"""
+    return any(
+        topic in live.lists and (live.lists[topic].leader.lists(p, b) or live.lists[topic].follower.lists(p, b))
+        for (topic, p), brokers in seen.items()
+        for b in brokers
+    )
 
 
 def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:

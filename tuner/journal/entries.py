@@ -91,6 +91,8 @@ def encode_memory(memory: Memory) -> bytes:
         "theirs_until_ms": [[b, s.value, until] for (b, s), until in memory.theirs_until_ms.items()],
         "seen": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.seen.items()],
         "rescued": sorted(memory.rescued),
+        "throttled": memory.throttled,
+        "standing": [[broker, side.value, rate] for (broker, side), rate in memory.standing.items()],
     }
     return json.dumps(body).encode()
 
@@ -109,6 +111,14 @@ def decode_memory(value: bytes) -> Memory:
         }
         theirs: dict[BrokerSide, int] = {(b, Side(s)): until for b, s, until in body["theirs_until_ms"]}
         seen = {(topic, partition): frozenset(brokers) for topic, partition, brokers in body["seen"]}
-        return Memory(owned=owned, theirs_until_ms=theirs, seen=seen, rescued=frozenset(body["rescued"]))
+        standing: dict[BrokerSide, int] = {(b, Side(s)): rate for b, s, rate in body["standing"]}
+        return Memory(
+            owned=owned,
+            theirs_until_ms=theirs,
+            seen=seen,
+            rescued=frozenset(body["rescued"]),
+            throttled=bool(body["throttled"]),
+            standing=standing,
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a memory record: {error!r}") from error

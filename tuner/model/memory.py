@@ -41,6 +41,10 @@ class Memory:
     theirs_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Replicas of the partitions seen moving since the last end: (topic, partition) → brokers.
     seen: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    # Whether a throttled-replica list named any of them, so that a throttle came with the move.
+    throttled: bool = False
+    # Rates that stood when nothing moved: they came with no move, and no move's end takes them away.
+    standing: Mapping[BrokerSide, int] = field(default_factory=dict)
     idle_looks: int = 0
 
     def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:

@@ -1,0 +1,111 @@
+"""What the tuner costs: how soon it answers, how much memory it takes, and that no JVM comes with it.
+
+A real tuner process against a lab, idle and with a throttled move to watch. The bare interpreter that loads the same Kafka
+client stands beside it: that much is not ours to save.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.lab.process import spawn, stop
+
+READY_S_MAX = 3.0
+RSS_MB_MAX = 150.0
+RUNS = 5
+SETTLE_S = 20.0
+_BARE = "import kafka, kafka.admin, sys; sys.stdin.read()"
+
+
+def measure() -> dict[str, Any]:
+    with Lab(LabSpec(brokers=3)) as lab, tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "rheostat.yaml"
+        port = free_ports(1)[0]
+        config.write_text(lab_config(lab, http={"port": port}))
+        log = Path(folder) / "tuner.log"
+        ready_s = []
+        rss_mb = threads = jvms = 0.0
+        for run in range(RUNS):
+            began = time.monotonic()
+            tuner = spawn([sys.executable, "-m", "rheostat", "tune", "--config", str(config)], log=log)
+            try:
+                _until_first_cycle(port, began + 30)
+                ready_s.append(time.monotonic() - began)
+                if run == RUNS - 1:
+                    threading.Event().wait(SETTLE_S)
+                    process = psutil.Process(tuner.pid)
+                    rss_mb = process.memory_info().rss / 1e6
+                    threads = process.num_threads()
+                    jvms = sum("java" in child.name() for child in process.children(recursive=True))
+            finally:
+                stop(tuner, grace_s=10)
+    return {
+        "ready_s_median": round(sorted(ready_s)[RUNS // 2], 2),
+        "ready_s_max": round(max(ready_s), 2),
+        "ready_s_bound": READY_S_MAX,
+        "rss_mb": round(rss_mb, 1),
+        "rss_mb_bare_client": round(_bare_rss_mb(), 1),
+        "rss_mb_bound": RSS_MB_MAX,
+        "threads": int(threads),
+        "jvms": int(jvms),
+    }
+
+
+def _until_first_cycle(port: int, deadline_s: float) -> None:
+    """The tuner counts as ready when it answers with what it saw of the cluster, not when its port is open."""
+    while time.monotonic() < deadline_s:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=1) as answer:
+                if json.loads(answer.read())["reassigning_partitions"] is not None:
+                    return
+        except OSError:
+            pass  # Not listening yet; asked again until the deadline.
+        threading.Event().wait(0.02)
+    raise SystemExit("the tuner did not become ready")
+
+
+def _bare_rss_mb() -> float:
+    with subprocess.Popen([sys.executable, "-c", _BARE], stdin=subprocess.PIPE) as bare:
+        threading.Event().wait(2.0)
+        rss = float(psutil.Process(bare.pid).memory_info().rss) / 1e6
+        bare.kill()
+    return rss
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    as_json = parser.parse_args(arguments).json
+    found = measure()
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print(f"{'tuner':34} {'measured':>10} {'bound':>8}  ratio")
+        for name, value, bound in (
+            ("ready, median of 5, s", found["ready_s_median"], READY_S_MAX),
+            ("ready, longest of 5, s", found["ready_s_max"], READY_S_MAX),
+            ("memory (RSS), MB", found["rss_mb"], RSS_MB_MAX),
+            ("  of it a bare Kafka client, MB", found["rss_mb_bare_client"], RSS_MB_MAX),
+        ):
+            print(f"{name:34} {value:10.2f} {bound:8.0f}  {value / bound:.2f}")
+        print(f"{'JVMs among its children':34} {found['jvms']:10d} {0:8d}")
+    well = found["ready_s_max"] <= READY_S_MAX and found["rss_mb"] <= RSS_MB_MAX and found["jvms"] == 0
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

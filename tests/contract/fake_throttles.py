@@ -1,0 +1,72 @@
+"""A cluster's throttle settings in a dict. It passes the same suite as the real port, so unit tests may lean on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.throttles import Failure
+from tuner.model.cluster import BrokerSide
+
+
+class FakeThrottles:
+    """What stands is public, so that a test can be somebody else; ``events`` tells in which order it was touched."""
+
+    def __init__(
+        self,
+        brokers: Iterable[int] = (1, 2, 3),
+        rates: Mapping[BrokerSide, int] | None = None,
+        lists: Mapping[str, Iterable[Side]] | None = None,
+        *,
+        events: list[tuple[object, ...]] | None = None,
+    ) -> None:
+        self.brokers = set(brokers)
+        self.rates: dict[BrokerSide, int] = dict(rates or {})
+        self.default_rates: dict[Side, int] = {}
+        self.lists: dict[str, set[Side]] = {topic: set(sides) for topic, sides in (lists or {}).items()}
+        self.events: list[tuple[object, ...]] = [] if events is None else events
+        self.refusing: dict[object, Failure] = {}  # Broker or topic → what Kafka says to every write there.
+        self.forgetful: set[BrokerSide] = set()  # Takes a write and does not keep it.
+
+    def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
+        return {
+            side: self.rates.get(side) if side[0] in self.brokers else ClusterError(f"broker {side[0]} does not answer")
+            for side in sides
+        }
+
+    def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        # Kafka takes or refuses all changes of one broker together.
+        refused = {broker: self._refusal(broker, rates) for broker, _ in rates}
+        for side, value in rates.items():
+            self.events.append(("write", side, value))
+            if refused[side[0]] is not None or side in self.forgetful:
+                continue
+            if value is None:
+                self.rates.pop(side, None)
+            else:
+                self.rates[side] = value
+        return {side: refused[side[0]] for side in rates}
+
+    def _refusal(self, broker: int, rates: Mapping[BrokerSide, int | None]) -> Failure | None:
+        if broker not in self.brokers:
+            return f"broker {broker} does not answer"
+        if any(b == broker and value is not None and value < 0 for (b, _), value in rates.items()):
+            return "Kafka refused to alter broker configs: Value must be at least 0"
+        return self.refusing.get(broker)
+
+    def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        stands = self.read_rates(rates)
+        return {
+            side: None if stands[side] == value else f"{value} was written, {stands[side]} stands there"
+            for side, value in rates.items()
+        }
+
+    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
+        self.events.append(("clear", topic, tuple(sides)))
+        if topic in self.refusing:
+            return self.refusing[topic]
+        if topic not in self.lists:
+            return f"Kafka refused to alter topic configs: topic {topic} is not there"
+        self.lists[topic] -= set(sides)
+        return None

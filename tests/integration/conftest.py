@@ -1,0 +1,57 @@
+"""Labs as fixtures. A test module says what lab it needs in a constant of its own; without one it gets three brokers.
+
+    LAB = LabSpec(brokers=1)
+
+    def test_something(lab: Lab) -> None: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from lab_parts import java_of
+
+from rheostat.lab import Lab, LabSpec
+
+MakeLab = Callable[[LabSpec], Lab]
+
+
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """The module's lab, up from its first test to its last; nothing of it outlives the module."""
+    with Lab(getattr(request.module, "LAB", LabSpec(brokers=3))) as running:
+        yield running
+    assert_gone(running)
+
+
+@pytest.fixture
+def make_lab() -> Iterator[MakeLab]:
+    """Labs of one test: each is up when it is handed out, and gone when the test ends, however it ends."""
+    made: list[Lab] = []
+    with ExitStack() as stack:
+
+        def make(spec: LabSpec) -> Lab:
+            made.append(stack.enter_context(Lab(spec)))
+            return made[-1]
+
+        yield make
+    for one in made:
+        assert_gone(one)
+
+
+@pytest.fixture
+def lab_config_file(lab: Lab, tmp_path: Path) -> Path:
+    """A settings file for the module's lab, with the checkpoint in this test's own folder."""
+    from rheostat.lab.keeper import lab_config
+
+    file = tmp_path / "rheostat.yaml"
+    file.write_text(lab_config(lab).replace(str(lab.home / "checkpoint"), str(tmp_path / "checkpoint")))
+    return file
+
+
+def assert_gone(lab: Lab) -> None:
+    assert java_of(lab.home) == []
+    assert not lab.home.exists()

@@ -1,0 +1,125 @@
+"""What the tests with real parts share: waiting with a deadline, and processes that end with the test that started them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+T = TypeVar("T")
+
+RHEOSTAT = (sys.executable, "-m", "rheostat")
+STOP_S_MAX = 30.0
+
+
+def until(probe: Callable[[], T], timeout_s: float, what: str, *, every_s: float = 0.1) -> T:
+    """The first true answer of ``probe``; fails when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := probe()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout_s:.0f} s: {what}")
+        threading.Event().wait(every_s)
+    return found
+
+
+def rheostat(
+    *arguments: str | Path, env: Mapping[str, str] | None = None, timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """One command of the program, to its end."""
+    return subprocess.run(
+        [*RHEOSTAT, *map(str, arguments)],
+        capture_output=True, text=True, timeout=timeout_s, check=False, env={**os.environ, **(env or {})},
+    )  # fmt: skip
+
+
+class Running:
+    """A process under test, its output in a file, its descendants known by id so that none is overlooked."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.pid = process.pid
+        self._log = log
+        self._known: dict[int, psutil.Process] = {}
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Its log lines; whatever else it printed is left out."""
+        return [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+
+    def descendants(self) -> list[psutil.Process]:
+        try:
+            found = psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            found = []
+        self._known |= {p.pid: p for p in found}
+        return found
+
+    def left(self) -> list[psutil.Process]:
+        """Descendants seen earlier that live still, whoever their parent is now."""
+        return [p for p in self._known.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def end(self, number: signal.Signals, timeout_s: float = STOP_S_MAX) -> int:
+        self.descendants()
+        if self.alive():
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"did not end within {timeout_s:.0f} s of {number.name}:\n{self.said()[-3000:]}")
+
+
+@contextmanager
+def running(*command: str | Path, log: Path, env: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """Starts ``command``; whatever is left of it at the end is killed, by id. A failure carries what it said."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*map(str, command)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True, env={**os.environ, **(env or {})},
+        )  # fmt: skip
+    run = Running(process, log)
+    try:
+        yield run
+    except BaseException as error:
+        error.add_note(f"{' '.join(map(str, command[-3:]))} said:\n{run.said()[-4000:]}")
+        raise
+    finally:
+        run.descendants()
+        if run.alive():
+            process.kill()
+        process.wait(timeout=10)
+        for one in run.left():
+            one.kill()
+
+
+def is_java(process: psutil.Process) -> bool:
+    try:
+        return process.name() == "java"
+    except psutil.NoSuchProcess:
+        return False
+
+
+def java_of(home: Path | str) -> list[int]:
+    """The Java processes that name ``home`` in their command line: the nodes of one lab, whoever their parent is."""
+    found = []
+    for process in psutil.process_iter(["pid", "name", "cmdline", "status"]):
+        info = process.info
+        named = any(str(home) in part for part in info["cmdline"] or ())
+        if info["name"] == "java" and named and info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(int(info["pid"]))
+    return found

@@ -1,0 +1,118 @@
+"""What the stories share: a lab with a topic to move, and rheostat running against it as a user would start it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kafka.admin import NewTopic
+
+from rheostat.lab import Lab, Load
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import Node, free_ports
+from rheostat.settings import Settings, load_settings
+from rheostat.supervisor import Supervisor, children_for
+from streaming.kafka.cluster import ClusterClient
+
+T = TypeVar("T")
+
+
+def until(what: str, probe: Callable[[], T | None], timeout_s: float, every_s: float = 0.2) -> T:
+    """The first truthy answer; fails with ``what`` when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
+        threading.Event().wait(every_s)
+
+
+def make_topic(lab: Lab, name: str, replicas: dict[int, list[int]], megabytes: int, *properties: str) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic(name, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
+    with Load(
+        lab.artifacts, lab.bootstrap_servers, name,
+        rate_bytes_per_s=None, record_bytes=10_000, total_bytes=megabytes * 1_000_000, properties=properties,
+    ) as load:  # fmt: skip
+        load.wait(60)
+
+
+class Running:
+    """rheostat's three parts under their supervisor, looked after by a thread-free loop: ``until`` drives it."""
+
+    def __init__(self, lab: Lab, *, dry_run: bool = False, **tuner: Any) -> None:
+        self.port = free_ports(1)[0]
+        self.config: Path = lab.home / "rheostat.yaml"
+        self.config.write_text(lab_config(lab, http={"port": self.port}, **tuner))
+        self.settings: Settings = load_settings(self.config, {})
+        self.log = lab.home / "logs" / "rheostat.log"
+        self.supervisor = Supervisor(children_for(self.config, dry_run=dry_run), log_to=self.log)
+
+    def status(self) -> dict[str, Any] | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/status", timeout=2) as answer:
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
+        except OSError:
+            return None
+
+    def decided(self, *reasons: str) -> dict[str, Any] | None:
+        """The first decision with one of these reasons."""
+        status = self.status()
+        return next((d for d in status["last_decisions"] if d["reason"] in reasons), None) if status else None
+
+    def until(self, what: str, probe: Callable[[], T | None], timeout_s: float) -> T:
+        def look() -> T | None:
+            self.supervisor.look()
+            return probe()
+
+        try:
+            return until(what, look, timeout_s)
+        except AssertionError as error:
+            tail = self.log.read_text(errors="replace").splitlines()[-15:] if self.log.exists() else []
+            raise AssertionError("\n".join([str(error), *tail])) from error
+
+
+@contextmanager
+def running(lab: Lab, *, dry_run: bool = False, **tuner: Any) -> Iterator[Running]:
+    parts = Running(lab, dry_run=dry_run, **tuner)
+    try:
+        yield parts
+    finally:
+        parts.supervisor.stop()
+
+
+@contextmanager
+def slowed(node: Node, share: float, period_s: float = 0.4) -> Iterator[None]:
+    """A broker that gets only this share of the time: stopped and continued, several times a second."""
+    assert node.process is not None
+    process = node.process
+    done = threading.Event()
+
+    def pulse() -> None:
+        while not done.is_set():
+            process.send_signal(signal.SIGSTOP)
+            done.wait(period_s * (1 - share))
+            process.send_signal(signal.SIGCONT)
+            done.wait(period_s * share)
+
+    thread = threading.Thread(target=pulse, name=f"slowed-{node.name}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(timeout=5)
+        process.send_signal(signal.SIGCONT)
+
+
+def moving(client: ClusterClient) -> bool:
+    return bool(client.reassignments())

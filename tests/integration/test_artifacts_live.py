@@ -1,0 +1,289 @@
+"""The JVM artifacts and Java itself, when something about them is not as it should be. One sentence each, no trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lab_parts import RHEOSTAT
+
+from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
+from rheostat.jvm.java import find_java
+
+# As a command does it: through the program's own handling of errors.
+RESOLVE = """
+import sys
+from rheostat import cli
+from rheostat.jvm.artifacts import resolve_artifacts
+
+def resolve(*args, **kwargs):
+    print(len(resolve_artifacts(lambda line: print("progress:", line)).kafka_jars))
+
+cli.app = resolve
+cli.main()
+"""
+
+
+@pytest.fixture(scope="module")
+def artifacts() -> Artifacts:
+    return resolve_artifacts()
+
+
+@pytest.fixture
+def cache(artifacts: Artifacts, tmp_path: Path) -> Path:
+    """A cache of this test's own: the same folder names, hard links to the same files."""
+    home = artifacts.jmx_agent.parents[1]
+    shutil.copytree(home, tmp_path / "cache" / "jvm" / home.name, copy_function=linked)
+    return tmp_path / "cache"
+
+
+def linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # Another file system.
+        shutil.copy2(source, target)
+
+
+def home_of(cache: Path) -> Path:
+    return next(entry for entry in (cache / "jvm").iterdir() if entry.is_dir())
+
+
+def start_resolve(env: dict[str, str]) -> subprocess.Popen[str]:
+    own = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "RHEOSTAT_IVY_SETTINGS")}
+    return subprocess.Popen(
+        [sys.executable, "-c", RESOLVE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**own, **env}
+    )  # fmt: skip
+
+
+def resolve(env: dict[str, str]) -> tuple[int, str, str]:
+    process = start_resolve(env)
+    try:
+        out, err = process.communicate(timeout=90)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def fake_java(folder: Path, script: str) -> Path:
+    (folder / "bin").mkdir(parents=True)
+    java = folder / "bin" / "java"
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return java.parent
+
+
+def one_sentence(text: str) -> str:
+    """The error, which is one line, without a trace."""
+    lines = text.strip().splitlines()
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    return lines[0]
+
+
+def test_what_is_in_the_cache_needs_neither_java_nor_network(cache: Path, tmp_path: Path) -> None:
+    code, out, err = resolve({"RHEOSTAT_CACHE_DIR": str(cache), "PATH": str(tmp_path / "nothing")})
+
+    assert (code, err) == (0, "")
+    assert int(out) > 20  # Nothing else: no progress is shown where nothing is done.
+
+
+def test_every_artifact_that_is_pinned_is_there(artifacts: Artifacts) -> None:
+    assert "jmx_prometheus_javaagent-1.0.1" in artifacts.jmx_agent.name
+    assert any(jar.name.startswith("kafka_2.13-4.2.0") for jar in artifacts.kafka_jars)
+    assert any(jar.name.startswith("spark-sql-kafka-0-10_2.13-4.2.0") for jar in artifacts.spark_jars)
+
+
+def test_a_damaged_jar_is_named(cache: Path) -> None:
+    jar = next((home_of(cache) / "kafka").glob("kafka-clients-*.jar"))
+    whole = jar.read_bytes()
+    jar.unlink()  # It is a link: writing through it would damage the real one.
+    jar.write_bytes(whole[:1000])
+
+    code, out, err = resolve({"RHEOSTAT_CACHE_DIR": str(cache)})
+
+    assert (code, out) == (1, "")
+    assert one_sentence(err) == f"{jar} is missing or damaged: remove {home_of(cache)} and try again."
+
+
+def test_a_missing_jar_is_named(cache: Path) -> None:
+    jar = next((home_of(cache) / "jmx").glob("*.jar"))
+    jar.unlink()
+
+    code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(cache)})
+
+    assert code == 1
+    assert str(jar) in one_sentence(err)
+
+
+def test_a_damaged_list_is_named(cache: Path) -> None:
+    listing = home_of(cache) / "complete.json"
+    listing.unlink()
+    listing.write_text('{"kafka/')
+
+    code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(cache)})
+
+    assert code == 1
+    assert one_sentence(err).endswith(f"remove {home_of(cache)} and try again.")
+
+
+@pytest.mark.parametrize("listing", ["[]", "{}", '{"kafka/a.jar": 1}'])
+def test_a_list_that_is_not_one_is_an_error_too(cache: Path, listing: str) -> None:
+    complete = home_of(cache) / "complete.json"
+    complete.unlink()
+    complete.write_text(listing)
+
+    code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(cache)})
+
+    assert code == 1
+    assert str(home_of(cache)) in one_sentence(err)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (None, "No Java on PATH and JAVA_HOME is not set: install a JDK or JRE 17 or newer"),
+        ("""echo 'openjdk version "11.0.2" 2019-01-15' >&2""", "Java 11 at .* is too old, 17 or newer is needed"),
+        ("""echo 'java version "1.8.0_392"' >&2""", "Java 8 at .* is too old, 17 or newer is needed"),
+        ("echo 'not a java' >&2", "does not tell its version"),
+        ("exit 1", "does not run"),
+    ],
+    ids=["none", "11", "8", "something else", "broken"],
+)
+def test_java_that_is_not_there_or_not_fit_is_one_sentence(tmp_path: Path, script: str | None, expected: str) -> None:
+    path = tmp_path / "nothing" if script is None else fake_java(tmp_path / "java", script)
+
+    code, out, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "PATH": str(path)})
+
+    assert (code, out) == (1, "")
+    assert re.search(expected, one_sentence(err))
+    assert "apt-get install openjdk-17-jre-headless" in err
+
+
+def test_java_home_wins_and_is_named_when_it_is_wrong(tmp_path: Path) -> None:
+    code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "JAVA_HOME": str(tmp_path / "gone")})
+
+    assert code == 1
+    assert f"JAVA_HOME={tmp_path / 'gone'}" in one_sentence(err)
+
+
+def test_no_registry_is_one_sentence_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(registry("http://127.0.0.1:9/", tmp_path))
+    code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "RHEOSTAT_IVY_SETTINGS": str(settings)})
+
+    assert code == 1
+    said = one_sentence(err)
+    assert said.startswith("The JVM artifacts could not be fetched (")
+    assert "check that this machine reaches Maven Central or a mirror" in said
+    assert [p.name for p in (tmp_path / "cache" / "jvm").iterdir() if p.suffix != ".lock"] == []
+
+
+def test_two_processes_at_once_fetch_once(artifacts: Artifacts, tmp_path: Path) -> None:
+    """From a registry in a folder, made of the real artifacts, so that no network is needed."""
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(registry(mirror_of(artifacts, tmp_path / "registry").as_uri() + "/", tmp_path))
+    env = {"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "RHEOSTAT_IVY_SETTINGS": str(settings)}
+
+    both = [start_resolve(env) for _ in range(2)]
+    try:
+        answers = [process.communicate(timeout=120) for process in both]
+    finally:
+        for process in both:
+            process.kill()
+
+    assert [(p.returncode, err) for p, (_, err) in zip(both, answers, strict=True)] == [(0, ""), (0, "")]
+    said = [out for out, _ in answers]
+    assert sorted("fetching the JVM artifacts" in text for text in said) == [False, True]
+    counts = {text.strip().splitlines()[-1] for text in said}
+    assert counts == {str(len(artifacts.kafka_jars))}
+    folders = [p for p in (tmp_path / "cache" / "jvm").iterdir() if p.suffix != ".lock"]
+    assert [p.name for p in folders] == [artifacts.jmx_agent.parents[1].name]
+
+
+def registry(root: str, folder: Path) -> str:
+    return f"""<ivysettings>
+      <settings defaultResolver="mirror"/><caches defaultCacheDir="{folder / "ivy"}"/>
+      <resolvers><ibiblio name="mirror" m2compatible="true" root="{root}"/></resolvers>
+    </ivysettings>"""
+
+
+def mirror_of(artifacts: Artifacts, root: Path) -> Path:
+    """A Maven registry that holds what conf/jvm/ivy.xml names; kafka_2.13 there brings every other jar of its kind."""
+    import xml.etree.ElementTree as ET
+
+    from rheostat.resources import conf_file
+
+    jars = [*artifacts.spark_jars, *artifacts.kafka_jars, artifacts.jmx_agent]
+    named = [(d.attrib["org"], d.attrib["name"], d.attrib["rev"]) for d in ET.parse(conf_file("jvm", "ivy.xml")).iter("dependency")]
+    taken: set[Path] = set()
+    for organisation, name, revision in named:
+        jar = next(j for j in jars if j.name == f"{name}-{revision}.jar")
+        taken.add(jar)
+        put(root, organisation, name, revision, jar)
+    rest = [jar for jar in artifacts.kafka_jars if jar not in taken]
+    brought = []
+    for jar in rest:
+        name, revision = split(jar)
+        put(root, "brought", name, revision, jar)
+        brought.append(("brought", name, revision))
+    pom(root, "org.apache.kafka", "kafka_2.13", "4.2.0", brought)
+    return root
+
+
+def split(jar: Path) -> tuple[str, str]:
+    """``a-b-1.2.jar`` → ``a-b``, ``1.2``."""
+    match = re.fullmatch(r"(.+?)-(\d.*)\.jar", jar.name)
+    assert match is not None, jar.name
+    return match[1], match[2]
+
+
+def put(root: Path, organisation: str, name: str, revision: str, jar: Path) -> None:
+    folder = root.joinpath(*organisation.split("."), name, revision)
+    folder.mkdir(parents=True)
+    linked(str(jar), str(folder / f"{name}-{revision}.jar"))
+    pom(root, organisation, name, revision, [])
+
+
+def pom(root: Path, organisation: str, name: str, revision: str, needs: list[tuple[str, str, str]]) -> None:
+    needed = "".join(
+        f"<dependency><groupId>{o}</groupId><artifactId>{n}</artifactId><version>{r}</version></dependency>"
+        for o, n, r in needs
+    )
+    folder = root.joinpath(*organisation.split("."), name, revision)
+    (folder / f"{name}-{revision}.pom").write_text(
+        f"<project><modelVersion>4.0.0</modelVersion><groupId>{organisation}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{revision}</version><dependencies>{needed}</dependencies></project>"
+    )
+
+
+def test_the_java_that_is_found_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = find_java()
+    bin_folder = fake_java(tmp_path / "java", f'exec {real.executable} "$@"')
+    monkeypatch.setenv("JAVA_HOME", str(bin_folder.parent))
+
+    found = find_java()
+
+    assert (found.executable, found.major) == (bin_folder / "java", real.major)
+
+
+def test_doctor_says_what_to_do_about_java_and_artifacts(tmp_path: Path) -> None:
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(
+        "cluster: a\nkafka: {bootstrap_servers: '127.0.0.1:9', request_timeout_s: 1}\n"
+        f"stream: {{checkpoint_dir: {tmp_path}}}\ntuner: {{rate_bytes_per_s_max: 1e8}}\n"
+    )
+    done = subprocess.run(
+        [*RHEOSTAT, "doctor", "--config", str(config)], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PATH": str(tmp_path / "nothing"), "RHEOSTAT_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+
+    assert done.returncode == 3
+    assert "FAILED java: No Java on PATH" in done.stdout
+    assert "advice JVM artifacts: not in the cache yet" in done.stdout
+    assert "rheostat doctor --fetch" in done.stdout
+    assert "FAILED reachability" in done.stdout

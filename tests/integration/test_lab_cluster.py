@@ -1,0 +1,220 @@
+"""What a lab is while it is up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import MakeLab
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from lab_parts import java_of, until
+
+from rheostat.errors import SetupError
+from rheostat.lab import Lab, LabError, LabSpec, Load, cluster
+from rheostat.lab.node import HOST, free_ports
+from streaming.collector.jmx import scrape
+from streaming.contract import Metric, Role
+from streaming.kafka.cluster import ClusterClient, ClusterError
+
+START_S_MAX = 40.0  # About 10 on two idle cores; the rest is for a machine that does other things too.
+
+LAB = LabSpec(
+    brokers=2,
+    settings={"log.retention.hours": "7"},
+    broker_settings={"num.replica.fetchers": "2", "log.segment.bytes": "2000000"},
+    settings_by_node={2: {"num.replica.fetchers": "3"}},
+)
+
+
+def test_it_is_up_in_seconds_with_every_broker_registered(lab: Lab) -> None:
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert sorted(e.node for e in client.brokers()) == [1, 2]
+
+    assert lab.start_s < START_S_MAX
+    assert {n.node_id: n.role for n in lab.nodes.values()} == {100: Role.CONTROLLER, 1: Role.BROKER, 2: Role.BROKER}
+    assert sorted(java_of(lab.home)) == sorted(n.process.pid for n in lab.nodes.values() if n.process)
+
+
+def test_every_node_carries_the_agent_with_our_rules_the_controller_too(lab: Lab) -> None:
+    for node in lab.nodes.values():
+        names = {sample.name for sample in scrape(node.jmx_url, 10)}
+
+        if node.role is Role.BROKER:
+            # The throttles' own rates are not there before a throttled byte; test_collector_live.py sees them.
+            assert {Metric.CLIENT_IN, Metric.REPLICATION_IN, Metric.HANDLER_IDLE, Metric.PARTITION_COUNT} <= names
+        else:
+            assert any(name.startswith("kafka_controller_") for name in names)
+        # Ours are tailored: the catch-all of the agent gives thousands.
+        assert 10 < len(names) < 150
+
+
+def test_settings_arrive_for_all_nodes_for_brokers_and_for_one(lab: Lab) -> None:
+    keys = ["log.retention.hours", "num.replica.fetchers", "log.segment.bytes"]
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        answers = client.broker_configs([1, 2], keys)
+    found = {b: {k: v.value for k, v in a.items()} for b, a in answers.items() if not isinstance(a, ClusterError)}
+
+    assert found == {
+        1: {"log.retention.hours": "7", "num.replica.fetchers": "2", "log.segment.bytes": "2000000"},
+        2: {"log.retention.hours": "7", "num.replica.fetchers": "3", "log.segment.bytes": "2000000"},
+    }
+
+
+def test_a_write_to_it_is_replicated(lab: Lab) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("written", num_partitions=1, replication_factor=2)])
+    with Load(
+        lab.artifacts, lab.bootstrap_servers, "written", rate_bytes_per_s=None, total_bytes=1_000_000
+    ) as load:  # fmt: skip
+        assert load.wait(60) > 0
+
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+
+        def both_have_it() -> bool:
+            sizes = client.log_sizes([1, 2], [("written", 0)])
+            return all(
+                not isinstance(s, ClusterError) and s.get(("written", 0), 0) > 1_000_000 for s in sizes.values()
+            )
+
+        until(both_have_it, 20, "both replicas hold the megabyte")
+
+
+def test_the_load_keeps_its_rate(lab: Lab) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("paced", num_partitions=1, replication_factor=1)])
+    began = time.monotonic()
+    with Load(
+        lab.artifacts, lab.bootstrap_servers, "paced", rate_bytes_per_s=500_000, total_bytes=2_000_000
+    ) as load:  # fmt: skip
+        load.wait(60)
+
+    assert time.monotonic() - began >= 3.5
+
+
+def test_two_labs_stand_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
+    other = make_lab(LabSpec(brokers=1))
+
+    ports = [p for a in (lab, other) for n in a.nodes.values() for p in (n.port, n.jmx_port)]
+    assert len(set(ports)) == len(ports)
+    with (
+        ClusterClient(lab.kafka_settings(), "test") as one,
+        ClusterClient(other.kafka_settings(), "test") as two,
+    ):
+        assert one.cluster_id() == lab.cluster_id
+        assert two.cluster_id() == other.cluster_id
+        assert len(one.brokers()) == 2
+        assert len(two.brokers()) == 1
+
+
+def test_three_controllers_elect_one_and_outlive_one(make_lab: MakeLab) -> None:
+    lab = make_lab(LabSpec(brokers=1, controllers=3))
+    controllers = [n for n in lab.nodes.values() if n.role is Role.CONTROLLER]
+    assert [n.node_id for n in controllers] == [100, 101, 102]
+
+    def quorum() -> dict[int, str]:
+        with lab.admin() as admin:
+            answer = admin.describe_metadata_quorum()
+        partition = answer["topics"][0]["partitions"][0]
+        return {partition["leader_id"]: "leader", "voters": len(partition["current_voters"])}  # type: ignore[dict-item]
+
+    before = quorum()
+    assert before.pop("voters") == 3  # type: ignore[call-overload]
+    (leader,) = before
+    lab.nodes[leader].kill()
+
+    def another_leads() -> bool:
+        now = quorum()
+        return next(iter(now)) not in (leader, -1)
+
+    until(another_leads, 30, "another controller leads")
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("after", num_partitions=1, replication_factor=1)])
+
+
+def test_a_node_that_cannot_start_is_named_with_its_log_and_leaves_nothing_else() -> None:
+    lab = Lab(LabSpec(brokers=1, settings_by_node={1: {"log.segment.bytes": "many"}}))
+
+    with pytest.raises(LabError) as raised, lab:
+        pytest.fail("it came up")
+
+    log = lab.nodes[1].log
+    assert "broker-1" in str(raised.value)
+    assert "log.segment.bytes" in str(raised.value)
+    assert str(log) in str(raised.value)
+    assert "log.segment.bytes" in log.read_text()
+    assert java_of(lab.home) == []
+    assert [entry.name for entry in lab.home.iterdir()] == ["logs"]
+    for kept in log.parent.iterdir():
+        kept.unlink()
+    log.parent.rmdir()
+    lab.home.rmdir()
+
+
+def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> None:
+    """Between finding a port and binding it somebody else may take it; here somebody does, the first time.
+
+    The agent's port: a broker without it ends at once, one without its own listener takes half a minute to say so.
+    """
+    tries: list[int] = []
+
+    with socket.socket() as thief:
+        thief.bind((HOST, 0))
+        thief.listen()
+
+        def unlucky(count: int) -> list[int]:
+            tries.append(count)
+            ports = free_ports(count)
+            if len(tries) == 1:
+                ports[3] = thief.getsockname()[1]  # Two are the controller's; then Kafka's and the agent's of broker 1.
+            return ports
+
+        monkeypatch.setattr(cluster, "free_ports", unlucky)
+        lab = make_lab(LabSpec(brokers=1))
+
+    assert len(tries) == 2
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert len(client.brokers()) == 1
+
+
+def test_a_failure_inside_leaves_neither_process_nor_data() -> None:
+    class Oops(Exception):
+        pass
+
+    lab = Lab(LabSpec(brokers=1))
+    with pytest.raises(Oops), lab:
+        assert len(java_of(lab.home)) == 2
+        raise Oops
+
+    assert java_of(lab.home) == []
+    assert not lab.home.exists()
+
+
+def test_a_broker_that_is_frozen_ends_with_the_lab_all_the_same() -> None:
+    with Lab(LabSpec(brokers=1)) as lab:
+        frozen = lab.nodes[1].process
+        assert frozen is not None
+        os.kill(frozen.pid, signal.SIGSTOP)
+
+    assert java_of(lab.home) == []
+
+
+def test_a_lab_needs_a_broker_and_an_odd_quorum() -> None:
+    for spec in ({"brokers": 0}, {"controllers": 2}, {"controllers": 0}):
+        with pytest.raises(ValueError, match="at least one broker"):
+            LabSpec(**spec)
+
+
+def test_no_java_is_told_before_anything_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+    with pytest.raises(SetupError, match="No Java on PATH"), Lab(LabSpec(brokers=1)):
+        pytest.fail("it came up")
+
+    assert list(tmp_path.iterdir()) == []

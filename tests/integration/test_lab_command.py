@@ -1,0 +1,106 @@
+"""`rheostat lab up` and `down`, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from lab_parts import java_of, rheostat, running, until
+
+from rheostat.settings import load_settings
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterClient
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A state folder and a temporary folder of this test alone; a lab that a failed test left up is taken down."""
+    (tmp_path / "tmp").mkdir()
+    env = {"RHEOSTAT_STATE_DIR": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "tmp")}
+    yield env
+    for file in (tmp_path / "state" / "labs").glob("*.json"):
+        rheostat("lab", "down", "--name", file.stem, env=env)
+    assert java_of(tmp_path) == []
+
+
+def test_up_use_down(env: dict[str, str], tmp_path: Path) -> None:
+    up = rheostat("lab", "up", "--brokers", "1", env=env, timeout_s=120)
+    assert (up.returncode, up.stderr) == (0, "")
+    servers = re.search(r"bootstrap_servers (\S+)", up.stdout)
+    config = re.search(r"--config (\S+)\)", up.stdout)
+    assert servers is not None
+    assert config is not None
+    with ClusterClient(KafkaSettings(bootstrap_servers=servers[1]), "test") as client:
+        assert [e.node for e in client.brokers()] == [1]
+    settings = load_settings(Path(config[1]), {})
+    assert settings.kafka.bootstrap_servers == servers[1]
+    assert sorted(settings.collector.endpoints) == [1, 100]
+
+    second = rheostat("lab", "up", "--brokers", "1", env=env)
+    assert second.returncode == 2
+    assert second.stderr.strip().splitlines() == [
+        "Lab 'lab' is up already: `rheostat lab down --name lab`, or another --name."
+    ]
+    assert len(java_of(tmp_path)) == 2
+
+    # What it says about looking around works.
+    status = rheostat("status", "--config", config[1], "--json", env=env)
+    assert status.returncode == 0, status.stderr
+    assert [b["broker"] for b in json.loads(status.stdout)["brokers"]] == [1]
+
+    down = rheostat("lab", "down", env=env)
+    assert (down.returncode, down.stdout.strip()) == (0, "Lab 'lab' is down.")
+    assert java_of(tmp_path) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+    again = rheostat("lab", "down", env=env)
+    assert (again.returncode, again.stdout.strip()) == (0, "No lab 'lab' is up.")
+
+
+def test_a_keeper_that_was_killed_does_not_stand_in_the_way(env: dict[str, str], tmp_path: Path) -> None:
+    assert rheostat("lab", "up", "--brokers", "1", "--name", "a", env=env, timeout_s=120).returncode == 0
+    keeper = psutil.Process(json.loads((tmp_path / "state" / "labs" / "a.json").read_text())["pid"])
+
+    os.kill(keeper.pid, signal.SIGKILL)
+    until(lambda: java_of(tmp_path) == [], 10, "its nodes went with it")
+    until(lambda: not keeper.is_running() or keeper.status() == psutil.STATUS_ZOMBIE, 10, "it is gone itself")
+
+    again = rheostat("lab", "up", "--brokers", "1", "--name", "a", env=env, timeout_s=120)
+    assert again.returncode == 0, again.stderr
+    assert rheostat("lab", "down", "--name", "a", env=env).stdout.strip() == "Lab 'a' is down."
+
+
+def test_up_that_is_interrupted_leaves_no_lab(env: dict[str, str], tmp_path: Path) -> None:
+    with running(
+        sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1", log=tmp_path / "up.log", env=env
+    ) as up:  # fmt: skip
+        until(lambda: java_of(tmp_path), 60, "a node is starting", every_s=0.01)
+        assert up.end(signal.SIGTERM) == 128 + signal.SIGTERM
+        assert up.left() == []
+
+    assert java_of(tmp_path) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert rheostat("lab", "down", env=env).stdout.strip() == "No lab 'lab' is up."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--controllers", "2"), "1 or 3 controllers"),
+        (("--brokers", "0"), "greater than or equal to 1"),
+        (("--brokers", "many"), "valid integer"),
+    ],
+)
+def test_a_lab_that_cannot_be_is_refused(env: dict[str, str], arguments: tuple[str, ...], expected: str) -> None:
+    refused = rheostat("lab", "up", *arguments, env=env)
+
+    assert refused.returncode == 2
+    assert expected in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,97 @@
+"""However the process that holds a lab ends, and whenever: no node outlives it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from lab_parts import Running, is_java, java_of, running, until
+
+# As `rheostat demo` and `rheostat lab keep` hold one: the program's own handling of signals around a Lab.
+HOLDER = """
+import sys, threading
+from rheostat import cli
+from rheostat.lab import Lab, LabSpec
+
+def hold(*args, **kwargs):
+    with Lab(LabSpec(brokers=1)) as lab:
+        print("up", lab.home, flush=True)
+        threading.Event().wait()
+
+cli.app = hold
+cli.main()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[Running]:
+    """A process that starts a lab; its temporary folder is ours, so that nothing in it can hide."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    with running(
+        sys.executable, "-c", HOLDER, log=tmp_path / "holder.log", env={"TMPDIR": str(folder)}
+    ) as process:  # fmt: skip
+        yield process
+    assert java_of(folder) == []
+
+
+def nodes(holder: Running) -> list[psutil.Process]:
+    return [p for p in holder.descendants() if is_java(p)]
+
+
+def await_up(holder: Running) -> None:
+    until(lambda: "up " in holder.said() or not holder.alive(), 90, "the lab is up")
+    assert len(nodes(holder)) == 2
+
+
+def test_killed_without_a_word_it_takes_its_nodes_along(holder: Running, tmp_path: Path) -> None:
+    await_up(holder)
+
+    assert holder.end(signal.SIGKILL) == -signal.SIGKILL
+
+    until(lambda: java_of(tmp_path) == [], 5, "no node is left")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_told_to_end_while_up_it_leaves_nothing(holder: Running, tmp_path: Path, number: signal.Signals) -> None:
+    await_up(holder)
+
+    assert holder.end(number, 15) == 128 + number
+
+    assert java_of(tmp_path) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert "Traceback" not in holder.said()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+# The first Java process is the one that is asked for its version.
+@pytest.mark.parametrize("count", [1, 2], ids=["looking for Java", "nodes are starting"])
+def test_told_to_end_while_starting_it_leaves_nothing(
+    holder: Running, tmp_path: Path, number: signal.Signals, count: int
+) -> None:
+    until(lambda: len(nodes(holder)) >= count, 60, f"{count} Java processes run", every_s=0.005)
+
+    assert holder.end(number, 15) == 128 + number
+
+    assert java_of(tmp_path) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert "Traceback" not in holder.said()
+
+
+def test_an_impatient_second_signal_changes_nothing(holder: Running, tmp_path: Path) -> None:
+    """Ctrl-C, then whatever is at hand: the second one must not stop the clean-up halfway."""
+    await_up(holder)
+    nodes(holder)
+
+    holder.process.send_signal(signal.SIGINT)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        if holder.alive():
+            holder.process.send_signal(number)
+    holder.process.wait(timeout=15)
+
+    until(lambda: java_of(tmp_path) == [], 5, "no node is left")
+    assert list((tmp_path / "tmp").iterdir()) == []

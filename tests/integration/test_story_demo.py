@@ -1,0 +1,85 @@
+"""The product's main job, on real brokers, told by the product itself: `rheostat demo`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from story_kit import until
+
+DEMO = [sys.executable, "-m", "rheostat", "demo", "--json"]
+DEMO_S_MAX = 240
+
+
+def session_of(pid: int) -> list[psutil.Process]:
+    """What the demo started and what that started, wherever it sits in the process tree now."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+@pytest.mark.timeout(DEMO_S_MAX + 30)
+def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
+    done = subprocess.run(DEMO, capture_output=True, text=True, timeout=DEMO_S_MAX, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert told["completed"] is True
+    assert told["throttle_keys_left"] == 0
+    assert told["cause"] == "stalled_below_keep_up"
+    assert told["stalled_before_s"] >= 24
+    assert 0 < told["stall_detection_s"] < told["rescue_s"]
+    assert told["ratio_to_optimum"] > 1
+    assert told["rate_bytes_per_s_max"] == 30_000_000
+    assert set(told["produce_p99_ms"]) == {"before", "during", "after"}
+    assert all(value is not None for value in told["produce_p99_ms"].values())
+
+    acts = [d for d in told["decisions"] if d["kind"] in ("intent", "outcome")]
+    # Every act was on record before it was done, and its outcome after.
+    open_intents: list[str] = []
+    for act in acts:
+        if act["kind"] == "intent":
+            open_intents.append(act["text"])
+        else:
+            open_intents.remove(act["text"])
+    assert open_intents == []
+    raised = [d for d in acts if d["action"] == "set"]
+    assert any("keeping up takes, in-sync followers included" in d["text"] for d in raised)
+    assert {d["action"] for d in acts} == {"set", "clear_lists", "put_back"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "mark"),
+    [("while the cluster starts", "starting a Kafka cluster"), ("while rheostat starts", "rheostat is starting")],
+)
+@pytest.mark.timeout(180)
+def test_ctrl_c_leaves_no_process_and_no_data(stage: str, mark: str, tmp_path: Path) -> None:
+    log = tmp_path / "demo.log"
+    with log.open("wb") as out:
+        demo = subprocess.Popen(
+            DEMO, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+    family: list[psutil.Process] = []
+    try:
+        until(f"'{mark}' in the demo's output, {stage}", lambda: mark in log.read_text(errors="replace"), 120)
+        until("the demo has children", lambda: len(session_of(demo.pid)) > 1, 30)
+        family = session_of(demo.pid)
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(timeout=40) == 130, log.read_text(errors="replace")[-2000:]
+        until(
+            "all are gone", lambda: not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], 15
+        )
+        assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("rheostat-")) == []
+    finally:
+        for process in [*family, *session_of(demo.pid)]:
+            if process.is_running():
+                process.kill()
+        demo.wait(timeout=10)

@@ -1,0 +1,55 @@
+"""One stalled move, three lives of the tuner: a dry run that writes nothing, one killed in the middle of a ramp, and the
+one that takes over what the dead one left."""
+
+from __future__ import annotations
+
+import pytest
+from story_kit import make_topic, moving, running
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.tools import reassign_partitions
+from rheostat.status import last_entries
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterClient
+from tuner.model.cluster import LiveCluster
+from tuner.observe.live import LiveReader
+
+THROTTLE = 4_500_000
+
+
+def rates(client: ClusterClient) -> dict[tuple[int, Side], int]:
+    live = LiveReader(client).look(full=False)
+    assert isinstance(live, LiveCluster), live
+    return {side: setting.bytes_per_s for side, setting in live.rates.items()}
+
+
+@pytest.mark.timeout(300)
+def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
+    with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 120)
+        with Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3_000_000, record_bytes=10_000):
+            target = {("orders", p): [1, 3] for p in range(4)}
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
+            before = rates(client)
+            assert set(before.values()) == {THROTTLE}
+
+            with running(lab, dry_run=True) as rheostat:
+                rheostat.until("the dry run finds the stall", lambda: rheostat.decided("stalled_below_keep_up"), 120)
+                settings = rheostat.settings
+            wanted = [e for e in last_entries(settings, 100) if e.action == "set"]
+            assert wanted
+            assert all(e.dry_run and e.kind == "intent" for e in wanted)
+            assert rates(client) == before, "a dry run wrote to the cluster"
+
+            with running(lab) as rheostat:
+                rheostat.until("a ramp is under way", lambda: rates(client)[(1, Side.LEADER)] > THROTTLE, 90)
+                tuner = next(c for c in rheostat.supervisor.children if c.name == "tune")
+                assert tuner.process is not None
+                tuner.process.kill()
+                rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)
+                rheostat.until("the move ends", lambda: not moving(client), 150)
+                rheostat.until("nothing is left", lambda: not rates(client), 60)
+                live = LiveReader(client).look(full=True)
+                assert isinstance(live, LiveCluster)
+                assert live.lists == {}
+            assert any(e.action == "put_back" and e.kind == "outcome" for e in last_entries(settings, 100))

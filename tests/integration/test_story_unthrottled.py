@@ -1,0 +1,58 @@
+"""A healthy move that nobody throttled is left alone; and records that cannot be read do not stop the others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from story_kit import make_topic, moving, running, slowed
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.tools import reassign_partitions
+from rheostat.status import last_entries
+from streaming.contract import Topics
+from streaming.kafka import consumer, producer
+from streaming.kafka.cluster import ClusterClient
+from tuner.journal.kafka_journal import read_all
+from tuner.model.cluster import LiveCluster
+from tuner.observe.live import LiveReader
+
+TOPICS = Topics.with_prefix("rheostat")
+GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}"]
+
+
+@pytest.mark.timeout(240)
+def test_an_unthrottled_healthy_move_is_left_alone() -> None:
+    with Lab(LabSpec(brokers=3)) as lab:
+        make_topic(lab, "orders", {0: [1, 2]}, 300)
+        with running(lab) as rheostat, ClusterClient(lab.kafka_settings(), "test") as client:
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
+            sent = producer(lab.kafka_settings(), "test-garbage")
+            for value in GARBAGE:
+                sent.send(TOPICS.metrics, value=value)
+            sent.flush(timeout=10)
+            sent.close(timeout=5)
+
+            # On loopback a move is over before anybody has looked; a slow destination gives it the time a real one takes.
+            with slowed(lab.nodes[3], share=0.08):
+                reassign_partitions(lab.artifacts, lab.bootstrap_servers, {("orders", 0): [1, 3]}, "--execute")
+                rheostat.until("a decision to leave it alone", lambda: rheostat.decided("not_throttled"), 60)
+                assert moving(client), "the move ended before anything was decided: make it slower"
+            rheostat.until("the move ends by itself", lambda: not moving(client), 90)
+            rheostat.until(
+                "the tuner has seen the end", lambda: (s := rheostat.status()) and not s["reassigning_partitions"], 30
+            )
+
+            live = LiveReader(client).look(full=True)
+            assert isinstance(live, LiveCluster)
+            assert live.rates == {}
+            assert live.lists == {}
+            assert {entry.action for entry in last_entries(rheostat.settings, 100)} == {"hold"}
+
+            rejects = consumer(lab.kafka_settings(), "test-rejects")
+            told = [json.loads(value) for _, value in read_all(rejects, TOPICS.rejects) if value]
+            rejects.close(timeout_ms=2000)
+            assert len({(r["partition"], r["offset"]) for r in told}) == len(GARBAGE)
+            assert all(r["topic"] == TOPICS.metrics and r["reason"] for r in told), told
+            assert any("99" in r["reason"] for r in told)
+            assert rheostat.status()["ready"], "signals kept flowing"

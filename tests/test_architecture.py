@@ -1,0 +1,61 @@
+"""The rules about imports, and that the pure rooms are pure."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PURE = [path for room in ("decide", "plan", "model") for path in sorted((ROOT / "tuner" / room).glob("*.py"))]
+# import-linter does not see modules of the standard library.
+IMPURE_MODULES = {
+    "time",
+    "datetime",
+    "random",
+    "os",
+    "socket",
+    "threading",
+    "subprocess",
+    "pathlib",
+    "secrets",
+    "uuid",
+    "sys",
+}
+IMPURE_NAMES = {"open", "print", "input"}
+
+
+def test_imports_point_down() -> None:
+    """The contracts of pyproject.toml, run by import-linter."""
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_pure_rooms_read_no_clock_and_touch_nothing(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    imported |= {
+        node.module.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+    }
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert not imported & IMPURE_MODULES
+    assert not called & IMPURE_NAMES
+
+
+def test_the_pure_rooms_are_there() -> None:
+    assert len(PURE) >= 12, "the list above found too little to check"
+
+
+def test_the_tuner_loads_no_spark() -> None:
+    program = "import sys, tuner.app; print(sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

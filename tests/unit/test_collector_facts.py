@@ -1,0 +1,99 @@
+"""What the Admin API said, as samples of the nodes it concerns."""
+
+from __future__ import annotations
+
+from streaming.collector.facts import Answers, samples_by_node
+from streaming.collector.jmx import parse
+from streaming.contract import Metric, Sample
+from streaming.kafka.cluster import PartitionState
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+
+MB = 1_000_000
+# Partition 0 of "orders", led by 1, in sync on 2, being added on 3, throttled with exact lists.
+MOVE = PartitionState("orders", 0, leader=1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=(2,))
+EXACT = {"orders": TopicThrottle(ThrottledReplicas.parse("0:1,0:2"), ThrottledReplicas.parse("0:3"))}
+SIZES = {1: {("orders", 0): 100 * MB}, 2: {("orders", 0): 100 * MB}, 3: {("orders", 0): 30 * MB}}
+LABELS = "partition=0,topic=orders"
+
+
+def values(samples: list[Sample]) -> dict[str, float]:
+    assert all(s.labels in (LABELS, "") for s in samples)
+    return {s.name: s.value for s in samples}
+
+
+def test_a_throttled_move_is_told_on_both_sides() -> None:
+    found = samples_by_node(Answers([MOVE], EXACT, SIZES, {("orders", 0): 777}))
+    # In-sync follower 2 and adding replica 3 both use up the leader's quota.
+    assert values(found[1]) == {
+        Metric.LED_SIZE: 100 * MB, Metric.LED_COUNTED: 2, Metric.LED_REMAINING: 70 * MB, Metric.LED_END_OFFSET: 777,
+    }  # fmt: skip
+    assert values(found[3]) == {
+        Metric.FOLLOWED_SIZE: 30 * MB, Metric.FOLLOWED_LEADER_SIZE: 100 * MB, Metric.FOLLOWED_COUNTED: 1, Metric.FOLLOWED_ADDING: 1,
+    }  # fmt: skip
+    assert values(found[2])[Metric.FOLLOWED_COUNTED] == 0
+    assert values(found[2])[Metric.FOLLOWED_ADDING] == 0
+
+
+def test_an_unthrottled_move_counts_nobody() -> None:
+    found = samples_by_node(Answers([MOVE], {}, SIZES))
+    assert values(found[1])[Metric.LED_COUNTED] == 0
+    assert values(found[3])[Metric.FOLLOWED_COUNTED] == 0
+
+
+def test_a_wildcard_counts_partitions_that_do_not_move() -> None:
+    still = PartitionState("orders", 1, leader=1, replicas=(1, 2), isr=(1, 2))
+    wild = {"orders": TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))}
+    sizes = {broker: {("orders", 1): 5 * MB} for broker in (1, 2)}
+    found = samples_by_node(Answers([still], wild, sizes))
+    assert {s.name: s.value for s in found[1]}[Metric.LED_COUNTED] == 1
+    assert Metric.LED_REMAINING not in {s.name for s in found[1]}
+    assert {s.name: s.value for s in found[2]}[Metric.FOLLOWED_COUNTED] == 1
+
+
+def test_an_adding_replica_that_is_already_in_sync_counts_once() -> None:
+    joined = PartitionState("orders", 0, leader=1, replicas=(1, 3, 2), isr=(1, 2, 3), adding=(3,), removing=(2,))
+    assert values(samples_by_node(Answers([joined], EXACT, SIZES))[1])[Metric.LED_COUNTED] == 2
+
+
+def test_a_replica_without_a_log_yet_has_everything_to_copy() -> None:
+    found = samples_by_node(Answers([MOVE], EXACT, {**SIZES, 3: {}}))
+    assert values(found[3])[Metric.FOLLOWED_SIZE] == 0
+    assert values(found[1])[Metric.LED_REMAINING] == 100 * MB
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    without_destination = {1: SIZES[1], 2: SIZES[2]}
+    found = samples_by_node(Answers([MOVE], EXACT, without_destination))
+    assert 3 not in found
+    assert Metric.LED_REMAINING not in values(found[1])
+    without_leader = {2: SIZES[2], 3: SIZES[3]}
+    assert samples_by_node(Answers([MOVE], EXACT, without_leader)) == {}
+
+
+def test_a_partition_without_leader_is_passed_over() -> None:
+    orphan = PartitionState("orders", 0, leader=-1, replicas=(1, 2), isr=(), adding=(3,))
+    assert samples_by_node(Answers([orphan], EXACT, SIZES)) == {}
+
+
+def test_rates_go_to_their_broker() -> None:
+    found = samples_by_node(Answers(rates={1: {Metric.LEADER_RATE: 4.5 * MB}, 2: {}}))
+    assert found == {1: [Sample(Metric.LEADER_RATE, "", 4.5 * MB)], 2: []}
+
+
+def test_the_agents_text_keeps_kafkas_series_and_drops_the_rest() -> None:
+    text = """\
+# TYPE kafka_server_leaderreplication_byte_rate gauge
+kafka_server_leaderreplication_byte_rate 4500000.0
+# TYPE kafka_network_requestmetrics_totaltimems_p99 gauge
+kafka_network_requestmetrics_totaltimems_p99{request="Produce"} 12.5
+kafka_network_requestmetrics_totaltimems_p99{request="FetchConsumer"} NaN
+# TYPE kafka_server_brokertopicmetrics_bytesin counter
+kafka_server_brokertopicmetrics_bytesin_total 1.234567890123E12
+# TYPE jvm_threads_current gauge
+jvm_threads_current 70.0
+"""
+    assert parse(text) == [
+        Sample("kafka_server_leaderreplication_byte_rate", "", 4_500_000),
+        Sample("kafka_network_requestmetrics_totaltimems_p99", "request=Produce", 12.5),
+        Sample("kafka_server_brokertopicmetrics_bytesin_total", "", 1_234_567_890_123),
+    ]

@@ -1,0 +1,280 @@
+"""The stall judge on traces: what Kafka's quota does when all is well, and what it does when nothing will ever end."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import NOW_MS, STALL, traced
+
+from streaming.contract import MoveStep
+from tuner.decide.stall import expected_drain_bytes_per_s, judge
+from tuner.model.limits import MB
+from tuner.model.memory import StallState
+
+FRESH_START = StallState()
+
+
+def stalls_after_s(steps: list[MoveStep], expected: float, state: StallState = FRESH_START) -> float | None:
+    """Seconds from the start of the trace to the first word "stalled"; None: it is never said."""
+    for step in steps:
+        state = judge(state, [step], expected, STALL)
+        if state.stalled:
+            return (step.at_ms - NOW_MS) / 1000
+    return None
+
+
+def worst_lost_s(steps: list[MoveStep], expected: float) -> float:
+    state, worst = FRESH_START, 0.0
+    for step in steps:
+        state = judge(state, [step], expected, STALL)
+        worst = max(worst, state.lost_s)
+    return worst
+
+
+def limit_cycle(
+    mean_bytes_per_s: float, seconds: float, dt_s: float, phase_s: float = 0.0, period_s: float = 11.0, clump_s: float = 2.0
+) -> list[float]:
+    """The quota's own rhythm: nothing for ``period_s - clump_s``, then everything; as rates of steps of ``dt_s``."""
+    fine_s = 0.1
+    cumulative = [0.0]
+    for i in range(round(seconds / fine_s)):
+        in_clump = (i * fine_s + phase_s) % period_s >= period_s - clump_s
+        cumulative.append(cumulative[-1] + (mean_bytes_per_s * period_s / clump_s * fine_s if in_clump else 0.0))
+    stride = round(dt_s / fine_s)
+    at_steps = cumulative[::stride]
+    return [(after - before) / dt_s for before, after in itertools.pairwise(at_steps)]
+
+
+# -- what the throttles allow ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("follower", "leaders", "expected"),
+    [
+        (14 * MB, [20 * MB], 14 * MB),  # The tighter side decides …
+        (14 * MB, [4 * MB], 4 * MB),  # … whichever it is.
+        (14 * MB, [4 * MB, 5 * MB], 9 * MB),  # Leaders add up.
+        (None, [4 * MB, 5 * MB], 9 * MB),
+        (14 * MB, [4 * MB, None], 14 * MB),  # One leader without a throttle lets everything through.
+        (None, [4 * MB, None], 1 * MB),
+        (None, [], 1 * MB),  # No throttle at all: the least that counts as progress.
+        (None, [None], 1 * MB),
+        (-1.5 * MB, [20 * MB], 1 * MB),  # A hopeless throttle is still expected to progress, so that it is seen.
+        (14 * MB, [-1.5 * MB], 1 * MB),
+        (0.2 * MB, [], 1 * MB),
+    ],
+)
+def test_expected_drain(follower: float | None, leaders: list[float | None], expected: float) -> None:
+    assert expected_drain_bytes_per_s(follower, leaders, STALL) == expected
+
+
+# -- well --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dt_s", [1.0, 2.0, 5.0, 10.0])
+@pytest.mark.parametrize("phase_s", [0.0, 2.5, 5.0, 8.0, 10.0])
+def test_the_healthy_sawtooth_never_stalls(dt_s: float, phase_s: float) -> None:
+    """q = 20, W = 6 (3 written, one in-sync follower): the adding replica gains 17 a second, in clumps."""
+    steps = traced(
+        limit_cycle(17 * MB, 300, dt_s, phase_s), write_bytes_per_s=3 * MB, dt_s=dt_s, remaining_bytes=20_000 * MB
+    )
+    assert stalls_after_s(steps, expected=14 * MB) is None
+    assert worst_lost_s(steps, expected=14 * MB) < 10.0  # With room to the 15 for one hiccup.
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 1.0, 2.0])
+def test_half_the_expected_drain_or_more_never_stalls(share: float) -> None:
+    steps = traced([share * 14 * MB] * 200, remaining_bytes=20_000 * MB)
+    assert stalls_after_s(steps, expected=14 * MB) is None
+
+
+def test_a_hiccup_of_twelve_seconds_is_no_stall() -> None:
+    steps = traced([14 * MB] * 10 + [0.0] * 12 + [14 * MB] * 30, dt_s=1.0)
+    assert stalls_after_s(steps, expected=14 * MB) is None
+    assert worst_lost_s(steps, expected=14 * MB) == pytest.approx(6.0)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="silence counts up to 1.5 s a second where writes exceed the surplus: dip 15.75 > 15"
+)
+@pytest.mark.parametrize("dt_s", [1.0])
+def test_a_thin_surplus_that_still_drains_never_stalls(dt_s: float) -> None:
+    """E2 of the lab's notes: q = 7, W = 6, drains 1 MB/s, in clumps of 44 MB every 11 to 12 s."""
+    steps = traced(
+        limit_cycle(4 * MB, 300, dt_s, period_s=12.0, clump_s=1.0),
+        write_bytes_per_s=3 * MB,
+        dt_s=dt_s,
+        remaining_bytes=2_000 * MB,
+    )
+    assert stalls_after_s(steps, expected=1 * MB) is None
+
+
+# -- not well ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dt_s", [1.0, 5.0, 10.0])
+def test_a_dead_stop_is_seen_after_thirty_seconds(dt_s: float) -> None:
+    at_s = stalls_after_s(traced([0.0] * 60, dt_s=dt_s), expected=14 * MB)
+    assert at_s is not None
+    assert 30.0 <= at_s <= 30.0 + dt_s
+
+
+@pytest.mark.parametrize("dt_s", [1.0, 2.5, 5.0])
+@pytest.mark.parametrize("phase_s", [0.0, 4.0, 9.0])
+def test_a_throttle_below_keep_up_is_seen_within_thirty_seconds(dt_s: float, phase_s: float) -> None:
+    """E1: q = 4.5, W = 6. 17 MB pass every 11.5 s while 3 MB/s are written: it grows by 1.5 a second, for ever."""
+    gains = limit_cycle(1.5 * MB, 60, dt_s, phase_s, period_s=11.5, clump_s=0.5)
+    steps = traced(gains, write_bytes_per_s=3 * MB, dt_s=dt_s, remaining_bytes=93 * MB)
+    at_s = stalls_after_s(steps, expected=1 * MB)
+    assert at_s is not None
+    assert at_s <= 30.0
+
+
+@pytest.mark.parametrize(
+    ("gained", "written", "within_s"),
+    [
+        (0.25 * 14 * MB, 0.0, 65.0),  # A quarter of the pace: a slow leak adds up too.
+        (0.0, 0.3 * 14 * MB, 25.0),  # Growing at 0.3: h ÷ 0.8.
+        (0.0, 10 * 14 * MB, 15.0),  # A burst of writes counts for no more than the pace itself: h ÷ 1.5 = 10 s.
+    ],
+)
+def test_slow_and_growing(gained: float, written: float, within_s: float) -> None:
+    steps = traced([gained] * 60, write_bytes_per_s=written, remaining_bytes=50_000 * MB)
+    at_s = stalls_after_s(steps, expected=14 * MB)
+    assert at_s is not None
+    assert at_s <= within_s
+
+
+def test_one_clump_wins_back_no_more_than_five_times_its_time() -> None:
+    state = StallState(lost_s=40.0, stalled=True, stalled_since_ms=NOW_MS)
+    after = judge(state, traced([1_000 * MB], dt_s=1.0, remaining_bytes=9_000 * MB), 14 * MB, STALL)
+    assert after.lost_s == pytest.approx(40.0 + 0.5 - 5.0)
+    assert after.stalled
+
+
+def test_one_burst_of_writes_costs_no_more_than_its_time_and_a_half() -> None:
+    after = judge(FRESH_START, traced([0.0], write_bytes_per_s=1_000 * MB, remaining_bytes=9_000 * MB), 14 * MB, STALL)
+    assert after.lost_s == pytest.approx(5.0 * 1.5)
+
+
+def test_stalled_ends_when_all_lost_time_is_won_back_and_not_before() -> None:
+    """20 s lost; at full pace half a second is won back each second."""
+    state = StallState(lost_s=20.0, stalled=True, stalled_since_ms=NOW_MS, judged_until_ms=NOW_MS)
+    steps = traced([14 * MB] * 8, remaining_bytes=9_000 * MB)
+    almost = judge(state, steps[:7], 14 * MB, STALL)
+    assert almost.stalled
+    assert almost.lost_s == pytest.approx(2.5)
+    assert almost.stalled_since_ms == NOW_MS
+    well = judge(state, steps, 14 * MB, STALL)
+    assert (well.stalled, well.stalled_since_ms, well.lost_s) == (False, None, 0.0)
+
+
+def test_the_time_of_the_stall_is_the_step_that_made_it() -> None:
+    state = judge(FRESH_START, traced([0.0] * 20), 14 * MB, STALL)
+    assert state.stalled_since_ms == NOW_MS + 35_000  # 30 s lost 15.0, which is not above 15.
+    assert state.lost_s == pytest.approx(50.0)
+
+
+# -- the data's own troubles -------------------------------------------------------------------------------------------
+
+
+def test_without_steps_nothing_changes() -> None:
+    state = StallState(lost_s=7.0, judged_until_ms=NOW_MS, observed_s=20.0)
+    assert judge(state, [], 14 * MB, STALL) == state
+
+
+def test_a_step_is_judged_once() -> None:
+    steps = traced([0.0] * 4)
+    once = judge(FRESH_START, steps, 14 * MB, STALL)
+    assert judge(once, steps, 14 * MB, STALL) == once
+    assert once.lost_s == pytest.approx(10.0)
+
+
+def test_overlapping_windows_count_every_step_once() -> None:
+    steps = traced([0.0] * 12)
+    state = FRESH_START
+    for newest in range(1, 13):
+        state = judge(state, steps[max(0, newest - 6) : newest], 14 * MB, STALL)
+    assert state == judge(FRESH_START, steps, 14 * MB, STALL)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_within_a_signal_does_not_matter(seed: int) -> None:
+    steps = traced([0.0, 30 * MB, 0.0, 0.0, 2 * MB, 14 * MB, 0.0])
+    shuffled = random.Random(seed).sample(steps, k=len(steps))
+    assert judge(FRESH_START, shuffled, 14 * MB, STALL) == judge(FRESH_START, steps, 14 * MB, STALL)
+
+
+def test_a_late_step_older_than_what_was_judged_is_left_out() -> None:
+    steps = traced([14 * MB, 0.0])
+    newer = judge(FRESH_START, steps[1:], 14 * MB, STALL)
+    assert judge(newer, steps[:1], 14 * MB, STALL) == newer
+
+
+@pytest.mark.parametrize(("dt_s", "lost_s", "observed_s"), [(30.0, 15.0, 30.0), (30.001, 0.0, 0.0), (600.0, 0.0, 0.0)])
+def test_a_gap_is_not_known_rather_than_lost(dt_s: float, lost_s: float, observed_s: float) -> None:
+    state = judge(FRESH_START, traced([0.0], dt_s=dt_s), 14 * MB, STALL)
+    assert (state.lost_s, state.observed_s) == (pytest.approx(lost_s), pytest.approx(observed_s))
+    assert state.judged_until_ms == NOW_MS + round(dt_s * 1000)
+
+
+def test_a_gap_neither_forgets_what_was_lost_before() -> None:
+    before = judge(FRESH_START, traced([0.0] * 4), 14 * MB, STALL)
+    gap = traced([0.0], dt_s=120.0, start_ms=NOW_MS + 20_000)
+    assert judge(before, gap, 14 * MB, STALL).lost_s == before.lost_s
+
+
+@pytest.mark.parametrize("dt_s", [0.0, -5.0])
+def test_a_step_without_time_in_it_is_left_out(dt_s: float) -> None:
+    step = MoveStep(NOW_MS + 1, dt_s, 0.0, 5 * MB, 900 * MB)
+    assert judge(FRESH_START, [step], 14 * MB, STALL) == FRESH_START
+
+
+def test_more_to_do_is_no_loss_by_itself() -> None:
+    """A batch joins: what remains jumps, what is gained goes on."""
+    steady = traced([14 * MB] * 6, remaining_bytes=400 * MB)
+    joined = [
+        MoveStep(s.at_ms, s.dt_s, s.gained_bytes, s.written_bytes, s.remaining_bytes + 50_000 * MB) for s in steady
+    ]
+    assert judge(FRESH_START, joined, 14 * MB, STALL).lost_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("remaining", "written_per_s", "lost_s"),
+    [
+        (1 * MB, 0.0, 0.0),  # The last megabyte.
+        (1.01 * MB, 0.0, 2.5),
+        (6 * MB, 3 * MB, 0.0),  # Two seconds of writes: it is as close as it can be.
+        (6.1 * MB, 3 * MB, 5 * (0.5 + 3 / 14)),
+        (0.0, 0.0, 0.0),
+    ],
+)
+def test_near_the_end_nothing_is_lost(remaining: float, written_per_s: float, lost_s: float) -> None:
+    step = MoveStep(NOW_MS + 5_000, 5.0, 0.0, written_per_s * 5.0, remaining)
+    assert judge(FRESH_START, [step], 14 * MB, STALL).lost_s == pytest.approx(lost_s)
+
+
+def test_seconds_seen_are_counted() -> None:
+    assert judge(FRESH_START, traced([14 * MB] * 5), 14 * MB, STALL).observed_s == pytest.approx(25.0)
+
+
+@given(
+    st.lists(st.floats(0, 500, allow_nan=False), max_size=40),
+    st.floats(0, 100),
+    st.sampled_from([1.0, 5.0, 10.0]),
+    st.floats(1, 100),
+)
+def test_lost_time_is_never_negative_and_stalled_says_when(
+    gains: list[float], written: float, dt_s: float, expected: float
+) -> None:
+    state = FRESH_START
+    for step in traced([g * MB for g in gains], write_bytes_per_s=written * MB, dt_s=dt_s, remaining_bytes=9_999 * MB):
+        before, state = state, judge(state, [step], expected * MB, STALL)
+        assert state.lost_s >= 0.0
+        assert state.stalled == (state.stalled_since_ms is not None)
+        assert not state.stalled or state.lost_s > 0.0
+        assert state.lost_s <= before.lost_s + 1.5 * dt_s + 1e-9
