@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -33,17 +35,40 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
         if nested is not None:
             inner.append((nested, f"{prefix}{name}"))
             continue
-        kind = str(field.annotation).replace("typing.", "").replace("<class '", "").replace("'>", "").replace("|", "or")
+        kind = _kind(field.annotation)
         if field.is_required():
             default = "required"
         elif field.default_factory is not None or field.default is PydanticUndefined:
             default = "none"
         else:
             default = "none" if field.default is None else f"`{field.default}`"
-        rows.append(f"| `{prefix}{name}` | {kind.split('.')[-1]} | {default} | {field.description} |\n")
+        rows.append(f"| `{prefix}{name}` | {kind} | {default} | {field.description} |\n")
     if rows:
         doc = (model.__doc__ or "").strip().splitlines()[0]
         yield f"\n## {prefix.rstrip('.') or 'top level'}\n\n{doc}\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
         yield from rows
     for nested, path in inner:
         yield from _section(nested, f"{path}.")
+
+
+def _kind(annotation: Any) -> str:
+    """A type as an operator would say it."""
+    if annotation is type(None):
+        return "none"
+    if get_origin(annotation) is Literal:
+        return ", ".join(str(value) for value in get_args(annotation))
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(_kind(option) for option in get_args(annotation) if option is not type(None))
+    if get_origin(annotation) is dict:
+        key, value = get_args(annotation)
+        return f"{_kind(key)} → {_kind(value)}"
+    names = {
+        "str": "text",
+        "SecretStr": "text",
+        "Path": "path",
+        "int": "whole number",
+        "float": "number",
+        "bool": "true, false",
+    }
+    name = str(annotation.__name__)
+    return names.get(name, name)

@@ -23,6 +23,17 @@ PARTITIONS_TYPE = (
 )
 
 
+_METRICS = (
+    Metric.LED_SIZE, Metric.LED_COUNTED, Metric.LED_REMAINING,
+    Metric.FOLLOWED_SIZE, Metric.FOLLOWED_LEADER_SIZE, Metric.FOLLOWED_COUNTED, Metric.FOLLOWED_ADDING,
+)  # fmt: skip
+
+
+def samples(scraped: Column) -> Column:
+    """Those of a scrape that are of partitions: what ``led`` and ``followed`` look through, once a metric."""
+    return F.filter(scraped, lambda s: s.n.isin(*_METRICS))
+
+
 def led(samples: Column) -> Column:
     """Partitions that the scraped broker leads."""
     sizes_and_counts = F.map_zip_with(

@@ -56,10 +56,9 @@ def entities(scrapes: DataFrame) -> DataFrame:
         "ts",
         F.timestamp_millis("ts").alias("time"),
         _broker_samples(F.col("samples")).alias("measured"),
-        partitions.led(F.col("samples")).alias("led"),
-        partitions.followed(F.col("samples")).alias("followed"),
+        partitions.samples(F.col("samples")).alias("moves"),
         (F.col("role") == Role.BROKER.value).alias("is_broker"),
-    )
+    ).withColumns({"led": partitions.led(F.col("moves")), "followed": partitions.followed(F.col("moves"))})
     rows = F.array(
         F.when(F.col("is_broker"), _entity("broker", None, COUNTERS, GAUGES, F.array())),
         F.when(F.col("is_broker") & (F.size("led") > 0), _entity("move", Side.LEADER, {}, {}, F.col("led"))),
@@ -86,6 +85,7 @@ def signals(entities: DataFrame, topic: str) -> DataFrame:
         .withColumn("steps", lag.steps(F.col("scrapes")))
         .withColumn("totals", lag.totals(F.col("scrapes")))
         .withColumn("fit", lag.slope(F.col("steps")))
+        .withColumn("rates", rates.increases_per_s(F.col("history"), len(COUNTERS)))
     )
     is_move = F.col("kind") == "move"
     identity = (F.col("cluster"), F.col("kind"), F.col("broker").cast("string"))
@@ -132,11 +132,9 @@ def _one_per_time(history: Column) -> Column:
 
 
 def _broker_signal() -> Column:
-    history, newest = F.col("history"), F.col("newest")
-    measured = [
-        _finite(rates.increase_per_s(history, lambda s, i=i: F.get(s.counters, F.lit(i)))).alias(field)  # type: ignore[misc]
-        for i, field in enumerate(COUNTERS)
-    ] + [F.get(newest.gauges, F.lit(i)).alias(field) for i, field in enumerate(GAUGES)]
+    per_s, gauges = F.col("rates"), F.col("newest").gauges
+    measured = [_finite(F.get(per_s, F.lit(i))).alias(field) for i, field in enumerate(COUNTERS)]
+    measured += [F.get(gauges, F.lit(i)).alias(field) for i, field in enumerate(GAUGES)]
     return F.struct(*_head(), *measured)
 
 

@@ -1,8 +1,8 @@
 """Labs as fixtures. A test module says what lab it needs in a constant of its own; without one it gets three brokers.
 
-    LAB = LabSpec(brokers=1)
+LAB = LabSpec(brokers=1)
 
-    def test_something(lab: Lab) -> None: ...
+def test_something(lab: Lab) -> None: ...
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 from lab_parts import java_of
 
 from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
 
 MakeLab = Callable[[LabSpec], Lab]
 
@@ -45,8 +46,6 @@ def make_lab() -> Iterator[MakeLab]:
 @pytest.fixture
 def lab_config_file(lab: Lab, tmp_path: Path) -> Path:
     """A settings file for the module's lab, with the checkpoint in this test's own folder."""
-    from rheostat.lab.keeper import lab_config
-
     file = tmp_path / "rheostat.yaml"
     file.write_text(lab_config(lab).replace(str(lab.home / "checkpoint"), str(tmp_path / "checkpoint")))
     return file

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from lab_parts import RHEOSTAT
 
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
+from rheostat.resources import conf_file
 
 # As a command does it: through the program's own handling of errors.
 RESOLVE = """
@@ -198,7 +200,7 @@ def test_two_processes_at_once_fetch_once(artifacts: Artifacts, tmp_path: Path) 
 
     assert [(p.returncode, err) for p, (_, err) in zip(both, answers, strict=True)] == [(0, ""), (0, "")]
     said = [out for out, _ in answers]
-    assert sorted("fetching the JVM artifacts" in text for text in said) == [False, True]
+    assert sorted("once, about 60 MB" in text for text in said) == [False, True]
     counts = {text.strip().splitlines()[-1] for text in said}
     assert counts == {str(len(artifacts.kafka_jars))}
     folders = [p for p in (tmp_path / "cache" / "jvm").iterdir() if p.suffix != ".lock"]
@@ -214,12 +216,11 @@ def registry(root: str, folder: Path) -> str:
 
 def mirror_of(artifacts: Artifacts, root: Path) -> Path:
     """A Maven registry that holds what conf/jvm/ivy.xml names; kafka_2.13 there brings every other jar of its kind."""
-    import xml.etree.ElementTree as ET
-
-    from rheostat.resources import conf_file
-
     jars = [*artifacts.spark_jars, *artifacts.kafka_jars, artifacts.jmx_agent]
-    named = [(d.attrib["org"], d.attrib["name"], d.attrib["rev"]) for d in ET.parse(conf_file("jvm", "ivy.xml")).iter("dependency")]
+    named = [
+        (d.attrib["org"], d.attrib["name"], d.attrib["rev"])
+        for d in ET.parse(conf_file("jvm", "ivy.xml")).iter("dependency")
+    ]
     taken: set[Path] = set()
     for organisation, name, revision in named:
         jar = next(j for j in jars if j.name == f"{name}-{revision}.jar")

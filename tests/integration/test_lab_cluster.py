@@ -8,10 +8,11 @@ import socket
 import tempfile
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from conftest import MakeLab
-from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.admin import NewTopic
 from lab_parts import java_of, until
 
 from rheostat.errors import SetupError
@@ -77,9 +78,7 @@ def test_a_write_to_it_is_replicated(lab: Lab) -> None:
 
         def both_have_it() -> bool:
             sizes = client.log_sizes([1, 2], [("written", 0)])
-            return all(
-                not isinstance(s, ClusterError) and s.get(("written", 0), 0) > 1_000_000 for s in sizes.values()
-            )
+            return all(not isinstance(s, ClusterError) and s.get(("written", 0), 0) > 1_000_000 for s in sizes.values())
 
         until(both_have_it, 20, "both replicas hold the megabyte")
 
@@ -89,11 +88,11 @@ def test_the_load_keeps_its_rate(lab: Lab) -> None:
         admin.create_topics([NewTopic("paced", num_partitions=1, replication_factor=1)])
     began = time.monotonic()
     with Load(
-        lab.artifacts, lab.bootstrap_servers, "paced", rate_bytes_per_s=500_000, total_bytes=2_000_000
+        lab.artifacts, lab.bootstrap_servers, "paced", rate_bytes_per_s=500_000, total_bytes=1_000_000
     ) as load:  # fmt: skip
         load.wait(60)
 
-    assert time.monotonic() - began >= 3.5
+    assert time.monotonic() - began >= 1.8
 
 
 def test_two_labs_stand_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
@@ -116,22 +115,17 @@ def test_three_controllers_elect_one_and_outlive_one(make_lab: MakeLab) -> None:
     controllers = [n for n in lab.nodes.values() if n.role is Role.CONTROLLER]
     assert [n.node_id for n in controllers] == [100, 101, 102]
 
-    def quorum() -> dict[int, str]:
+    def quorum() -> tuple[int, int]:
+        """Who leads, of how many."""
         with lab.admin() as admin:
-            answer = admin.describe_metadata_quorum()
-        partition = answer["topics"][0]["partitions"][0]
-        return {partition["leader_id"]: "leader", "voters": len(partition["current_voters"])}  # type: ignore[dict-item]
+            partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
+        return int(partition["leader_id"]), len(partition["current_voters"])
 
-    before = quorum()
-    assert before.pop("voters") == 3  # type: ignore[call-overload]
-    (leader,) = before
+    leader, voters = quorum()
+    assert voters == 3
     lab.nodes[leader].kill()
 
-    def another_leads() -> bool:
-        now = quorum()
-        return next(iter(now)) not in (leader, -1)
-
-    until(another_leads, 30, "another controller leads")
+    until(lambda: quorum()[0] not in (leader, -1), 30, "another controller leads")
     with lab.admin() as admin:
         admin.create_topics([NewTopic("after", num_partitions=1, replication_factor=1)])
 
@@ -182,25 +176,21 @@ def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch, make_lab: 
 
 
 def test_a_failure_inside_leaves_neither_process_nor_data() -> None:
-    class Oops(Exception):
-        pass
+    """Not even a broker that is frozen, and so deaf to every request to end."""
 
     lab = Lab(LabSpec(brokers=1))
-    with pytest.raises(Oops), lab:
-        assert len(java_of(lab.home)) == 2
-        raise Oops
 
-    assert java_of(lab.home) == []
-    assert not lab.home.exists()
-
-
-def test_a_broker_that_is_frozen_ends_with_the_lab_all_the_same() -> None:
-    with Lab(LabSpec(brokers=1)) as lab:
+    def fail() -> NoReturn:
         frozen = lab.nodes[1].process
         assert frozen is not None
         os.kill(frozen.pid, signal.SIGSTOP)
+        raise RuntimeError("a test failed")
+
+    with pytest.raises(RuntimeError, match="a test failed"), lab:
+        fail()
 
     assert java_of(lab.home) == []
+    assert not lab.home.exists()
 
 
 def test_a_lab_needs_a_broker_and_an_odd_quorum() -> None:

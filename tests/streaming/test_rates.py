@@ -45,6 +45,19 @@ def test_rate(measured: list[Signal], name: str) -> None:
     assert signal.client_in_bytes_per_s == CASES[name][1]
 
 
+def test_counters_of_one_broker_do_not_touch_each_other(spark: SparkSession) -> None:
+    scrapes: list[Scrape | bytes] = [
+        scrape(0, {Metric.CLIENT_IN: 100, Metric.REPLICATION_IN: 500}),
+        scrape(5, {Metric.CLIENT_IN: 20, Metric.REPLICATION_IN: 600, Metric.ISR_SHRINKS: 1}),
+        scrape(10, {Metric.CLIENT_IN: 70, Metric.ISR_SHRINKS: 2}),
+    ]
+    signal = newest(signals_of(spark, scrapes), BrokerSignal)
+    assert signal.client_in_bytes_per_s == 7.0
+    assert signal.replication_in_bytes_per_s == 20.0
+    assert signal.isr_shrinks_per_s == 0.2
+    assert signal.client_out_bytes_per_s is None
+
+
 def test_a_window_holds_thirty_seconds_and_no_more(spark: SparkSession) -> None:
     scrapes: list[Scrape | bytes] = [
         scrape(5 * i, {Metric.CLIENT_IN: 1000.0 if i == -2 else i + 2}) for i in range(-2, 6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tuner_cases import L, NOW_MS, broker_signal, move_signal
+from tuner_cases import NOW_MS, L, broker_signal, move_signal
 
 from tuner.decide.freshness import Freshness, age_s, freshness
 
@@ -33,6 +33,8 @@ def test_age_is_never_negative(age: float, expected: float) -> None:
     assert age_s(broker_signal(1, age_s=age), NOW_MS) == expected
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="a clock an hour ahead makes a dead collector look fresh for an hour")
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a clock an hour ahead makes a dead collector look fresh for an hour"
+)
 def test_a_signal_from_the_far_future_is_not_trusted() -> None:
     assert freshness(move_signal(1, L, age_s=-3600.0), NOW_MS, 15.0) is not Freshness.FRESH

@@ -61,7 +61,9 @@ def test_the_writes_of_one_ramp_keep_to_the_budget(sides: int) -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="below four steps the budget is not kept: 1,000 sides make 364 writes a second, not 50"
+    strict=True,
+    raises=AssertionError,
+    reason="below four steps the budget is not kept: 1,000 sides make 364 writes a second, not 50",
 )
 def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
     steps = slew(5 * MB, 20 * MB, sides=1_000, writes_per_s_max=50.0)

@@ -36,7 +36,12 @@ def worst_lost_s(steps: list[MoveStep], expected: float) -> float:
 
 
 def limit_cycle(
-    mean_bytes_per_s: float, seconds: float, dt_s: float, phase_s: float = 0.0, period_s: float = 11.0, clump_s: float = 2.0
+    mean_bytes_per_s: float,
+    seconds: float,
+    dt_s: float,
+    phase_s: float = 0.0,
+    period_s: float = 11.0,
+    clump_s: float = 2.0,
 ) -> list[float]:
     """The quota's own rhythm: nothing for ``period_s - clump_s``, then everything; as rates of steps of ``dt_s``."""
     fine_s = 0.1
@@ -99,7 +104,9 @@ def test_a_hiccup_of_twelve_seconds_is_no_stall() -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="silence counts up to 1.5 s a second where writes exceed the surplus: dip 15.75 > 15"
+    strict=True,
+    raises=AssertionError,
+    reason="silence counts up to 1.5 s a second where writes exceed the surplus: dip 15.75 > 15",
 )
 @pytest.mark.parametrize("dt_s", [1.0])
 def test_a_thin_surplus_that_still_drains_never_stalls(dt_s: float) -> None:

@@ -70,7 +70,12 @@ def move_signal(
 
 
 def broker_signal(
-    broker: int, *, leader: float | None = None, follower: float | None = None, age_s: float = 2.0, p99: float | None = 9.0
+    broker: int,
+    *,
+    leader: float | None = None,
+    follower: float | None = None,
+    age_s: float = 2.0,
+    p99: float | None = 9.0,
 ) -> BrokerSignal:
     sampled_at_ms = NOW_MS - round(age_s * 1000)
     return BrokerSignal(

@@ -1,0 +1,195 @@
+"""The commands as a person or a script meets them: exit codes, one sentence, and how long that takes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lab_parts import rheostat
+
+from rheostat.settings import load_settings
+
+UNREACHABLE_S_MAX = 10.0
+GOOD: dict[str, Any] = {
+    "cluster": "main",
+    "kafka": {"bootstrap_servers": "127.0.0.1:9"},
+    "stream": {"checkpoint_dir": "/nonexistent/checkpoint"},
+    "tuner": {"rate_bytes_per_s_max": 50_000_000, "http": {"port": 0}},
+}
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "rheostat.yaml"
+    file.write_text(text)
+    return file
+
+
+def good(folder: Path, **kafka: Any) -> Path:
+    return write(folder, yaml.safe_dump({**GOOD, "kafka": {**GOOD["kafka"], **kafka}}, sort_keys=False))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("tuner:", "tunr:", ":6: unknown key tunr: did you mean tuner?"),
+        ("bootstrap_servers:", "bootstrap_server:", ":3: unknown key kafka.bootstrap_server: did you mean bootstrap_servers?"),
+        ("cluster: main\n", "", "cluster is missing: a name for the cluster"),
+        ("50000000", "fast", ":7: tuner.rate_bytes_per_s_max: input should be a valid number"),
+        ("50000000", "-1", ":7: tuner.rate_bytes_per_s_max: input should be greater than 0"),
+        ("50000000", "1000", "rate_bytes_per_s_min (5000000) is above rate_bytes_per_s_max (1000)"),
+        ("port: 0", "port: 70000", ":9: tuner.http.port: input should be less than or equal to 65535"),
+        ("cluster: main", "cluster: main\ncluster: other", ":2: cluster stands twice, first in line 1"),
+        ("cluster: main", "cluster: [", "not YAML"),
+        ("cluster: main", "cluster: a b", ":1: cluster: string should match pattern"),
+    ],
+)  # fmt: skip
+def test_a_fault_in_the_file_is_named_with_key_line_and_what_was_expected(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    text = yaml.safe_dump(GOOD, sort_keys=False)
+    assert old in text
+    config = write(tmp_path, text.replace(old, new, 1))
+
+    done = rheostat("config", "check", "--config", config)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert expected in done.stderr
+    assert str(config) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "collect", "stream", "tune", "status", "doctor"])
+def test_no_command_starts_with_a_file_that_has_faults(tmp_path: Path, command: str) -> None:
+    config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9}, sort_keys=False))
+
+    done = rheostat(command, "--config", config)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{config}:10: unknown key speed: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+    config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9, "cluster": 7, "colour": "red"}, sort_keys=False))
+
+    done = rheostat("config", "check", "--config", config)
+
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"\xff\xfe", b"- a\n- b\n", b""], ids=["none", "not text", "a list", "empty"]
+)
+def test_a_file_that_is_no_settings_file_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    config = tmp_path / "rheostat.yaml"
+    if content is not None:
+        config.write_bytes(content)
+
+    done = rheostat("config", "check", "--config", config)
+
+    assert done.returncode == 2
+    assert str(config) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_in_the_environment_is_refused_too(tmp_path: Path) -> None:
+    done = rheostat("config", "check", "--config", good(tmp_path), env={"RHEOSTAT_TUNER__DRY_RUNN": "true"})
+
+    assert done.returncode == 2
+    assert "tuner.dry_runn: did you mean dry_run?" in done.stderr
+    assert "RHEOSTAT_TUNER__DRY_RUNN" in done.stderr
+
+
+def test_config_check_and_show_hide_the_password(tmp_path: Path) -> None:
+    config = good(
+        tmp_path, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="me", sasl_password="hush-hush"
+    )  # fmt: skip
+    env = {"RHEOSTAT_TUNER__DRY_RUN": "true"}
+
+    check = rheostat("config", "check", "--config", config, env=env)
+    show = rheostat("config", "show", "--config", config, env=env)
+
+    assert (check.returncode, check.stdout) == (0, f"{config}: fine\n")
+    assert show.returncode == 0
+    body = json.loads(show.stdout)
+    assert body["tuner"]["dry_run"] is True
+    assert body["collector"]["interval_s"] == 5.0
+    assert body["kafka"]["sasl_username"] == "me"
+    assert "hush" not in check.stdout + show.stdout + check.stderr + show.stderr
+
+
+def test_the_reference_names_every_key_and_knows_whether_a_file_is_current(tmp_path: Path) -> None:
+    made = rheostat("config", "reference")
+    assert made.returncode == 0
+    for key in (
+        "cluster",
+        "kafka.bootstrap_servers",
+        "collector.interval_s",
+        "stream.checkpoint_dir",
+        "tuner.http.port",
+    ):
+        assert f"| `{key}` |" in made.stdout
+
+    current = tmp_path / "configuration.md"
+    current.write_text(made.stdout)
+    assert rheostat("config", "reference", "--check", current).returncode == 0
+
+    current.write_text(made.stdout + "more\n")
+    stale = rheostat("config", "reference", "--check", current)
+    assert stale.returncode == 1
+    assert "is not current" in stale.stderr
+
+
+def test_the_file_that_comes_with_it_is_fine() -> None:
+    shipped = Path(__file__).resolve().parents[2] / "conf" / "rheostat.yaml"
+
+    assert rheostat("config", "check", "--config", shipped).returncode == 0
+    assert load_settings(shipped, {}).tuner.dry_run is True
+
+
+def timed(command: str, config: Path) -> tuple[subprocess.CompletedProcess[str], float]:
+    began = time.monotonic()
+    done = rheostat(command, "--config", config)
+    return done, time.monotonic() - began
+
+
+@pytest.mark.parametrize("commands", [("tune", "collect"), ("stream", "run"), ("status", "doctor")], ids=" and ".join)
+def test_a_cluster_that_is_not_there_is_told_within_ten_seconds(tmp_path: Path, commands: tuple[str, str]) -> None:
+    config = good(tmp_path)
+    with ThreadPoolExecutor(2) as pool:  # Two at a time: nearly all of it is waiting.
+        answers = dict(zip(commands, pool.map(lambda command: timed(command, config), commands), strict=True))
+
+    for command, (done, took_s) in answers.items():
+        assert done.returncode == 3, command
+        assert took_s < UNREACHABLE_S_MAX, command
+        said = done.stdout if command == "doctor" else done.stderr
+        assert len([line for line in said.splitlines() if "127.0.0.1:9" in line]) == 1
+        if command != "doctor":  # It also tells what it thinks of this machine.
+            assert len(said.strip().splitlines()) == 1
+
+
+def test_a_cluster_that_never_answers_is_told_within_ten_seconds(tmp_path: Path) -> None:
+    """The port is open and silent, as behind a firewall that swallows, or with a broker that hangs."""
+    with socket.socket() as silent, ThreadPoolExecutor(2) as pool:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        config = good(tmp_path, bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}")
+        for done, took_s in pool.map(lambda command: timed(command, config), ("tune", "status")):
+            assert done.returncode == 3
+            assert took_s < UNREACHABLE_S_MAX
+
+
+@pytest.mark.parametrize("arguments", [("tune",), ("tune", "--config"), ("retune",), ("lab", "sideways")], ids=" ".join)
+def test_a_wrong_command_line_is_bad_input(arguments: tuple[str, ...]) -> None:
+    done = rheostat(*arguments)
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,265 @@
+"""The collector beside a move under a throttle: what it publishes, and what a node that is silent costs the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import NewTopic
+from lab_parts import RHEOSTAT, running, until
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.tools import reassign_partitions
+from streaming.collector.loop import Collector
+from streaming.collector.settings import CollectorSettings
+from streaming.contract import Metric, Role, Sample, Scrape, Topics, partition_labels
+from streaming.kafka import consumer
+from streaming.kafka.cluster import ClusterClient
+
+LAB = LabSpec(brokers=3)
+TOPIC = "moving"
+PARTITIONS = 2
+LEADER, FOLLOWER, DESTINATION, CONTROLLER = 1, 2, 3, 100
+PRELOAD_BYTES = 40_000_000
+THROTTLE_BYTES_PER_S = 300_000  # Some minutes for the whole move: longer than these tests take.
+INTERVAL_S = 2.0
+TIMEOUT_S = 1.0
+# A round that finds a node silent asks the cluster again through another broker: it may take this much longer, once.
+LATE_S_MAX = 2.0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a collector published, and when it did."""
+
+    scrapes: list[tuple[float, Scrape]] = field(default_factory=list)
+
+    def publish(self, scrape: Scrape) -> None:
+        self.scrapes.append((time.monotonic(), scrape))
+
+    def of(self, node: int, since_s: float = 0.0, until_s: float = float("inf")) -> list[tuple[float, Scrape]]:
+        return [(at, s) for at, s in list(self.scrapes) if s.node == node and since_s <= at <= until_s]
+
+    def gap_s_max(self, node: int, since_s: float, until_s: float) -> float:
+        times = [since_s, *(at for at, _ in self.of(node, since_s, until_s)), until_s]
+        return max(later - earlier for earlier, later in pairwise(times))
+
+
+@pytest.fixture(scope="module")
+def move(lab: Lab) -> None:
+    """Two partitions on their way from broker 2 to broker 3, as slowly as an operator would never want it."""
+    replicas = {p: [LEADER, FOLLOWER] for p in range(PARTITIONS)}
+    with lab.admin() as admin:
+        admin.create_topics(
+            [NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)]
+        )  # fmt: skip
+    with Load(
+        lab.artifacts, lab.bootstrap_servers, TOPIC,
+        rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
+    ) as load:  # fmt: skip
+        load.wait(60)
+    target = {(TOPIC, p): [LEADER, DESTINATION] for p in range(PARTITIONS)}
+    reassign_partitions(
+        lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE_BYTES_PER_S)
+    )
+    return
+
+
+@pytest.fixture
+def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
+    """A collector at work in this process, where its counts can be read."""
+    settings = CollectorSettings(interval_s=INTERVAL_S, timeout_s=TIMEOUT_S, endpoints=lab.jmx_urls())
+    seen, stop = Seen(), threading.Event()
+    kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
+    with ClusterClient(kafka, "test-collector") as client:
+        collector = Collector(settings, "lab", client, seen.publish)
+        thread = threading.Thread(target=collector.run, args=(stop,))
+        thread.start()
+        try:
+            until(lambda: len(seen.scrapes) >= 2 * len(lab.nodes), 30, "two rounds have ended")
+            yield collector, seen
+        finally:
+            stop.set()
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+
+
+def value(samples: tuple[Sample, ...], name: str, labels: str = "") -> float | None:
+    found = [s.value for s in samples if s.name == name and s.labels == labels]
+    assert len(found) <= 1, f"{name} stands twice"
+    return found[0] if found else None
+
+
+def test_each_scrape_of_each_node_is_one_record_on_the_metrics_topic(
+    lab: Lab, move: None, lab_config_file: Path, tmp_path: Path
+) -> None:
+    env = {"RHEOSTAT_COLLECTOR__INTERVAL_S": str(INTERVAL_S), "RHEOSTAT_COLLECTOR__TIMEOUT_S": str(TIMEOUT_S)}
+    with running(
+        *RHEOSTAT, "collect", "--config", lab_config_file, log=tmp_path / "collect.log", env=env
+    ) as collect:  # fmt: skip
+        records = read_metrics(lab, until_each_node_has=4)
+        assert collect.end(signal.SIGTERM, 10) == 0
+        assert [line["event"] for line in collect.lines()] == ["collector started"]
+
+    by_node: dict[int, list[dict[str, Any]]] = {}
+    for key, body in records:
+        assert key == f"lab|{body['node']}".encode()
+        assert (body["v"], body["cluster"]) == (1, "lab")
+        by_node.setdefault(body["node"], []).append(body)
+    assert sorted(by_node) == [1, 2, 3, 100]
+    for node, bodies in by_node.items():
+        assert {b["role"] for b in bodies} == {Role.CONTROLLER.value if node == CONTROLLER else Role.BROKER.value}
+        times = [b["ts"] for b in bodies]
+        assert times == sorted(set(times))
+        steps_s = [(b - a) / 1000 for a, b in pairwise(times)]
+        assert all(0.5 * INTERVAL_S < step < INTERVAL_S + LATE_S_MAX for step in steps_s), steps_s
+        assert abs(times[-1] / 1000 - time.time()) < 30
+
+
+def read_metrics(lab: Lab, *, until_each_node_has: int) -> list[tuple[bytes, dict[str, Any]]]:
+    topic = Topics.with_prefix("rheostat").metrics
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        until(lambda: client.partitions([topic]), 30, f"{topic} exists")
+    reader = consumer(lab.kafka_settings(), "test-reader", auto_offset_reset="earliest")
+    found: list[tuple[bytes, dict[str, Any]]] = []
+    try:
+        reader.assign([TopicPartition(topic, p) for p in sorted(reader.partitions_for_topic(topic) or ())])
+
+        def enough() -> bool:
+            for batch in reader.poll(timeout_ms=500).values():
+                found.extend((record.key, json.loads(record.value)) for record in batch)
+            nodes = [body["node"] for _, body in found]
+            return all(nodes.count(node) >= until_each_node_has for node in lab.nodes)
+
+        until(enough, 60, f"{until_each_node_has} records of each node")
+    finally:
+        reader.close(timeout_ms=2000)
+    return found
+
+
+def test_the_samples_tell_of_the_move(seen: tuple[Collector, Seen], lab: Lab) -> None:
+    _, published = seen
+    labels = [partition_labels(TOPIC, p) for p in range(PARTITIONS)]
+
+    def newest(node: int) -> tuple[Sample, ...]:
+        return published.of(node)[-1][1].samples
+
+    until(lambda: (value(newest(DESTINATION), Metric.FOLLOWER_THROTTLED) or 0) > 0, 30, "throttled bytes are seen")
+    leader, follower, destination = newest(LEADER), newest(FOLLOWER), newest(DESTINATION)
+
+    for node in (leader, follower, destination):
+        for name in (Metric.CLIENT_IN, Metric.REPLICATION_IN, Metric.REPLICATION_OUT, Metric.PARTITION_COUNT):
+            assert value(node, name) is not None, name
+        assert 0 <= (value(node, Metric.HANDLER_IDLE) or 0) <= 1.05
+        assert value(node, Metric.TOTAL_TIME_P99, "request=Produce") is not None
+    # kafka-reassign-partitions sets both rates on every broker that takes part.
+    for node in (leader, destination):
+        assert value(node, Metric.LEADER_RATE) == THROTTLE_BYTES_PER_S
+        assert value(node, Metric.FOLLOWER_RATE) == THROTTLE_BYTES_PER_S
+
+    sizes = [value(leader, Metric.LED_SIZE, at) or 0 for at in labels]
+    assert sum(sizes) == pytest.approx(PRELOAD_BYTES, rel=0.02)
+    for at, size in zip(labels, sizes, strict=True):
+        # The in-sync follower and the adding replica both use up the leader's quota.
+        assert value(leader, Metric.LED_COUNTED, at) == 2
+        assert 0 < (value(leader, Metric.LED_REMAINING, at) or 0) <= size
+        assert (value(leader, Metric.LED_END_OFFSET, at) or 0) > 100
+        assert value(destination, Metric.FOLLOWED_LEADER_SIZE, at) == size
+        assert 0 <= (value(destination, Metric.FOLLOWED_SIZE, at) or 0) < size
+        assert value(destination, Metric.FOLLOWED_ADDING, at) == 1
+        assert value(destination, Metric.FOLLOWED_COUNTED, at) == 1
+        assert value(follower, Metric.FOLLOWED_SIZE, at) == size
+        assert value(follower, Metric.FOLLOWED_ADDING, at) == 0
+        assert value(follower, Metric.LED_SIZE, at) is None
+        assert value(leader, Metric.FOLLOWED_SIZE, at) is None
+
+    controller = newest(CONTROLLER)
+    assert published.of(CONTROLLER)[-1][1].role is Role.CONTROLLER
+    assert any(s.name.startswith("kafka_controller_") for s in controller)
+    assert not any(s.name.startswith("rheostat_") for s in controller)
+
+
+def test_what_remains_shrinks_as_the_throttle_allows(seen: tuple[Collector, Seen], lab: Lab) -> None:
+    _, published = seen
+
+    def remaining() -> list[tuple[int, float]]:
+        return [
+            (scrape.ts_ms, sum(s.value for s in scrape.samples if s.name == Metric.LED_REMAINING))
+            for _, scrape in published.of(LEADER)
+        ]
+
+    until(lambda: remaining()[-1][0] - remaining()[0][0] > 11_000, 30, "more than one period of the quota's window")
+    (first_ms, first), (last_ms, last) = remaining()[0], remaining()[-1]
+
+    gained_per_s = (first - last) / (last_ms - first_ms) * 1000
+    assert 0 < gained_per_s < 8 * THROTTLE_BYTES_PER_S  # Kafka lets bursts pass, but not the whole log.
+
+
+def test_a_frozen_broker_costs_its_own_records_only(seen: tuple[Collector, Seen], lab: Lab) -> None:
+    collector, published = seen
+    process = lab.nodes[FOLLOWER].process
+    assert process is not None
+    failures_before = dict(collector.counts.scrape_failures)
+
+    frozen_s = time.monotonic()
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        # Past the nine seconds after which the controller fences it and the cluster forgets it.
+        until(lambda: collector.counts.scrape_failures.get(FOLLOWER, 0) >= 6, 60, "six failures are counted")
+        thawed_s = time.monotonic()
+        gaps = {node: published.gap_s_max(node, frozen_s, thawed_s) for node in (LEADER, DESTINATION, CONTROLLER)}
+        of_frozen = published.of(FOLLOWER, frozen_s + INTERVAL_S + TIMEOUT_S, thawed_s)
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+    assert max(gaps.values()) < INTERVAL_S + LATE_S_MAX, gaps
+    assert not any(s.name.startswith("kafka_") for _, scrape in of_frozen for s in scrape.samples)
+    for node in (LEADER, DESTINATION, CONTROLLER):
+        assert collector.counts.scrape_failures.get(node, 0) == failures_before.get(node, 0)
+    # The others' records still tell of the move: it is not theirs that is silent.
+    leader = published.of(LEADER)[-1][1].samples
+    assert value(leader, Metric.LED_REMAINING, partition_labels(TOPIC, 0)) is not None
+
+    def back() -> bool:
+        later = published.of(FOLLOWER, thawed_s)
+        return bool(later) and value(later[-1][1].samples, Metric.CLIENT_IN) is not None
+
+    until(back, 15, "its records come again")
+
+    def whole() -> bool:
+        _, newest = published.of(FOLLOWER, thawed_s)[-1]
+        return newest.role is Role.BROKER and any(s.name == Metric.FOLLOWED_SIZE for s in newest.samples)
+
+    until(whole, 20, "it is a broker again, with what the cluster says of it")
+    assert published.of(FOLLOWER, thawed_s)[0][1].role is Role.BROKER
+
+
+def test_a_broker_that_is_stopped_and_started_is_seen_again(seen: tuple[Collector, Seen], lab: Lab) -> None:
+    collector, published = seen
+    node = lab.nodes[FOLLOWER]
+    before = collector.counts.scrape_failures.get(FOLLOWER, 0)
+
+    node.stop(20)
+    stopped_s = time.monotonic()
+    until(lambda: collector.counts.scrape_failures.get(FOLLOWER, 0) >= before + 2, 30, "two failures are counted")
+    gaps = {n: published.gap_s_max(n, stopped_s, time.monotonic()) for n in (LEADER, DESTINATION, CONTROLLER)}
+    assert max(gaps.values()) < INTERVAL_S + LATE_S_MAX, gaps
+
+    node.start(lab._java, lab.artifacts)
+    started_s = time.monotonic()
+
+    def back() -> bool:
+        later = published.of(FOLLOWER, started_s)
+        return bool(later) and later[-1][1].role is Role.BROKER and len(later[-1][1].samples) > 10
+
+    until(back, 45, "its records come again")

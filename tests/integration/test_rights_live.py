@@ -1,0 +1,292 @@
+"""A cluster that does not trust us: each missing right is named, none of them looks like "nothing there"."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    NewTopic,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from lab_parts import RHEOSTAT, rheostat, running, until
+
+from rheostat.doctor import Finding, Verdict, examine
+from rheostat.lab import Lab, LabSpec
+from rheostat.settings import Settings, load_settings
+from streaming import words
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterClient, MissingRight
+
+NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
+USERS = (NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS)
+PASSWORD = "a secret with \\ and '"
+TOPIC = "orders"
+# One broker: a right is then effective everywhere as soon as it is anywhere.
+LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in USERS})
+
+# kafka-facts.md, section 8: the least that lets rheostat work ...
+ON_CLUSTER = ("Describe", "DescribeConfigs", "Alter", "AlterConfigs")
+ON_TOPICS = ("Describe", "DescribeConfigs", "AlterConfigs")
+# ... and what its own topics need besides.
+ON_OWN_TOPICS = ("Create", "Read", "Write")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def orders(lab: Lab) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])
+
+
+def grant(lab: Lab, user: str, operation: str, *, topic: str | None = None, prefixed: bool = False) -> None:
+    """Effective when it returns: Kafka takes up to a second, and we ask until it says so."""
+    kind = ResourceType.CLUSTER if topic is None else ResourceType.TOPIC
+    name = "kafka-cluster" if topic is None else topic
+    pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
+    operation_of = getattr(ACLOperation, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper())
+    acl = ACL(
+        f"User:{user}", "*", operation_of, ACLPermissionType.ALLOW, ResourcePattern(kind, name, pattern)
+    )  # fmt: skip
+    wanted = ACLFilter(
+        f"User:{user}", "*", operation_of, ACLPermissionType.ALLOW, ResourcePatternFilter(kind, name, pattern)
+    )  # fmt: skip
+    with lab.admin() as admin:
+        admin.create_acls([acl])
+        until(lambda: admin.describe_acls(wanted)[0], 10, f"{operation} is granted to {user}")
+
+
+def grant_minimal(lab: Lab, user: str) -> None:
+    for operation in ON_CLUSTER:
+        grant(lab, user, operation)
+    for operation in ON_TOPICS:
+        grant(lab, user, operation, topic="*")
+    for operation in ON_OWN_TOPICS:
+        grant(lab, user, operation, topic=f"{user}.", prefixed=True)
+
+
+def kafka_of(lab: Lab, user: str, **other: Any) -> KafkaSettings:
+    values = {"sasl_username": user, "sasl_password": f"pw-{user}", "request_timeout_s": 5.0, **other}
+    return KafkaSettings(
+        bootstrap_servers=lab.sasl_bootstrap_servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", **values
+    )  # fmt: skip
+
+
+def config_of(lab: Lab, user: str, folder: Path, **tuner: Any) -> Path:
+    file = folder / f"{user}.yaml"
+    kafka = kafka_of(lab, user).model_dump(mode="json", exclude_none=True) | {"sasl_password": f"pw-{user}"}
+    body = {
+        "cluster": "lab", "kafka": kafka, "topics": {"prefix": user},
+        "collector": {"endpoints": lab.jmx_urls(), "timeout_s": 5},
+        "stream": {"checkpoint_dir": str(folder / "checkpoint")},
+        "tuner": {"rate_bytes_per_s_max": 50_000_000, "http": {"port": 0}, **tuner},
+    }  # fmt: skip
+    file.write_text(yaml.safe_dump(body))
+    return file
+
+
+@pytest.fixture
+def client_of(lab: Lab) -> Iterator[Callable[[str], ClusterClient]]:
+    made: list[ClusterClient] = []
+
+    def make(user: str) -> ClusterClient:
+        made.append(ClusterClient(kafka_of(lab, user), "test"))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+def right_of(call: Callable[[], Any]) -> str:
+    with pytest.raises(MissingRight) as raised:
+        call()
+    return raised.value.right
+
+
+def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable[[str], ClusterClient]) -> None:
+    client = client_of(NOBODY)
+
+    assert [e.node for e in client.brokers()] == [1]  # Needs no right; so the address and the password are good.
+    assert right_of(client.reassignments) == "Describe on Cluster"
+    assert right_of(lambda: client.partitions([TOPIC])) == f"Describe on Topic {TOPIC}"
+    assert right_of(lambda: client.topic_configs([TOPIC], [words.LEADER_REPLICAS])) == "DescribeConfigs on Topic"
+    assert right_of(lambda: client.create_topic("new", 1, 1, {})) == "Create on Topic new"
+    for right, answers in (
+        ("DescribeConfigs on Cluster", client.broker_configs([1], [words.LEADER_RATE])),
+        ("Describe on Cluster", client.log_sizes([1], [(TOPIC, 0)])),
+        ("AlterConfigs on Cluster", client.alter_broker_configs({1: {words.LEADER_RATE: "1"}})),
+        ("AlterConfigs on Topic", client.alter_topic_configs({TOPIC: {words.LEADER_REPLICAS: "*"}})),
+    ):
+        for answer in answers.values():
+            assert isinstance(answer, MissingRight)
+            assert answer.right == right
+
+
+def test_sizes_of_a_topic_we_may_not_see_are_not_nothing(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
+    """Asked for all, Kafka leaves out topics we may not see, without an error; we name them, and it answers."""
+    grant(lab, TOPICLESS, "Describe")
+    client = client_of(TOPICLESS)
+    until(lambda: not refused(client.reassignments), 10, "the right is effective")
+
+    for answer in client.log_sizes([1], [(TOPIC, 0)]).values():
+        assert isinstance(answer, MissingRight) or answer == {(TOPIC, 0): 0}
+
+
+def refused(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except MissingRight:
+        return True
+    return False
+
+
+def failed(findings: list[Finding]) -> list[Finding]:
+    return [f for f in findings if f.verdict is Verdict.FAILED]
+
+
+def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab, tmp_path: Path) -> None:
+    settings = load_settings(config_of(lab, ADVISED, tmp_path), {})
+    granted: list[tuple[str, str]] = []
+
+    for _ in range(20):
+        findings = list(examine(settings))
+        first = next(iter(failed(findings)), None)
+        if first is None:
+            break
+        command = re.search(
+            r"--allow-principal User:advised --operation (\w+) (--cluster|--topic '?([^' ]+)'?)$", first.do
+        )
+        assert command is not None, first
+        operation, topic = command[1], command[3]
+        assert (operation, topic or "") not in granted, f"granted, and still asked for: {first}"
+        assert f"{operation} on {'Topic' if topic else 'Cluster'}" in first.found
+        grant(lab, ADVISED, operation, topic=topic)
+        granted.append((operation, topic or ""))
+        until(lambda first=first: still(settings, first) is None, 10, f"granting helps: {first}")  # type: ignore[misc]
+
+    assert failed(findings) == []
+    on_cluster = {operation for operation, topic in granted if not topic}
+    on_any_topic = {operation for operation, topic in granted if topic == "*"}
+    own = {(operation, topic) for operation, topic in granted if topic not in ("", "*")}
+    assert on_cluster == {"Describe", "DescribeConfigs", "AlterConfigs"}
+    assert on_any_topic <= {"Describe", "DescribeConfigs", "AlterConfigs"}
+    assert {"DescribeConfigs", "AlterConfigs"} <= on_any_topic
+    assert {topic for _, topic in own} <= {f"{ADVISED}.{t}" for t in ("metrics", "signals", "rejects", "journal")}
+
+
+def still(settings: Settings, finding: Finding) -> Finding | None:
+    now = [f for f in failed(list(examine(settings))) if (f.check, f.found) == (finding.check, finding.found)]
+    return now[0] if now else None
+
+
+def test_with_the_minimal_set_all_is_well(lab: Lab, tmp_path: Path) -> None:
+    grant_minimal(lab, MINIMAL)
+    config = config_of(lab, MINIMAL, tmp_path)
+    until(lambda: failed(list(examine(load_settings(config, {})))) == [], 10, "the rights are effective")
+
+    done = rheostat("doctor", "--config", config, "--json")
+
+    assert done.returncode == 0, done.stderr
+    findings = {f["check"]: f for f in json.loads(done.stdout)}
+    assert {f["verdict"] for check, f in findings.items() if check != "quota window"} == {"ok"}
+    assert len([check for check in findings if check.startswith("right: ")]) == 6
+    assert findings["quota window"]["verdict"] == "advice"
+    assert "replication.quota.window.num=3" in findings["quota window"]["do"]
+    assert {f"JMX agent of node {n}" for n in (1, 100)} <= findings.keys()
+
+
+def test_with_the_minimal_set_every_call_works(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
+    grant_minimal(lab, MINIMAL)
+    client = client_of(MINIMAL)
+    until(lambda: not refused(lambda: client.partitions([TOPIC])), 10, "the rights are effective")
+    until(lambda: not refused(client.reassignments), 10, "the rights are effective")
+
+    assert client.alter_broker_configs({1: {words.LEADER_RATE: "1000000"}}) == {1: None}
+    assert client.alter_topic_configs({TOPIC: {words.LEADER_REPLICAS: "0:1"}}) == {TOPIC: None}
+
+    def configured() -> bool:
+        found = client.broker_configs([1], [words.LEADER_RATE])[1]
+        assert isinstance(found, dict)
+        return words.LEADER_RATE in found and found[words.LEADER_RATE].value == "1000000"
+
+    until(configured, 10, "what was written is read")
+    assert client.topic_configs([TOPIC], [words.LEADER_REPLICAS]) == {TOPIC: {words.LEADER_REPLICAS: "0:1"}}
+    assert client.log_sizes([1], [(TOPIC, 0)]) == {1: {(TOPIC, 0): 0}}
+    assert client.end_offsets(client.partitions([TOPIC])) == {(TOPIC, 0): 0}
+
+
+def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> None:
+    for operation in ("Describe", "DescribeConfigs"):
+        grant(lab, OBSERVER, operation)
+        grant(lab, OBSERVER, operation, topic="*")
+    for operation in ON_OWN_TOPICS:
+        grant(lab, OBSERVER, operation, topic=f"{OBSERVER}.", prefixed=True)
+    dry = load_settings(config_of(lab, OBSERVER, tmp_path, dry_run=True), {})
+    until(lambda: failed(list(examine(dry))) == [], 10, "a dry run is content")
+
+    acting = load_settings(config_of(lab, OBSERVER, tmp_path), {})
+    assert [f.found.split("missing right: ")[1] for f in failed(list(examine(acting)))] == [
+        "AlterConfigs on Cluster",
+        "AlterConfigs on Topic",
+    ]
+
+
+def test_the_doctor_of_a_user_without_rights_ends_with_one(lab: Lab, tmp_path: Path) -> None:
+    done = rheostat("doctor", "--config", config_of(lab, NOBODY, tmp_path), "--json")
+
+    assert done.returncode == 1
+    findings = json.loads(done.stdout)
+    missing = {
+        f["found"].split("missing right: ")[1].split(" (")[0] for f in findings if "missing right: " in f["found"]
+    }
+    assert any(right.startswith(f"Describe on Topic {NOBODY}.") for right in missing)
+    # Also of topics, although it sees none: what could not be tried must not be called well.
+    assert {
+        f"{right} on {on}" for right in ("DescribeConfigs", "AlterConfigs") for on in ("Cluster", "Topic")
+    } <= missing
+    assert "Describe on Cluster" in missing
+    assert all(f["do"] for f in findings if f["verdict"] == "failed")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_password_is_told_apart_from_no_answer(lab: Lab, tmp_path: Path) -> None:
+    config = config_of(lab, NOBODY, tmp_path)
+    done = rheostat("doctor", "--config", config, env={"RHEOSTAT_KAFKA__SASL_PASSWORD": PASSWORD})
+
+    assert done.returncode == 3
+    assert PASSWORD not in done.stdout + done.stderr
+    reachability = next(line for line in done.stdout.splitlines() if "reachability" in line)
+    assert re.search("(?i)authenticat", reachability), reachability
+
+
+def test_status_of_a_user_without_rights_names_the_right(lab: Lab, tmp_path: Path) -> None:
+    done = rheostat("status", "--config", config_of(lab, NOBODY, tmp_path))
+
+    assert done.returncode == 1
+    assert re.search("missing right: .*on Cluster", done.stderr)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_tuner_without_rights_waits_and_names_the_right(lab: Lab, tmp_path: Path) -> None:
+    """A right can be granted while it runs; so it keeps trying, and goes on once it may."""
+    with running(
+        *RHEOSTAT, "tune", "--config", config_of(lab, NOBODY, tmp_path), log=tmp_path / "tune.log"
+    ) as tune:  # fmt: skip
+        until(lambda: "missing right: Describe on Topic nobody." in tune.said(), 20, "it names the right")
+        assert tune.alive()
+        grant_minimal(lab, NOBODY)
+        until(lambda: any(line["event"] == "tuner started" for line in tune.lines()), 30, "it goes on")
+        assert tune.end(signal.SIGTERM, 15) == 0

@@ -1,0 +1,210 @@
+"""`rheostat run` and its parts as processes on a real cluster: ready, watched over, restarted, gone."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from conftest import MakeLab
+from lab_parts import RHEOSTAT, Running, is_java, running, until
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.kafka.cluster import ClusterClient, ClusterError
+
+LAB = LabSpec(brokers=1)
+HEALTHY_S_MAX = 3.0
+RSS_BYTES_MAX = 150_000_000
+READY_S_MAX = 90.0
+
+
+def config_for(lab: Lab, folder: Path, port: int, **collector: Any) -> Path:
+    """As an operator would write it, with everything in this test's folder."""
+    settings = yaml.safe_load(lab_config(lab, http={"port": port}))
+    settings["stream"]["checkpoint_dir"] = str(folder / "checkpoint")
+    settings["collector"] |= collector
+    file = folder / "rheostat.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    return file
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+def get(port: int, path: str) -> tuple[int | None, bytes]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=2) as got:
+            return int(got.status), got.read()
+    except urllib.error.HTTPError as error:
+        return int(error.code), error.read()
+    except OSError:
+        return None, b""
+
+
+def answer(port: int, path: str) -> int | None:
+    return get(port, path)[0]
+
+
+def body(port: int, path: str) -> bytes:
+    return get(port, path)[1]
+
+
+def events(run: Running, event: str) -> list[dict[str, Any]]:
+    return [line for line in run.lines() if line["event"] == event]
+
+
+def part(run: Running, name: str) -> psutil.Process | None:
+    """The child that is this part, by its command line."""
+    for process in run.descendants():
+        try:
+            command = process.cmdline()
+        except psutil.NoSuchProcess:
+            continue
+        if command[1:4] == ["-m", "rheostat", name]:
+            return process
+    return None
+
+
+def test_the_tuner_is_ready_at_once_small_and_without_java(lab: Lab, tmp_path: Path, port: int) -> None:
+    config = config_for(lab, tmp_path, port)
+    began = time.monotonic()
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
+        until(lambda: answer(port, "healthz") == 200, 20, "/healthz answers", every_s=0.02)
+        took_s = time.monotonic() - began
+        until(lambda: events(tune, "tuner started"), 20, "it has found its topics and its journal")
+        until(lambda: answer(port, "metrics") == 200 and answer(port, "status") == 200, 10, "it answers otherwise too")
+        until(lambda: b"no broker signal has arrived yet" in body(port, "readyz"), 20, "a cycle has ended")
+        rss = [psutil.Process(tune.pid).memory_info().rss for _ in range(5) if not threading.Event().wait(1)]
+
+        assert took_s < HEALTHY_S_MAX
+        assert max(rss) < RSS_BYTES_MAX
+        assert tune.descendants() == []
+        assert answer(port, "readyz") == 503  # Nobody makes signals here, and it says so.
+
+        began = time.monotonic()
+        assert tune.end(signal.SIGTERM, 10) == 0
+        assert time.monotonic() - began < 5
+        assert "Traceback" not in tune.said()
+
+
+def test_a_port_that_is_taken_is_one_sentence(lab: Lab, tmp_path: Path) -> None:
+    with socket.socket() as thief:
+        thief.bind(("127.0.0.1", 0))
+        thief.listen()
+        taken = thief.getsockname()[1]
+        with running(
+            *RHEOSTAT, "tune", "--config", config_for(lab, tmp_path, taken), log=tmp_path / "tune.log"
+        ) as tune:  # fmt: skip
+            assert tune.process.wait(timeout=20) == 1
+    assert "set tuner.http.port" in tune.said()
+    assert len(tune.said().strip().splitlines()) == 1
+
+
+@pytest.fixture
+def run(lab: Lab, tmp_path: Path, port: int) -> Iterator[Running]:
+    (tmp_path / "tmp").mkdir()
+    with running(
+        *RHEOSTAT, "run", "--config", config_for(lab, tmp_path, port),
+        log=tmp_path / "run.log", env={"TMPDIR": str(tmp_path / "tmp")},
+    ) as run:  # fmt: skip
+        yield run
+
+
+def test_run_becomes_ready_restarts_what_dies_and_leaves_nothing(run: Running, port: int, tmp_path: Path) -> None:
+    until(lambda: answer(port, "readyz") == 200 or not run.alive(), READY_S_MAX, "/readyz answers 200")
+    parts = {name: part(run, name) for name in ("collect", "stream", "tune")}
+    assert all(parts.values()), parts
+    assert len([p for p in run.descendants() if is_java(p)]) == 1  # Spark's; the tuner has none.
+    restarts = "a part ended; starting it again"
+    assert events(run, restarts) == []
+
+    tuner = parts["tune"]
+    assert tuner is not None
+    tuner.kill()
+    until(lambda: events(run, restarts), 5, "the death is logged")
+    (said,) = events(run, restarts)
+    assert (said["part"], said["code"], said["level"]) == ("tune", -signal.SIGKILL, "error")
+    until(lambda: (new := part(run, "tune")) is not None and new.pid != tuner.pid, 10, "another tuner runs")
+    until(lambda: answer(port, "readyz") == 200, 40, "/readyz answers 200 again")
+    for name in ("collect", "stream"):
+        before, now = parts[name], part(run, name)
+        assert before is not None
+        assert now is not None
+        assert before.pid == now.pid
+
+    began = time.monotonic()
+    assert run.end(signal.SIGTERM, 30) == 0
+    assert time.monotonic() - began < 20
+    assert run.left() == []
+    assert [line["part"] for line in events(run, "part stopped")] == ["tune", "stream", "collect"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert "Traceback" not in run.said()
+
+
+def test_run_that_is_killed_takes_its_parts_along(run: Running, port: int) -> None:
+    until(lambda: any(is_java(p) for p in run.descendants()) or not run.alive(), 60, "Spark's Java runs")
+
+    run.end(signal.SIGKILL)
+
+    until(lambda: run.left() == [], 10, "nothing is left, Spark's Java included")
+
+
+def test_a_cluster_that_goes_away_is_waited_for(make_lab: MakeLab, tmp_path: Path, port: int) -> None:
+    """One broker, so the whole cluster. Collector and tuner stay up, say so, and go on."""
+    lab = make_lab(LabSpec(brokers=1))
+    config = config_for(lab, tmp_path, port, interval_s=1)
+    node = lab.nodes[1]
+    with (
+        running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune,
+        running(*RHEOSTAT, "collect", "--config", config, log=tmp_path / "collect.log") as collect,
+    ):
+        until(lambda: events(tune, "tuner started") and events(collect, "collector started"), 30, "both have started")
+        collected_before = end_offset(lab)
+        until(lambda: end_offset(lab) > collected_before, 20, "records are written")
+
+        node.stop(20)
+        until(lambda: events(collect, "the cluster does not answer"), 30, "the collector says so")
+        until(lambda: b"the cluster is not seen" in body(port, "readyz"), 30, "the tuner says so")
+        assert answer(port, "healthz") == 200
+        assert tune.alive()
+        assert collect.alive()
+
+        node.start(lab._java, lab.artifacts)
+        until(lambda: events(collect, "the cluster answers again"), 60, "the collector is back")
+        until(lambda: end_offset_or_none(lab) is not None, 30, "the broker is back")
+        again = end_offset(lab)
+        until(lambda: end_offset(lab) > again, 60, "records are written again")
+        until(lambda: b"no broker signal has arrived yet" in body(port, "readyz"), 60, "the tuner sees it again")
+
+        for process in (tune, collect):
+            assert process.end(signal.SIGTERM, 20) == 0
+            assert "Traceback" not in process.said()
+
+
+def end_offset(lab: Lab) -> int:
+    found = end_offset_or_none(lab)
+    assert found is not None
+    return found
+
+
+def end_offset_or_none(lab: Lab) -> int | None:
+    """Records on the metrics topic."""
+    try:
+        with ClusterClient(lab.kafka_settings().model_copy(update={"request_timeout_s": 3}), "test") as client:
+            offsets = client.end_offsets(client.partitions(["rheostat.metrics"]))
+            return sum(offsets.values()) if offsets else None
+    except ClusterError:
+        return None

@@ -1,0 +1,161 @@
+"""The journal's records: what goes in comes out, and what we cannot read is refused and not guessed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import NOW_MS, SOURCE, F, L, owned
+
+from streaming.contract import Side
+from tuner.journal.entries import (
+    RING,
+    Entry,
+    decode_entry,
+    decode_memory,
+    encode_entry,
+    encode_memory,
+    entry_key,
+    entry_of,
+    memory_key,
+)
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned, StallState
+
+BYTES = st.integers(0, 2**63 - 1)
+SIDES = st.tuples(st.integers(0, 100_000), st.sampled_from(list(Side)))
+OWNED = st.builds(Owned, st.none() | BYTES, BYTES, st.lists(BYTES, max_size=30).map(tuple))
+BROKERS = st.frozensets(st.integers(0, 100_000), max_size=6)
+MEMORIES = st.builds(
+    Memory,
+    rescued=BROKERS,
+    owned=st.dictionaries(SIDES, OWNED, max_size=8),
+    theirs_until_ms=st.dictionaries(SIDES, BYTES, max_size=8),
+    seen=st.dictionaries(st.tuples(st.text(max_size=20), st.integers(0, 10**6)), BROKERS, max_size=8),
+    throttled=st.booleans(),
+    standing=st.dictionaries(SIDES, BYTES, max_size=8),
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+ENTRIES = st.builds(
+    Entry,
+    at_ms=st.integers(0, 2**53),
+    kind=st.sampled_from(["decision", "intent", "outcome"]),
+    action=st.text(max_size=12),
+    reason=st.sampled_from([r.value for r in Reason]),
+    text=st.text(),
+    decision=st.dictionaries(st.text(), JSON, max_size=4),
+    inputs=st.dictionaries(st.text(), JSON, max_size=4),
+    failure=st.none() | st.text(),
+    dry_run=st.booleans(),
+    seq=st.integers(0, 2**53),
+)
+
+
+@given(MEMORIES)
+def test_a_memory_comes_back_as_it_was(memory: Memory) -> None:
+    assert decode_memory(encode_memory(memory)) == memory
+
+
+def test_the_judges_state_is_measured_anew() -> None:
+    memory = Memory(stalls={3: StallState(lost_s=9.0)}, idle_looks=1, owned={SOURCE: owned(None, 5 * MB)})
+    assert decode_memory(encode_memory(memory)) == Memory(owned=memory.owned)
+
+
+@given(ENTRIES)
+def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
+    assert decode_entry(encode_entry(entry)) == entry
+
+
+def changed(value: bytes, **changes: Any) -> bytes:
+    return json.dumps({key: v for key, v in (json.loads(value) | changes).items() if v is not ...}).encode()
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, ...])
+def test_another_version_is_refused(version: Any) -> None:
+    with pytest.raises(ValueError, match=r"version|not a memory record"):
+        decode_memory(changed(encode_memory(Memory()), v=version))
+    entry = entry_of("decision", Hold(None, None, Reason.WATCHING, ""), NOW_MS)
+    assert decode_entry(changed(encode_entry(entry), v=version)) is None
+
+
+def test_the_refusal_names_both_versions() -> None:
+    with pytest.raises(ValueError, match="version 7, this program reads 1"):
+        decode_memory(changed(encode_memory(Memory()), v=7))
+
+
+@pytest.mark.parametrize("field", ["owned", "theirs_until_ms", "seen", "rescued", "throttled", "standing"])
+def test_a_memory_with_a_hole_is_refused(field: str) -> None:
+    """To act without knowing what is ours would be to forget it."""
+    with pytest.raises(ValueError, match="not a memory record"):
+        decode_memory(changed(encode_memory(Memory()), **{field: ...}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"not json",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"7",
+        changed(encode_memory(Memory()), owned=[[1, "leader", None]]),
+        changed(encode_memory(Memory()), owned=[[1, "sideways", None, 5, [5]]]),
+        changed(encode_memory(Memory()), owned=7),
+        changed(encode_memory(Memory()), seen=[["t", 0, 3]]),
+    ],
+)
+def test_what_is_no_memory_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        decode_memory(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"not json", b"\xff\xfe", b"null", b"[]", b"7", b"{}", b'{"v": 1}', b'{"v": 1, "at_ms": 1, "new": 2}'],
+)
+def test_what_is_no_entry_is_left_out(value: bytes) -> None:
+    assert decode_entry(value) is None
+
+
+DECISIONS: list[tuple[Decision, str]] = [
+    (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "a"), "hold"),
+    (SetRate(1, L, 5 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "b"), "set"),
+    (PutBackRate(1, L, 20 * MB, None, Reason.MOVE_ENDED, "c"), "put_back"),
+    (ClearLists("orders", (L, F), Reason.MOVE_ENDED, "d"), "clear_lists"),
+    (LetGo(1, L, 5 * MB, None, NOW_MS, Reason.CHANGED_BY_SOMEBODY, "e"), "let_go"),
+]
+
+
+@pytest.mark.parametrize(("decision", "action"), DECISIONS)
+def test_every_decision_can_be_put_on_record(decision: Decision, action: str) -> None:
+    entry = entry_of("intent", decision, NOW_MS, inputs={"w": 6.0}, failure="no right", dry_run=True)
+    assert (entry.kind, entry.action, entry.reason, entry.text) == (
+        "intent",
+        action,
+        decision.reason.value,
+        decision.text,
+    )
+    read = decode_entry(encode_entry(entry))
+    assert read is not None
+    assert (read.at_ms, read.inputs, read.failure, read.dry_run) == (NOW_MS, {"w": 6.0}, "no right", True)
+    assert read.decision["text"] == decision.text
+
+
+def test_the_keys_bound_the_topic_and_keep_clusters_apart() -> None:
+    assert entry_key("lab", 7) == b"entry|lab|7"
+    assert entry_key("lab", RING + 7) == entry_key("lab", 7)
+    assert entry_key("lab", 7) != entry_key("prod", 7)
+    assert memory_key("lab") == b"memory|lab"

@@ -1,0 +1,482 @@
+"""One throttle's ladder, rung by rung: for every reason the situation that gives it, and what a person is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from tuner_cases import (
+    LIMITS,
+    NOW_MS,
+    SOURCE,
+    STALL,
+    STALLED,
+    TARGET,
+    UNSEEN,
+    WELL,
+    F,
+    L,
+    broker_signal,
+    live,
+    move,
+    move_signal,
+    observation,
+    traced,
+)
+
+from streaming.contract import BrokerSignal, MoveSignal
+from tuner.decide.moves import MovesView, decide_side, judge_destinations
+from tuner.model.cluster import BrokerSide, LiveCluster
+from tuner.model.decision import Decision, Hold, Reason, SetRate
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory, StallState
+
+# E1: a leader-side throttle of 4.5 where keeping up takes 6; nothing on the follower side.
+E1_RATES = {SOURCE: 4.5 * MB}
+E1_SIGNALS = (move_signal(*SOURCE, remaining=159 * MB), move_signal(*TARGET, remaining=159 * MB, keep_up=0, listed=0))
+E1_BROKERS = (broker_signal(1, leader=4.6 * MB), broker_signal(3, follower=0))
+
+
+def decide(
+    side: BrokerSide = SOURCE,
+    cluster: LiveCluster | None = None,
+    signals: Iterable[MoveSignal] | None = None,
+    brokers: Iterable[BrokerSignal] | None = None,
+    *,
+    stalls: Mapping[int, StallState] | None = None,
+    busy: Iterable[BrokerSide] = (),
+    limits: Limits = LIMITS,
+    **memory: Any,
+) -> Decision:
+    view = MovesView(
+        observation(cluster or live(), signals, brokers, busy=busy),
+        cluster or live(),
+        limits,
+    )
+    remembered = Memory(stalls=stalls or dict.fromkeys(view.destinations, WELL), **memory)
+    return decide_side(side, view, remembered, STALL)
+
+
+def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:
+    return decide(side, live(E1_RATES), E1_SIGNALS, E1_BROKERS, stalls={3: STALLED}, **others)
+
+
+# -- a test for every reason -------------------------------------------------------------------------------------------
+
+
+def test_progressing() -> None:
+    decision = decide()
+    assert decision == Hold(1, L, Reason.PROGRESSING, decision.text)
+    assert decision.text == "broker 1 leader throttle: progressing under 10.0 MB/s: 600 MB remain"
+
+
+@pytest.mark.parametrize("side", [SOURCE, TARGET])
+def test_settings_unreadable(side: BrokerSide) -> None:
+    unreadable = live(unreadable=[side[0]])
+    assert decide(side, unreadable, stalls={3: STALLED}).reason is Reason.SETTINGS_UNREADABLE
+    gone = live(brokers={1, 2, 3} - {side[0]})
+    assert decide(side, gone, stalls={3: STALLED}).reason is Reason.SETTINGS_UNREADABLE
+
+
+def test_somebody_elses() -> None:
+    decision = e1(theirs_until_ms={SOURCE: NOW_MS + 1_800_000})
+    assert decision.reason is Reason.SOMEBODY_ELSES
+    assert "another 30 min" in decision.text
+
+
+@pytest.mark.parametrize("side", [SOURCE, TARGET])
+def test_signals_missing(side: BrokerSide) -> None:
+    other = [s for s in (move_signal(*SOURCE), move_signal(*TARGET)) if (s.broker, s.side) != side]
+    decision = decide(side, signals=other, stalls={3: STALLED})
+    assert decision.reason is Reason.SIGNALS_MISSING
+    assert f"no measurements of broker {side[0]} ({side[1]} side) yet" in decision.text
+
+
+def test_the_source_waits_for_its_destination_to_be_measured() -> None:
+    decision = decide(SOURCE, signals=[move_signal(*SOURCE)], stalls={3: STALLED})
+    assert decision.reason is Reason.SIGNALS_MISSING
+    assert "broker 3 (follower side)" in decision.text
+
+
+def test_signals_stale() -> None:
+    decision = decide(signals=[move_signal(*SOURCE, age_s=47), move_signal(*TARGET)], stalls={3: STALLED})
+    assert decision.reason is Reason.SIGNALS_STALE
+    assert "broker 1 are 47 s old" in decision.text
+
+
+def test_a_stale_destination_holds_its_source() -> None:
+    decision = decide(signals=[move_signal(*SOURCE), move_signal(*TARGET, age_s=16)], stalls={3: STALLED})
+    assert decision.reason is Reason.SIGNALS_STALE
+    assert "broker 3 are 16 s old" in decision.text
+
+
+@pytest.mark.parametrize(
+    ("rates", "listed"),
+    [
+        ({TARGET: 10 * MB}, 1),  # A list without a rate throttles nothing …
+        ({SOURCE: 10 * MB, TARGET: 10 * MB}, 0),  # … nor does a rate without a list.
+    ],
+)
+def test_not_throttled(rates: dict[BrokerSide, float], listed: int) -> None:
+    signals = [move_signal(*SOURCE, listed=listed), move_signal(*TARGET)]
+    assert decide(SOURCE, live(rates), signals).reason is Reason.NOT_THROTTLED
+
+
+def test_stalled_unthrottled() -> None:
+    decision = decide(SOURCE, live({}), stalls={3: STALLED})
+    assert decision.reason is Reason.STALLED_UNTHROTTLED
+    assert "the move onto broker 3 has stalled" in decision.text
+
+
+@pytest.mark.parametrize(("remaining", "keep_up"), [(None, 6 * MB), (600 * MB, None)])
+def test_not_measured_yet(remaining: float | None, keep_up: float | None) -> None:
+    signals = [move_signal(*SOURCE, remaining=remaining, keep_up=keep_up), move_signal(*TARGET)]
+    assert decide(signals=signals, stalls={3: STALLED}).reason is Reason.SIGNALS_MISSING
+
+
+def test_infeasible() -> None:
+    signals = [move_signal(*SOURCE, keep_up=55 * MB), move_signal(*TARGET)]
+    decision = decide(signals=signals, stalls={3: STALLED})
+    assert decision.reason is Reason.INFEASIBLE
+    assert "keeping up alone takes 55.0 MB/s, the ceiling is 50.0 MB/s" in decision.text
+    assert "tuner.rate_bytes_per_s_max" in decision.text
+
+
+def test_infeasible_is_said_before_a_stall_proves_it() -> None:
+    signals = [move_signal(*SOURCE, keep_up=50 * MB), move_signal(*TARGET)]
+    assert decide(signals=signals, stalls={3: UNSEEN}).reason is Reason.INFEASIBLE
+
+
+def test_rate_is_changing() -> None:
+    assert e1(busy=[SOURCE]).reason is Reason.RATE_IS_CHANGING
+
+
+@pytest.mark.parametrize(
+    ("seen_s", "reason"), [(0.0, Reason.WATCHING), (23.9, Reason.WATCHING), (24.0, Reason.PROGRESSING)]
+)
+def test_watching(seen_s: float, reason: Reason) -> None:
+    decision = decide(stalls={3: StallState(observed_s=seen_s)})
+    assert decision.reason is reason
+    if reason is Reason.WATCHING:
+        assert f"judged after 24 s, {seen_s:.0f} s seen" in decision.text
+
+
+def test_stalled_not_throttle_bound() -> None:
+    idle = [broker_signal(1, leader=2 * MB), broker_signal(3, follower=2 * MB)]
+    decision = decide(brokers=idle, stalls={3: STALLED})
+    assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
+    assert "only 2.0 MB/s of it is used" in decision.text
+
+
+@pytest.mark.parametrize("brokers", [[], [broker_signal(1, leader=9.9 * MB, age_s=60), broker_signal(3)]])
+def test_what_is_not_measured_does_not_bind(brokers: list[BrokerSignal]) -> None:
+    decision = decide(brokers=brokers, stalls={3: STALLED})
+    assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
+    assert "how much of it is used is not measured" in decision.text
+
+
+def test_stalled_below_keep_up() -> None:
+    """E1, told by its numbers."""
+    decision = e1()
+    assert isinstance(decision, SetRate)
+    assert (decision.live_bytes_per_s, decision.wanted_bytes_per_s) == (4_500_000, 21_900_000)
+    assert decision.reason is Reason.STALLED_BELOW_KEEP_UP
+    assert decision.text == (
+        "broker 1 leader throttle 4.5 MB/s → 21.9 MB/s: the move onto broker 3 has stalled (20 s of progress lost); "
+        "4.5 MB/s is not above the 6.0 MB/s that keeping up takes, in-sync followers included, so it would never end; "
+        "159 MB remain"
+    )
+
+
+def test_stalled_throttle_bound() -> None:
+    decision = decide(stalls={3: STALLED})  # 9.5 of 10 MB/s are used.
+    assert isinstance(decision, SetRate)
+    # T = 600 ÷ 44 = 13.6 s, so this side, being the slowest, goes to the ceiling.
+    assert (decision.wanted_bytes_per_s, decision.reason) == (50_000_000, Reason.STALLED_THROTTLE_BOUND)
+    assert "this throttle binds" in decision.text
+
+
+def test_the_other_side_is_raised_so_that_it_does_not_bind_next() -> None:
+    decision = decide(TARGET, stalls={3: STALLED})
+    assert isinstance(decision, SetRate)
+    assert decision.reason is Reason.STALLED_THROTTLE_BOUND
+    assert "so that this side does not bind next" in decision.text
+
+
+def test_at_ceiling() -> None:
+    decision = decide(
+        cluster=live({SOURCE: 50 * MB, TARGET: 50 * MB}),
+        brokers=[broker_signal(1, leader=50 * MB)],
+        stalls={3: STALLED},
+    )
+    assert decision.reason is Reason.AT_CEILING
+    assert "600 MB remain" in decision.text
+
+
+def test_within_deadband() -> None:
+    """20 needed, 19 stands there: less than a tenth is not worth a write that the whole cluster hears of."""
+    signals = [move_signal(*SOURCE, remaining=140 * MB), move_signal(*TARGET, remaining=0, keep_up=3 * MB)]
+    brokers = [broker_signal(1, leader=18 * MB)]
+    held = decide(cluster=live({SOURCE: 19 * MB}), signals=signals, brokers=brokers, stalls={3: STALLED})
+    assert held.reason is Reason.WITHIN_DEADBAND
+    raised = decide(cluster=live({SOURCE: 18 * MB}), signals=signals, brokers=brokers, stalls={3: STALLED})
+    assert isinstance(raised, SetRate)
+    assert raised.wanted_bytes_per_s == 20 * MB
+
+
+def test_rescue_needs_more() -> None:
+    """The stall has been answered and is over, but half way through the writes doubled."""
+    decision = decide(stalls={3: UNSEEN}, rescued=frozenset({3}))
+    assert isinstance(decision, SetRate)
+    assert decision.reason is Reason.RESCUE_NEEDS_MORE
+    assert "600 MB remain and 6.0 MB/s go to keeping up" in decision.text
+
+
+# -- the order of the rungs --------------------------------------------------------------------------------------------
+
+
+def test_each_rung_goes_before_the_next() -> None:
+    """Everything is wrong at once; one after the other is set right, and the next reason shows."""
+    bad = Limits(rate_bytes_per_s_max=6 * MB, rate_bytes_per_s_min=1 * MB)
+    theirs = {SOURCE: NOW_MS + 60_000}
+    old = [move_signal(*SOURCE, age_s=60, remaining=None), move_signal(*TARGET)]
+    unmeasured = [move_signal(*SOURCE, remaining=None), move_signal(*TARGET)]
+    measured = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB)]
+    bare, blind, seen = live({}), live({}, unreadable=[1]), live()
+    idle, used = [broker_signal(1, leader=0)], [broker_signal(1, leader=10 * MB)]
+    stalled, busy = {"stalls": {3: STALLED}}, {"busy": [SOURCE]}
+    ladder = [
+        decide(SOURCE, blind, old, idle, **stalled, **busy, limits=bad, theirs_until_ms=theirs),
+        decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad, theirs_until_ms=theirs),
+        decide(SOURCE, bare, [], idle, **stalled, **busy, limits=bad),
+        decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad),
+        decide(SOURCE, bare, unmeasured, idle, **stalled, **busy, limits=bad),
+        decide(SOURCE, seen, unmeasured, idle, **stalled, **busy, limits=bad),
+        decide(SOURCE, seen, measured, idle, **stalled, **busy, limits=bad),
+        decide(SOURCE, seen, measured, idle, **stalled, **busy),
+        decide(SOURCE, seen, measured, idle, stalls={3: UNSEEN}),
+        decide(SOURCE, seen, measured, idle, stalls={3: WELL}),
+        decide(SOURCE, seen, measured, idle, **stalled),
+        decide(SOURCE, seen, measured, used, **stalled),
+    ]
+    assert [decision.reason for decision in ladder] == [
+        Reason.SETTINGS_UNREADABLE,
+        Reason.SOMEBODY_ELSES,
+        Reason.SIGNALS_MISSING,
+        Reason.SIGNALS_STALE,
+        Reason.STALLED_UNTHROTTLED,
+        Reason.SIGNALS_MISSING,
+        Reason.INFEASIBLE,
+        Reason.RATE_IS_CHANGING,
+        Reason.WATCHING,
+        Reason.PROGRESSING,
+        Reason.STALLED_NOT_THROTTLE_BOUND,
+        Reason.STALLED_THROTTLE_BOUND,
+    ]
+
+
+# -- more than one of each ---------------------------------------------------------------------------------------------
+
+FAN_OUT = (move(partition=0, adding=(3,)), move(partition=1, adding=(4,), replicas=(4, 2, 1)))
+FAN_SIGNALS = (
+    move_signal(*SOURCE, keep_up=12 * MB),
+    move_signal(3, F, remaining=300 * MB, keep_up=3 * MB),
+    move_signal(4, F, remaining=300 * MB, keep_up=3 * MB),
+)
+
+
+def fan_out(side: BrokerSide, stalls: Mapping[int, StallState]) -> Decision:
+    cluster = live({SOURCE: 20 * MB, (3, F): 20 * MB, (4, F): 20 * MB}, moves=FAN_OUT, brokers=(1, 2, 3, 4))
+    return decide(side, cluster, FAN_SIGNALS, [broker_signal(1, leader=20 * MB)], stalls=stalls)
+
+
+def test_one_stalled_destination_is_enough_to_raise_its_leader() -> None:
+    decision = fan_out(SOURCE, {3: WELL, 4: STALLED})
+    assert isinstance(decision, SetRate)
+    assert "onto broker 4 has stalled" in decision.text
+
+
+def test_the_destination_that_is_well_is_left_alone() -> None:
+    assert fan_out((3, F), {3: WELL, 4: STALLED}).reason is Reason.PROGRESSING
+
+
+def test_all_that_stalled_are_named() -> None:
+    assert "onto brokers 3, 4 has stalled" in fan_out(SOURCE, {3: STALLED, 4: STALLED}).text
+
+
+def test_the_shortest_look_decides_whether_it_is_judged() -> None:
+    assert fan_out(SOURCE, {3: WELL, 4: StallState(observed_s=10)}).reason is Reason.WATCHING
+
+
+def test_who_takes_part() -> None:
+    view = MovesView(observation(live(moves=FAN_OUT)), live(moves=FAN_OUT), LIMITS)
+    assert view.sides == [(1, L), (3, F), (4, F)]
+    assert view.destinations == {3, 4}
+    assert view.destinations_of(SOURCE) == {3, 4}
+    assert view.sides_of(3) == [(1, L), (3, F)]
+
+
+@pytest.mark.parametrize(
+    "bystander",
+    [
+        move(adding=(), removing=(2,)),  # Only leaves.
+        move(adding=(3,), leader=3),  # The new replica leads already: it fetches from nobody.
+    ],
+)
+def test_who_does_not_take_part(bystander: Any) -> None:
+    cluster = live(moves=(bystander,))
+    assert MovesView(observation(cluster), cluster, LIMITS).sides == []
+
+
+def test_never_above_the_ceiling_nor_down() -> None:
+    for rate in (1, 4.5, 10, 30, 44, 45, 50, 80):
+        decision = decide(
+            cluster=live({SOURCE: rate * MB, TARGET: rate * MB}),
+            brokers=[broker_signal(1, leader=rate * MB), broker_signal(3, follower=rate * MB)],
+            stalls={3: STALLED},
+        )
+        if isinstance(decision, SetRate):
+            assert rate * MB < decision.wanted_bytes_per_s <= 50 * MB
+
+
+# -- the judge, joined to the view -------------------------------------------------------------------------------------
+
+
+def judged(
+    cluster: LiveCluster, signals: Iterable[MoveSignal], memory: Memory | None = None, busy: Iterable[BrokerSide] = ()
+) -> Mapping[int, StallState]:
+    view = MovesView(observation(cluster, signals, busy=busy), cluster, LIMITS)
+    return judge_destinations(view, memory or Memory(), STALL)
+
+
+def dead_stop(dt_s: float = 5.0, count: int = 7) -> tuple[Any, ...]:
+    return tuple(traced([0.0] * count, dt_s=dt_s, start_ms=NOW_MS - 40_000))
+
+
+def test_a_dead_stop_is_judged_from_the_destinations_steps() -> None:
+    states = judged(live(), [move_signal(*SOURCE), move_signal(*TARGET, steps=dead_stop())])
+    assert states[3].stalled
+    assert states[3].observed_s == 35.0
+
+
+def test_the_pace_expected_is_that_of_the_tighter_side() -> None:
+    """2 MB/s gained: half of what the leader's 10 − 6 allow, a quarter of what the follower's 11 − 3 do."""
+    steps = tuple(traced([2 * MB] * 20, start_ms=NOW_MS - 110_000))
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB, steps=steps)]
+    tight = judged(live({SOURCE: 10 * MB, TARGET: 11 * MB}), signals)
+    loose = judged(live({SOURCE: 14 * MB, TARGET: 11 * MB}), signals)
+    assert (tight[3].stalled, loose[3].stalled) == (False, True)
+
+
+def test_a_leaders_surplus_is_shared_by_its_destinations() -> None:
+    """20 − 12 leave 4 for each of two: 2.5 is well, although it would not be of 8."""
+    steps = tuple(traced([2.5 * MB] * 20, start_ms=NOW_MS - 110_000))
+    signals = [FAN_SIGNALS[0], move_signal(3, F, listed=0, steps=steps), move_signal(4, F, listed=0, steps=steps)]
+    cluster = live({SOURCE: 20 * MB}, moves=FAN_OUT, brokers=(1, 2, 3, 4))
+    assert {d: s.stalled for d, s in judged(cluster, signals).items()} == {3: False, 4: False}
+
+
+def test_stale_steps_are_not_judged_and_nothing_is_forgotten() -> None:
+    before = StallState(lost_s=9.0, judged_until_ms=NOW_MS - 90_000, observed_s=30.0)
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, age_s=60, steps=dead_stop())]
+    assert judged(live(), signals, Memory(stalls={3: before})) == {3: before}
+
+
+def test_a_destination_that_is_done_is_forgotten() -> None:
+    assert set(judged(live(), [], Memory(stalls={3: STALLED, 9: STALLED}))) == {3}
+
+
+@pytest.mark.parametrize("busy", [SOURCE, TARGET])
+def test_a_ramp_is_not_judged_and_the_count_starts_anew_after_it(busy: BrokerSide) -> None:
+    steps = dead_stop()
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]
+    states = judged(live(), signals, Memory(stalls={3: STALLED}), busy=[busy])
+    assert states == {3: StallState(judged_until_ms=max(NOW_MS, steps[-1].at_ms))}
+    assert judged(live(), signals, Memory(stalls=states)) == states  # Its steps are not judged afterwards either.
+
+
+def test_somebody_elses_ramp_is_no_reason_not_to_judge() -> None:
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=dead_stop())]
+    assert judged(live(), signals, busy=[(2, L)])[3].stalled
+
+
+# -- what is wrong today -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a leader that is throttled but not measured is taken for an unthrottled one",
+)
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(move_signal(*SOURCE, keep_up=9 * MB, age_s=60), id="stale"),
+        pytest.param(move_signal(*SOURCE, keep_up=None), id="not measured"),
+    ],
+)
+def test_an_unknown_leader_makes_no_stall(source: MoveSignal) -> None:
+    """1 MB/s is all that the leader lets through, and 1 MB/s comes: well, though the follower side would allow 47."""
+    steps = tuple(traced([1 * MB] * 20, start_ms=NOW_MS - 110_000))
+    signals = [source, move_signal(*TARGET, keep_up=3 * MB, steps=steps)]
+    assert not judged(live({SOURCE: 10 * MB, TARGET: 50 * MB}), signals)[3].stalled
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a follower says 'not by the throttle' while its leader's side is not measured",
+)
+def test_an_unknown_leader_is_not_cleared_of_the_blame() -> None:
+    signals = [move_signal(*SOURCE, age_s=60), move_signal(*TARGET, keep_up=3 * MB)]
+    brokers = [broker_signal(1, leader=10 * MB), broker_signal(3, follower=2 * MB)]
+    decision = decide(TARGET, signals=signals, brokers=brokers, stalls={3: STALLED})
+    assert decision.reason in (Reason.SIGNALS_STALE, Reason.SIGNALS_MISSING)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="the dead-band swallows the raise from below W to the ceiling: it never ends",
+)
+def test_a_raise_that_crosses_keep_up_is_worth_a_write() -> None:
+    signals = [move_signal(*SOURCE, keep_up=47 * MB), move_signal(*TARGET, keep_up=3 * MB)]
+    decision = decide(cluster=live({SOURCE: 46 * MB, TARGET: 50 * MB}), signals=signals, stalls={3: STALLED})
+    assert isinstance(decision, SetRate)
+    assert decision.wanted_bytes_per_s == 50 * MB
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="'no permitted throttle ends this move' is said of one that is ending it"
+)
+def test_a_move_that_progresses_under_a_rate_above_the_ceiling_is_not_called_infeasible() -> None:
+    """Somebody set 100 where we may set 50; keeping up takes 60."""
+    signals = [move_signal(*SOURCE, keep_up=60 * MB), move_signal(*TARGET, keep_up=3 * MB)]
+    decision = decide(cluster=live({SOURCE: 100 * MB, TARGET: 100 * MB}), signals=signals, stalls={3: WELL})
+    assert decision.reason is Reason.PROGRESSING
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="an unthrottled side sends people to the disks while the other side's throttle binds",
+)
+def test_the_unthrottled_side_points_at_the_throttle_that_binds() -> None:
+    """E5: follower list only, q = 2, W = 3."""
+    signals = [move_signal(*SOURCE, keep_up=0, listed=0), move_signal(*TARGET, keep_up=3 * MB)]
+    cluster = live({TARGET: 2 * MB})
+    assert isinstance(decide(TARGET, cluster, signals, stalls={3: STALLED}), SetRate)
+    assert decide(SOURCE, cluster, signals, stalls={3: STALLED}).reason is not Reason.STALLED_UNTHROTTLED
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="one destination that is dead keeps its leader from being raised for the others",
+)
+def test_a_dead_destination_does_not_hold_up_the_others() -> None:
+    cluster = live({SOURCE: 10 * MB}, moves=FAN_OUT, brokers=(1, 2, 4))  # 3 is down: no signal, no settings.
+    signals = [FAN_SIGNALS[0], FAN_SIGNALS[2]]
+    decision = decide(SOURCE, cluster, signals, [broker_signal(1, leader=10 * MB)], stalls={3: UNSEEN, 4: STALLED})
+    assert isinstance(decision, SetRate)

@@ -1,0 +1,92 @@
+"""Is what stands there still what we wrote? What somebody else changed is theirs, until the hold expires."""
+
+from __future__ import annotations
+
+import pytest
+from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
+
+from tuner.decide.ownership import let_go_of_changed
+from tuner.model.cluster import LiveCluster, RateSetting
+from tuner.model.decision import LetGo, Reason
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory
+
+# 4.5 stood there; the ramp to 21 is at one of its steps.
+MID_RAMP = owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)
+SETTLED = owned(4_500_000, 21 * MB)
+
+
+def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[LetGo]]:
+    return let_go_of_changed(cluster, memory, now_ms, LIMITS)
+
+
+@pytest.mark.parametrize("stands", [4.5, 10, 16, 21])
+def test_every_step_of_a_ramp_is_ours(stands: float) -> None:
+    memory = Memory(owned={SOURCE: MID_RAMP})
+    assert look(live({SOURCE: stands * MB}), memory) == (memory, [])
+
+
+@pytest.mark.parametrize("stands", [4.499999, 9.999999, 12, 20.9, 21.000001, 50])
+def test_a_value_between_the_steps_is_not_ours(stands: float) -> None:
+    memory, decisions = look(live({SOURCE: stands * MB}), Memory(owned={SOURCE: MID_RAMP}))
+    assert memory.owned == {}
+    assert [d.found_bytes_per_s for d in decisions] == [round(stands * MB)]
+
+
+def test_a_foreign_change_is_let_go_and_said() -> None:
+    memory, decisions = look(live({SOURCE: 12 * MB}), Memory(owned={SOURCE: SETTLED, TARGET: owned(None, 10 * MB)}))
+    until_ms = NOW_MS + 3_600_000
+    assert memory.theirs_until_ms == {SOURCE: until_ms, TARGET: until_ms}
+    first = decisions[0]
+    assert first == LetGo(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.CHANGED_BY_SOMEBODY, first.text)
+    assert first.text == (
+        "broker 1 leader throttle: we had set 21.0 MB/s, now 12.0 MB/s stands there. Somebody changed it, so it is "
+        "theirs: left alone for 60 min."
+    )
+
+
+def test_only_the_changed_side_is_let_go() -> None:
+    memory, decisions = look(
+        live({SOURCE: 12 * MB, TARGET: 10 * MB}), Memory(owned={SOURCE: SETTLED, TARGET: owned(None, 10 * MB)})
+    )
+    assert set(memory.owned) == {TARGET}
+    assert [(d.broker, d.side) for d in decisions] == [SOURCE]
+
+
+def test_what_somebody_removed_is_theirs_too() -> None:
+    _, decisions = look(live({}), Memory(owned={SOURCE: SETTLED}))
+    assert decisions[0].found_bytes_per_s is None
+    assert "now nothing stands there" in decisions[0].text
+
+
+def test_an_inherited_rate_is_nothing_on_the_broker_itself() -> None:
+    inherited = LiveCluster(brokers=frozenset({1, 2, 3}), rates={SOURCE: RateSetting(21 * MB, own=False)})
+    _, decisions = look(inherited, Memory(owned={SOURCE: SETTLED}))
+    assert [d.found_bytes_per_s for d in decisions] == [None]
+
+
+@pytest.mark.parametrize(
+    "cluster", [live({}, brokers=(2, 3)), live({}, unreadable=(1,)), live({SOURCE: 99 * MB}, unreadable=(1,))]
+)
+def test_not_seen_is_not_changed(cluster: LiveCluster) -> None:
+    memory = Memory(owned={SOURCE: SETTLED})
+    assert look(cluster, memory) == (memory, [])
+
+
+@pytest.mark.parametrize(("late_ms", "still_theirs"), [(-1, True), (0, False), (1, False)])
+def test_the_hold_expires(late_ms: int, still_theirs: bool) -> None:
+    until_ms = NOW_MS + 3_600_000
+    memory, decisions = look(live(), Memory(theirs_until_ms={SOURCE: until_ms}), now_ms=until_ms + late_ms)
+    assert (SOURCE in memory.theirs_until_ms) is still_theirs
+    assert decisions == []
+
+
+def test_the_hold_is_as_long_as_configured() -> None:
+    limits = Limits(rate_bytes_per_s_max=50 * MB, yield_s=90.0)
+    memory, decisions = let_go_of_changed(live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED}), NOW_MS, limits)
+    assert memory.theirs_until_ms == {SOURCE: NOW_MS + 90_000}
+    assert decisions[0].until_ms == NOW_MS + 90_000
+
+
+def test_what_we_never_wrote_is_nobodys_business() -> None:
+    assert look(live({SOURCE: 99 * MB}), Memory()) == (Memory(), [])

@@ -1,0 +1,290 @@
+"""One cycle's thinking, and what is remembered from one to the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tuner_cases import (
+    LIMITS,
+    NOW_MS,
+    OWN_LISTS,
+    SEEN,
+    SOURCE,
+    STALL,
+    STALLED,
+    TARGET,
+    UNSEEN,
+    WELL,
+    broker_signal,
+    live,
+    move,
+    move_signal,
+    observation,
+    owned,
+    throttle,
+    traced,
+)
+
+from tuner.decide.policy import decide, intend, settle
+from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+
+OURS = {SOURCE: owned(4_500_000, 21 * MB)}
+IDLE = live({SOURCE: 21 * MB}, moves=())
+GONE = live({}, moves=(), lists={})
+SET = SetRate(*SOURCE, 4_500_000, 21 * MB, Reason.STALLED_BELOW_KEEP_UP, "")
+
+
+def think(seen: LiveCluster | Observation, memory: Memory) -> tuple[Memory, tuple[Decision, ...]]:
+    return decide(seen if isinstance(seen, Observation) else observation(seen), memory, LIMITS, STALL)
+
+
+def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
+    return [d.reason for d in decisions]
+
+
+# -- not seen ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_seen_changes_nothing() -> None:
+    memory = Memory(stalls={3: STALLED}, rescued=frozenset({3}), owned=OURS, seen=SEEN, idle_looks=1)
+    after, decisions = think(Observation(NOW_MS, NotSeen("no broker answers")), memory)
+    assert after is memory
+    assert decisions == (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "the cluster is not seen: no broker answers"),)
+
+
+# -- moves -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_side_that_takes_part_gets_a_word_leaders_first() -> None:
+    _, decisions = think(live(), Memory(stalls={3: WELL}))
+    assert [(d.broker, d.side) for d in decisions if isinstance(d, Hold)] == [SOURCE, TARGET]
+
+
+def test_all_replicas_of_a_move_are_remembered() -> None:
+    """Also those that leave, and also when the next batch no longer moves the partition."""
+    memory, _ = think(live(), Memory())
+    assert memory.seen == {("orders", 0): {1, 2, 3}}
+    memory, _ = think(live(moves=(move("payments", 5, replicas=(2, 3), adding=(2,), removing=()),)), memory)
+    assert memory.seen == {("orders", 0): {1, 2, 3}, ("payments", 5): {2, 3}}
+
+
+def test_a_stall_is_answered_on_both_sides_and_remembered() -> None:
+    memory, decisions = think(live(), Memory(stalls={3: STALLED}))
+    assert reasons(decisions) == [Reason.STALLED_THROTTLE_BOUND] * 2
+    assert memory.rescued == {3}
+
+
+def test_a_stall_that_is_not_answered_is_not_remembered_as_such() -> None:
+    idle_brokers = [broker_signal(1, leader=1 * MB), broker_signal(3, follower=1 * MB)]
+    memory, decisions = think(observation(live(), brokers=idle_brokers), Memory(stalls={3: STALLED}))
+    assert reasons(decisions) == [Reason.STALLED_NOT_THROTTLE_BOUND] * 2
+    assert memory.rescued == frozenset()
+
+
+def test_rescued_lasts_until_the_move_onto_that_broker_is_over() -> None:
+    memory, _ = think(live(), Memory(stalls={3: WELL}, rescued=frozenset({3, 9})))
+    assert memory.rescued == {3}
+
+
+def test_the_judgement_comes_before_the_decision() -> None:
+    """The steps that make the stall are in this very observation."""
+    steps = tuple(traced([0.0] * 7, start_ms=NOW_MS - 40_000))
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB, steps=steps)]
+    memory, decisions = think(observation(live(), signals), Memory())
+    assert memory.stalls[3].stalled
+    assert isinstance(decisions[0], SetRate)
+
+
+def test_a_foreign_change_is_said_first_and_its_side_is_left_alone() -> None:
+    memory, decisions = think(live({SOURCE: 12 * MB, TARGET: 10 * MB}), Memory(stalls={3: STALLED}, owned=OURS))
+    assert isinstance(decisions[0], LetGo)
+    by_side = {(d.broker, d.side): d.reason for d in decisions[1:] if not isinstance(d, ClearLists)}
+    assert by_side[SOURCE] is Reason.SOMEBODY_ELSES
+    assert memory.owned == {}
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_idle_look_is_perhaps_the_moment_between_two_batches() -> None:
+    memory, decisions = think(IDLE, Memory(owned=OURS, seen=SEEN, stalls={3: WELL}, rescued=frozenset({3})))
+    assert decisions == ()
+    assert memory.idle_looks == 1
+    assert (memory.seen, memory.owned, memory.rescued) == (SEEN, OURS, {3})
+
+
+def test_two_idle_looks_are_the_end() -> None:
+    _, decisions = think(IDLE, Memory(owned=OURS, seen=SEEN, throttled=True, idle_looks=1))
+    assert [type(d) for d in decisions] == [ClearLists, PutBackRate]
+
+
+def test_a_move_between_two_idle_looks_starts_the_count_anew() -> None:
+    memory, _ = think(IDLE, Memory(owned=OURS, seen=SEEN))
+    memory, _ = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}), memory)
+    assert memory.idle_looks == 0
+    memory, decisions = think(IDLE, memory)
+    assert (memory.idle_looks, decisions) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("lists", "throttled"),
+    [
+        (OWN_LISTS, True),
+        ({"orders": throttle(follower=[(0, 3)])}, True),
+        ({"orders": throttle(leader=[(0, 9)])}, False),  # Names nobody who moves.
+        ({"payments": throttle(leader=[(0, 1)])}, False),
+        ({}, False),
+    ],
+)
+def test_a_throttle_comes_with_a_move_when_a_list_names_its_replicas(lists: Any, throttled: bool) -> None:
+    memory, _ = think(live(lists=lists), Memory())
+    assert memory.throttled is throttled
+    memory, _ = think(live(lists={}), memory)
+    assert memory.throttled is throttled  # The lists may go before the move does.
+
+
+def test_rates_that_stand_while_nothing_moves_are_remembered_as_standing() -> None:
+    cluster = replace(live(moves=(), lists={}), rates={SOURCE: RateSetting(30 * MB), TARGET: RateSetting(5, own=False)})
+    first, _ = think(cluster, Memory())
+    assert first.standing == {}
+    second, _ = think(cluster, first)
+    assert second.standing == {SOURCE: 30 * MB}
+
+
+def test_a_standing_rate_survives_a_throttled_move() -> None:
+    """Quiet, a move of the tool over it, raised by us, the end: what stood stands again."""
+    memory = Memory(standing={SOURCE: 4_500_000})
+    memory, _ = think(live({SOURCE: 4_500_000, TARGET: 10 * MB}), memory)
+    memory = settle(intend(memory, SET, [21 * MB]), SET)
+    for _ in range(2):
+        memory, decisions = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=()), memory)
+    back = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)}
+    assert back == {SOURCE: 4_500_000, TARGET: None}
+
+
+def test_what_was_seen_is_kept_while_anything_is_left_to_do() -> None:
+    memory = Memory(owned=OURS, seen=SEEN, throttled=True, idle_looks=1)
+    for _ in range(3):  # The writes fail again and again.
+        memory, decisions = think(IDLE, memory)
+        assert len(decisions) == 2
+        assert memory.seen == SEEN
+    memory = settle(memory, decisions[1])
+    memory, decisions = think(GONE, memory)
+    assert decisions == ()
+    assert (memory.seen, memory.throttled) == ({}, False)
+
+
+def test_at_the_end_the_judge_forgets() -> None:
+    memory, _ = think(IDLE, Memory(seen=SEEN, idle_looks=1, stalls={3: STALLED}, rescued=frozenset({3})))
+    assert (memory.stalls, memory.rescued) == ({}, frozenset())
+
+
+def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
+    standing = {"orders": throttle(leader=[(0, 1), (7, 1)])}
+    memory = Memory(owned=OURS, seen=SEEN, idle_looks=1)
+    memory, decisions = think(live({}, moves=(), lists=standing, brokers=(2, 3)), memory)
+    assert decisions == ()
+    assert memory.owned == OURS
+    _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists=standing), memory)
+    assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [4_500_000]
+
+
+# -- from a decision to memory -----------------------------------------------------------------------------------------
+
+
+def test_before_a_ramp_everything_it_may_leave_is_on_record() -> None:
+    memory = intend(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
+    assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)}
+
+
+def test_the_second_ramp_remembers_what_stood_before_the_first() -> None:
+    second = replace(SET, live_bytes_per_s=21 * MB, wanted_bytes_per_s=30 * MB)
+    memory = intend(Memory(owned=OURS), second, [25 * MB, 30 * MB])
+    assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
+
+
+def test_after_a_ramp_only_its_end_may_stand() -> None:
+    memory = settle(intend(Memory(), SET, [10 * MB, 21 * MB]), SET)
+    assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 21 * MB)}
+
+
+def test_a_ramp_that_ends_after_it_was_let_go_does_not_come_back() -> None:
+    assert settle(Memory(), SET) == Memory()
+
+
+def test_what_was_put_back_is_no_longer_ours() -> None:
+    back = PutBackRate(*SOURCE, 21 * MB, 4_500_000, Reason.MOVE_ENDED, "")
+    other = {TARGET: owned(None, 9 * MB)}
+    assert settle(Memory(owned=OURS | other), back) == Memory(owned=other)
+
+
+@pytest.mark.parametrize(
+    "decision", [Hold(None, None, Reason.WATCHING, ""), ClearLists("t", (), Reason.MOVE_ENDED, "")]
+)
+def test_other_decisions_change_no_ownership(decision: Any) -> None:
+    assert settle(Memory(owned=OURS), decision) == Memory(owned=OURS)
+
+
+# -- what is wrong today -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a broker that is away when its move ends keeps the move's throttle for ever",
+)
+@pytest.mark.parametrize("ours", [OURS, {}], ids=["raised by us", "as the tool set it"])
+def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: Any) -> None:
+    memory = Memory(owned=ours, seen=SEEN, throttled=True, idle_looks=1)
+    memory, _ = think(live({}, moves=(), lists={}, brokers=(2, 3)), memory)
+    _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists={}), memory)
+    assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [None]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="an inherited rate is put back as the broker's own: a trace is left"
+)
+def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
+    """4.5 came from <default>: on the broker itself nothing stood."""
+    memory = intend(Memory(), SET, [21 * MB])
+    cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
+    _, decisions = think(cluster, replace(memory, seen=SEEN, idle_looks=1))
+    assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [None]
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="a moving partition without a leader gets no word at all")
+def test_a_move_without_a_leader_is_not_passed_over_in_silence() -> None:
+    _, decisions = think(live(moves=(move(leader=-1, isr=()),)), Memory(stalls={3: UNSEEN}))
+    assert decisions != ()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="one idle look at a broker that does not answer forgets what stands there",
+)
+@pytest.mark.parametrize("away", [{"unreadable": (1,)}, {"brokers": (2, 3)}])
+def test_what_stands_on_a_broker_that_is_away_is_not_forgotten(away: Any) -> None:
+    memory = Memory(standing={SOURCE: 30 * MB}, idle_looks=5)
+    memory, _ = think(live({}, moves=(), lists={}, **away), memory)
+    assert memory.standing == {SOURCE: 30 * MB}
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a look between the tool's throttle and its move takes the throttle for a standing one",
+)
+def test_a_throttle_put_on_just_before_its_move_is_the_moves_own() -> None:
+    """kafka-reassign-partitions sets lists and rates first, and then submits the plan."""
+    memory = Memory(idle_looks=5)
+    memory, _ = think(live({SOURCE: 10 * MB, TARGET: 10 * MB}, moves=()), memory)
+    memory, _ = think(live(), memory)
+    for _ in range(2):
+        memory, decisions = think(live(moves=()), memory)
+    assert {d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)} == {None}

@@ -1,0 +1,184 @@
+"""A change of rate under way: which step is due, whether the way is still free, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from fake_throttles import FakeThrottles
+from tuner_cases import SOURCE, TARGET
+
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.slewing import Slewing
+from tuner.model.cluster import BrokerSide
+from tuner.model.decision import Reason, SetRate
+from tuner.model.limits import MB
+from tuner.plan.slew import SlewStep
+
+START_S = 100.0
+STEPS = (SlewStep(0.0, 8 * MB), SlewStep(1.0, 12 * MB), SlewStep(2.0, 16 * MB), SlewStep(3.0, 20 * MB))
+
+
+def change(side: BrokerSide = SOURCE, live: int = 4 * MB) -> SetRate:
+    return SetRate(*side, live, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle: text")
+
+
+def slewing(throttles: FakeThrottles, sides: Iterable[BrokerSide] = (SOURCE,)) -> Slewing:
+    made = Slewing(throttles)
+    for side in sides:
+        made.start(change(side), STEPS, START_S)
+    return made
+
+
+@pytest.fixture
+def throttles() -> FakeThrottles:
+    return FakeThrottles(rates={SOURCE: 4 * MB, TARGET: 4 * MB})
+
+
+def test_step_by_step_to_the_end(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    stands = []
+    for second in range(4):
+        assert ramp.busy == {SOURCE}
+        ended = ramp.step(START_S + second)
+        stands.append(throttles.rates[SOURCE])
+    assert stands == [8 * MB, 12 * MB, 16 * MB, 20 * MB]
+    assert [(e.decision, e.failure) for e in ended] == [(change(), None)]
+    assert ramp.busy == frozenset()
+
+
+def test_before_a_step_is_due_nothing_is_written(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    assert ramp.step(START_S + 0.99) == []
+    assert throttles.rates[SOURCE] == 8 * MB
+    assert len(throttles.events) == 1
+
+
+def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.start(change(TARGET), (SlewStep(0.5, 20 * MB),), START_S)
+    assert ramp.next_due_s() == START_S
+    ramp.step(START_S)
+    assert ramp.next_due_s() == START_S + 0.5
+    ramp.step(START_S + 0.5)
+    assert ramp.next_due_s() == START_S + 1.0
+    assert slewing(throttles, []).next_due_s() is None
+
+
+def test_a_late_tick_skips_what_it_missed(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    ramp.step(START_S + 2.4)
+    assert throttles.events == [("write", SOURCE, 8 * MB), ("write", SOURCE, 16 * MB)]
+    assert ramp.next_due_s() == START_S + 3.0
+
+
+def test_a_very_late_tick_ends_it_with_one_write(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ended = ramp.step(START_S + 3_600)
+    assert throttles.events == [("write", SOURCE, 20 * MB)]
+    assert [e.failure for e in ended] == [None]
+
+
+@pytest.mark.parametrize("foreign", [1 * MB, 9 * MB, 20 * MB])
+def test_a_foreign_value_stops_it_where_it_stands(throttles: FakeThrottles, foreign: int) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    throttles.rates[SOURCE] = foreign
+    (ended,) = ramp.step(START_S + 1)
+    assert ended.failure == f"stopped: 8000000 bytes/s was left there, {foreign} stands there now"
+    assert throttles.rates[SOURCE] == foreign
+    assert ramp.busy == frozenset()
+    assert ramp.step(START_S + 2) == []
+    assert throttles.rates[SOURCE] == foreign
+
+
+def test_a_value_that_was_changed_before_the_first_step_stops_it_too(throttles: FakeThrottles) -> None:
+    throttles.rates[SOURCE] = 5 * MB
+    (ended,) = slewing(throttles).step(START_S)
+    assert "4000000 bytes/s was left there, 5000000 stands there now" in (ended.failure or "")
+    assert throttles.events == []
+
+
+def test_a_throttle_that_somebody_removed_is_not_set_again(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    del throttles.rates[SOURCE]
+    (ended,) = ramp.step(START_S + 1)
+    assert "None stands there now" in (ended.failure or "")
+    assert SOURCE not in throttles.rates
+
+
+def test_a_foreign_value_on_one_side_does_not_stop_the_other(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles, [SOURCE, TARGET])
+    ramp.step(START_S)
+    throttles.rates[SOURCE] = 1 * MB
+    (ended,) = ramp.step(START_S + 1)
+    assert (ended.decision.broker, ended.decision.side) == SOURCE
+    assert throttles.rates == {SOURCE: 1 * MB, TARGET: 12 * MB}
+    assert ramp.busy == {TARGET}
+
+
+def test_a_refused_write_ends_it_and_says_why(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles, [SOURCE, TARGET])
+    ramp.step(START_S)
+    throttles.refusing[1] = "missing right: AlterConfigs on Cluster"
+    (ended,) = ramp.step(START_S + 1)
+    assert ended.failure == "missing right: AlterConfigs on Cluster"
+    assert throttles.rates == {SOURCE: 8 * MB, TARGET: 12 * MB}
+    assert ramp.busy == {TARGET}
+
+
+def test_a_broker_that_does_not_answer_stops_its_ramp(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles, [SOURCE, TARGET])
+    ramp.step(START_S)
+    throttles.brokers.discard(1)
+    (ended,) = ramp.step(START_S + 1)
+    assert "stopped at 8000000 bytes/s: broker 1 does not answer" in (ended.failure or "")
+    assert ramp.busy == {TARGET}
+
+
+def test_a_cluster_that_does_not_answer_stops_all() -> None:
+    class Away(FakeThrottles):
+        def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
+            raise ClusterError(f"nobody answers for {list(sides)}")
+
+    throttles = Away(rates={SOURCE: 4 * MB, TARGET: 4 * MB})
+    ramp = slewing(throttles, [SOURCE, TARGET])
+    assert len(ramp.step(START_S)) == 2
+    assert throttles.events == []
+    assert ramp.busy == frozenset()
+
+
+def test_an_end_that_does_not_read_back_is_a_failure(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    for second in range(3):
+        ramp.step(START_S + second)
+    throttles.forgetful.add(SOURCE)
+    (ended,) = ramp.step(START_S + 3)
+    assert ended.failure == "20000000 was written, 16000000 stands there"
+
+
+def test_what_is_dropped_is_not_written_again(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles, [SOURCE, TARGET])
+    ramp.step(START_S)
+    ramp.drop(SOURCE)
+    ramp.drop(SOURCE)
+    ramp.step(START_S + 1)
+    assert throttles.rates == {SOURCE: 8 * MB, TARGET: 12 * MB}
+    assert ramp.busy == {TARGET}
+
+
+def test_unchecked_it_does_not_look_for_others() -> None:
+    throttles = FakeThrottles(rates={SOURCE: 1 * MB})
+    ramp = Slewing(throttles, check=False)
+    ramp.start(change(), STEPS, START_S)
+    assert ramp.step(START_S) == []
+    assert throttles.rates[SOURCE] == 8 * MB
+
+
+def test_a_change_without_steps_left_is_never_due(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    assert ramp.step(START_S - 1) == []
+    assert throttles.events == []
