@@ -90,7 +90,7 @@ def run_tuner(
             live=LiveReader(client),
             signals=SignalReader(signal_consumer, topics.signals, cluster),
             throttles=throttles,
-            slewing=Slewing(throttles, check=not settings.dry_run),
+            slewing=Slewing(throttles),
             journal=journal,
             watcher=board,
             memory=memory,

@@ -295,11 +295,6 @@ def test_the_metrics_page_is_what_prometheus_reads(board: Board, clock: Clock) -
 # -- what is wrong today -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="for ten minutes after a move its last numbers are shown as if it still ran",
-)
 @pytest.mark.parametrize("name", ["rheostat_move_remaining_bytes", "rheostat_throttle_infeasible"])
 def test_a_move_that_ended_vanishes(board: Board, name: str) -> None:
     """Its lists went too, so no newer signal comes: the last one is of the time when it ran."""
@@ -308,11 +303,6 @@ def test_a_move_that_ended_vanishes(board: Board, name: str) -> None:
     assert series(board, name) == {}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a scrape walks over the decisions without the lock while the loop adds to them",
-)
 def test_a_scrape_walks_over_the_decisions_under_the_lock(board: Board) -> None:
     """Else a reason that is new in the middle of it is an error 500: the dictionary changed size during iteration."""
     walks = []

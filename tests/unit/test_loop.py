@@ -143,7 +143,7 @@ class Rig:
             live=self.live,
             signals=self.signals,
             throttles=port,
-            slewing=Slewing(port, check=not dry_run),
+            slewing=Slewing(port),
             journal=self.journal,
             watcher=self.watcher,
             memory=Memory(stalls={3: STALLED}) if memory is None else memory,
@@ -477,9 +477,6 @@ def test_a_dry_run_writes_nothing_at_the_end() -> None:
 # -- what is wrong today -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a dry run forgets what a real run left behind: it stays for ever"
-)
 def test_a_dry_run_does_not_forget_what_a_real_run_owns() -> None:
     """A tuner was killed in the middle; somebody looks with a dry run first, the move ends, the tuner comes back."""
     rig = Rig(RAISED, dry_run=True)
@@ -487,12 +484,9 @@ def test_a_dry_run_does_not_forget_what_a_real_run_owns() -> None:
     rig.end_the_move()
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
-    assert rig.journal.memories[-1].owned == RAISED.owned
+    assert rig.journal.memories == [], "what the real run has on record stays as it is"
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a dry run says the same to the journal every cycle, for ever"
-)
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_dry_run_does_not_repeat_itself(ended: bool) -> None:
     rig = Rig(replace(RAISED, owned={}, stalls={3: STALLED}), dry_run=True)
@@ -505,9 +499,6 @@ def test_a_dry_run_does_not_repeat_itself(ended: bool) -> None:
     assert len(rig.journal.entries) == told
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a put-back whose outcome is lost is taken for somebody else's change"
-)
 @pytest.mark.parametrize("lost", ["the journal goes between write and outcome", "written, but not read back"])
 def test_our_own_put_back_is_not_somebody_elses(lost: str) -> None:
     rig = raised()
@@ -526,11 +517,6 @@ def test_our_own_put_back_is_not_somebody_elses(lost: str) -> None:
     assert [d for d in rig.loop.cycle() if isinstance(d, LetGo)] == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a person who sets the old value again in the middle of a ramp is overruled",
-)
 @pytest.mark.parametrize("value", ["what stood before", "an earlier step"])
 def test_a_person_who_stops_a_ramp_by_an_old_value_is_not_overruled(value: str) -> None:
     rig = Rig()
@@ -549,11 +535,6 @@ def test_a_person_who_stops_a_ramp_by_an_old_value_is_not_overruled(value: str) 
     assert rig.throttles.rates[SOURCE] == theirs
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a throttle from <default> cannot be raised, and is called somebody's change",
-)
 def test_a_throttle_that_is_inherited_can_be_raised() -> None:
     rig = Rig()
     rig.throttles.rates.clear()
@@ -564,7 +545,6 @@ def test_a_throttle_that_is_inherited_can_be_raised() -> None:
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="after the first outage no further one is on record")
 def test_every_outage_is_noted() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     for not_seen in ("first outage", None, "second outage"):
@@ -574,7 +554,6 @@ def test_every_outage_is_noted() -> None:
     assert [text.split(": ")[-1] for text in told] == ["first outage", "second outage"]
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="a hold whose record failed counts as said")
 def test_a_hold_that_could_not_be_recorded_is_recorded_later() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.journal.refusing_kinds = frozenset({"decision"})

@@ -76,7 +76,7 @@ def test_settings_unreadable(side: BrokerSide) -> None:
     unreadable = live(unreadable=[side[0]])
     assert decide(side, unreadable, stalls={3: STALLED}).reason is Reason.SETTINGS_UNREADABLE
     gone = live(brokers={1, 2, 3} - {side[0]})
-    assert decide(side, gone, stalls={3: STALLED}).reason is Reason.SETTINGS_UNREADABLE
+    assert decide(side, gone, stalls={3: STALLED}).reason is Reason.BROKER_DOWN
 
 
 def test_somebody_elses() -> None:
@@ -238,10 +238,11 @@ def test_rescue_needs_more() -> None:
 
 def test_each_rung_goes_before_the_next() -> None:
     """Everything is wrong at once; one after the other is set right, and the next reason shows."""
-    bad = Limits(rate_bytes_per_s_max=6 * MB, rate_bytes_per_s_min=1 * MB)
+    bad = Limits(rate_bytes_per_s_max=20 * MB, rate_bytes_per_s_min=1 * MB)  # Keeping up takes 25.
     theirs = {SOURCE: NOW_MS + 60_000}
     old = [move_signal(*SOURCE, age_s=60, remaining=None), move_signal(*TARGET)]
     unmeasured = [move_signal(*SOURCE, remaining=None), move_signal(*TARGET)]
+    hopeless = [move_signal(*SOURCE, keep_up=25 * MB), move_signal(*TARGET, keep_up=3 * MB)]
     measured = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB)]
     bare, blind, seen = live({}), live({}, unreadable=[1]), live()
     idle, used = [broker_signal(1, leader=0)], [broker_signal(1, leader=10 * MB)]
@@ -253,7 +254,7 @@ def test_each_rung_goes_before_the_next() -> None:
         decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad),
         decide(SOURCE, bare, unmeasured, idle, **stalled, **busy, limits=bad),
         decide(SOURCE, seen, unmeasured, idle, **stalled, **busy, limits=bad),
-        decide(SOURCE, seen, measured, idle, **stalled, **busy, limits=bad),
+        decide(SOURCE, seen, hopeless, idle, **stalled, **busy, limits=bad),
         decide(SOURCE, seen, measured, idle, **stalled, **busy),
         decide(SOURCE, seen, measured, idle, stalls={3: UNSEEN}),
         decide(SOURCE, seen, measured, idle, stalls={3: WELL}),
@@ -404,11 +405,6 @@ def test_somebody_elses_ramp_is_no_reason_not_to_judge() -> None:
 # -- what is wrong today -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a leader that is throttled but not measured is taken for an unthrottled one",
-)
 @pytest.mark.parametrize(
     "source",
     [
@@ -423,11 +419,6 @@ def test_an_unknown_leader_makes_no_stall(source: MoveSignal) -> None:
     assert not judged(live({SOURCE: 10 * MB, TARGET: 50 * MB}), signals)[3].stalled
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a follower says 'not by the throttle' while its leader's side is not measured",
-)
 def test_an_unknown_leader_is_not_cleared_of_the_blame() -> None:
     signals = [move_signal(*SOURCE, age_s=60), move_signal(*TARGET, keep_up=3 * MB)]
     brokers = [broker_signal(1, leader=10 * MB), broker_signal(3, follower=2 * MB)]
@@ -435,11 +426,6 @@ def test_an_unknown_leader_is_not_cleared_of_the_blame() -> None:
     assert decision.reason in (Reason.SIGNALS_STALE, Reason.SIGNALS_MISSING)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the dead-band swallows the raise from below W to the ceiling: it never ends",
-)
 def test_a_raise_that_crosses_keep_up_is_worth_a_write() -> None:
     signals = [move_signal(*SOURCE, keep_up=47 * MB), move_signal(*TARGET, keep_up=3 * MB)]
     decision = decide(cluster=live({SOURCE: 46 * MB, TARGET: 50 * MB}), signals=signals, stalls={3: STALLED})
@@ -447,9 +433,6 @@ def test_a_raise_that_crosses_keep_up_is_worth_a_write() -> None:
     assert decision.wanted_bytes_per_s == 50 * MB
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="'no permitted throttle ends this move' is said of one that is ending it"
-)
 def test_a_move_that_progresses_under_a_rate_above_the_ceiling_is_not_called_infeasible() -> None:
     """Somebody set 100 where we may set 50; keeping up takes 60."""
     signals = [move_signal(*SOURCE, keep_up=60 * MB), move_signal(*TARGET, keep_up=3 * MB)]
@@ -457,11 +440,6 @@ def test_a_move_that_progresses_under_a_rate_above_the_ceiling_is_not_called_inf
     assert decision.reason is Reason.PROGRESSING
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="an unthrottled side sends people to the disks while the other side's throttle binds",
-)
 def test_the_unthrottled_side_points_at_the_throttle_that_binds() -> None:
     """E5: follower list only, q = 2, W = 3."""
     signals = [move_signal(*SOURCE, keep_up=0, listed=0), move_signal(*TARGET, keep_up=3 * MB)]
@@ -470,11 +448,6 @@ def test_the_unthrottled_side_points_at_the_throttle_that_binds() -> None:
     assert decide(SOURCE, cluster, signals, stalls={3: STALLED}).reason is not Reason.STALLED_UNTHROTTLED
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="one destination that is dead keeps its leader from being raised for the others",
-)
 def test_a_dead_destination_does_not_hold_up_the_others() -> None:
     cluster = live({SOURCE: 10 * MB}, moves=FAN_OUT, brokers=(1, 2, 4))  # 3 is down: no signal, no settings.
     signals = [FAN_SIGNALS[0], FAN_SIGNALS[2]]

@@ -41,7 +41,7 @@ def test_a_foreign_change_is_let_go_and_said() -> None:
     assert first == LetGo(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.CHANGED_BY_SOMEBODY, first.text)
     assert first.text == (
         "broker 1 leader throttle: we had set 21.0 MB/s, now 12.0 MB/s stands there. Somebody changed it, so it is "
-        "theirs: left alone for 60 min."
+        "theirs: left alone for 60 min"
     )
 
 

@@ -68,7 +68,12 @@ def test_floor(keep_up: float, floor: float) -> None:
 
 @pytest.mark.parametrize(("keep_up", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
 def test_infeasible_when_the_ceiling_is_not_above_keep_up(keep_up: float, infeasible: bool) -> None:
-    assert rr.infeasible(load(keep_up=keep_up), LIMITS) is infeasible
+    assert rr.infeasible(10 * MB, load(keep_up=keep_up), LIMITS) is infeasible
+
+
+def test_what_a_person_set_above_the_ceiling_may_be_feasible() -> None:
+    assert not rr.infeasible(100 * MB, load(keep_up=60.0), LIMITS)
+    assert rr.infeasible(60 * MB, load(keep_up=60.0), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,7 @@ def test_wanted_stays_inside(
     wanted = rr.wanted_bytes_per_s(side, SideLoad(remaining, keep_up), live, target_s, limits)
     assert wanted >= round(live)
     assert wanted <= round(max(ceiling, live))
-    if not rr.infeasible(SideLoad(remaining, keep_up), limits):
+    if not rr.infeasible(live, SideLoad(remaining, keep_up), limits):
         assert wanted >= round(min(ceiling, rr.floor_bytes_per_s(SideLoad(remaining, keep_up), limits)))
 
 

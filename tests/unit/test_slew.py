@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.model.limits import MB
-from tuner.plan.slew import STEPS_MIN, WINDOW_S, slew
+from tuner.plan.slew import STEP_S_MIN, STEPS_MIN, WINDOW_S, slew
 
 RATES = st.integers(0, 10**10)
 SIDES = st.integers(1, 2_000)
@@ -33,9 +33,10 @@ def test_steps_are_even_in_time_begin_at_once_and_fill_one_window(
     steps = slew(live, wanted, sides=sides, writes_per_s_max=budget)
     assert steps[0].after_s == 0.0
     gaps = [b.after_s - a.after_s for a, b in itertools.pairwise(steps)]
-    assert all(gap == pytest.approx(WINDOW_S / len(steps)) for gap in gaps)
-    assert steps[-1].after_s < WINDOW_S
+    assert all(gap == pytest.approx(gaps[0]) for gap in gaps)
+    assert gaps[0] * len(steps) >= WINDOW_S - 1e-9
     assert len(steps) >= STEPS_MIN
+    assert sides / gaps[0] <= max(budget, sides / STEP_S_MIN) * 1.1
 
 
 def test_the_ramp_that_was_measured() -> None:
@@ -60,11 +61,6 @@ def test_the_writes_of_one_ramp_keep_to_the_budget(sides: int) -> None:
     assert sides * (len(steps) - 0.5) / WINDOW_S <= 50.0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="below four steps the budget is not kept: 1,000 sides make 364 writes a second, not 50",
-)
 def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
     steps = slew(5 * MB, 20 * MB, sides=1_000, writes_per_s_max=50.0)
     took_s = max(WINDOW_S, steps[-1].after_s + (steps[1].after_s - steps[0].after_s))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from fake_throttles import FakeThrottles
@@ -57,7 +58,7 @@ def test_before_a_step_is_due_nothing_is_written(throttles: FakeThrottles) -> No
 
 def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
-    ramp.start(change(TARGET), (SlewStep(0.5, 20 * MB),), START_S)
+    ramp.start(change(TARGET), STEPS, START_S + 0.5)
     assert ramp.next_due_s() == START_S
     ramp.step(START_S)
     assert ramp.next_due_s() == START_S + 0.5
@@ -66,19 +67,19 @@ def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
     assert slewing(throttles, []).next_due_s() is None
 
 
-def test_a_late_tick_skips_what_it_missed(throttles: FakeThrottles) -> None:
+def test_a_late_tick_delays_the_steps_after_it_and_skips_none(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     ramp.step(START_S + 2.4)
-    assert throttles.events == [("write", SOURCE, 8 * MB), ("write", SOURCE, 16 * MB)]
-    assert ramp.next_due_s() == START_S + 3.0
+    assert throttles.events == [("write", SOURCE, 8 * MB), ("write", SOURCE, 12 * MB)]
+    assert ramp.next_due_s() == START_S + 3.4
 
 
-def test_a_very_late_tick_ends_it_with_one_write(throttles: FakeThrottles) -> None:
+def test_a_very_late_tick_does_not_jump_to_the_end(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
-    ended = ramp.step(START_S + 3_600)
-    assert throttles.events == [("write", SOURCE, 20 * MB)]
-    assert [e.failure for e in ended] == [None]
+    assert ramp.step(START_S + 3_600) == []
+    assert throttles.events == [("write", SOURCE, 8 * MB)]
+    assert ramp.next_due_s() == START_S + 3_601
 
 
 @pytest.mark.parametrize("foreign", [1 * MB, 9 * MB, 20 * MB])
@@ -87,7 +88,8 @@ def test_a_foreign_value_stops_it_where_it_stands(throttles: FakeThrottles, fore
     ramp.step(START_S)
     throttles.rates[SOURCE] = foreign
     (ended,) = ramp.step(START_S + 1)
-    assert ended.failure == f"stopped: 8000000 bytes/s was left there, {foreign} stands there now"
+    assert ended.failure == f"stopped on the way: 8000000 bytes/s was left there, {foreign} bytes/s stands there now"
+    assert (ended.theirs, ended.found) == (True, foreign)
     assert throttles.rates[SOURCE] == foreign
     assert ramp.busy == frozenset()
     assert ramp.step(START_S + 2) == []
@@ -97,7 +99,7 @@ def test_a_foreign_value_stops_it_where_it_stands(throttles: FakeThrottles, fore
 def test_a_value_that_was_changed_before_the_first_step_stops_it_too(throttles: FakeThrottles) -> None:
     throttles.rates[SOURCE] = 5 * MB
     (ended,) = slewing(throttles).step(START_S)
-    assert "4000000 bytes/s was left there, 5000000 stands there now" in (ended.failure or "")
+    assert "4000000 bytes/s was left there, 5000000 bytes/s stands there now" in (ended.failure or "")
     assert throttles.events == []
 
 
@@ -106,7 +108,7 @@ def test_a_throttle_that_somebody_removed_is_not_set_again(throttles: FakeThrott
     ramp.step(START_S)
     del throttles.rates[SOURCE]
     (ended,) = ramp.step(START_S + 1)
-    assert "None stands there now" in (ended.failure or "")
+    assert "nothing stands there now" in (ended.failure or "")
     assert SOURCE not in throttles.rates
 
 
@@ -135,7 +137,7 @@ def test_a_broker_that_does_not_answer_stops_its_ramp(throttles: FakeThrottles) 
     ramp.step(START_S)
     throttles.brokers.discard(1)
     (ended,) = ramp.step(START_S + 1)
-    assert "stopped at 8000000 bytes/s: broker 1 does not answer" in (ended.failure or "")
+    assert "stopped on the way: broker 1 does not answer" in (ended.failure or "")
     assert ramp.busy == {TARGET}
 
 
@@ -170,10 +172,31 @@ def test_what_is_dropped_is_not_written_again(throttles: FakeThrottles) -> None:
     assert ramp.busy == {TARGET}
 
 
-def test_unchecked_it_does_not_look_for_others() -> None:
-    throttles = FakeThrottles(rates={SOURCE: 1 * MB})
-    ramp = Slewing(throttles, check=False)
-    ramp.start(change(), STEPS, START_S)
+def test_a_broker_that_shows_our_last_step_late_does_not_stop_it() -> None:
+    """The first look after a write still shows what stood before; a moment later it shows the write."""
+
+    class Slow(FakeThrottles):
+        late = 0
+
+        def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
+            if self.late:
+                self.late -= 1
+                return dict.fromkeys(sides, 4 * MB)
+            return super().read_rates(sides)
+
+    throttles = Slow(rates={SOURCE: 4 * MB})
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    throttles.late = 1
+    assert ramp.step(START_S + 1) == []
+    assert throttles.rates[SOURCE] == 12 * MB
+
+
+def test_an_inherited_throttle_is_raised_from_nothing(throttles: FakeThrottles) -> None:
+    """4 MB/s come from <default>: on the broker itself nothing stands, and that is what must be found there."""
+    del throttles.rates[SOURCE]
+    ramp = Slewing(throttles)
+    ramp.start(replace(change(), own=False), STEPS, START_S)
     assert ramp.step(START_S) == []
     assert throttles.rates[SOURCE] == 8 * MB
 

@@ -1,8 +1,10 @@
 """Changes of rate that are under way: which step is due, and whether the way is still free.
 
-Before each step the live value is read: if it is none that we left there, somebody else has spoken, and the change stops
+Before each step the live value is read: if it is not the one we left there, somebody else has spoken, and the change stops
 where it is. Between that read and the write there are some milliseconds in which Kafka offers no compare-and-set; whoever
 writes exactly then is noticed by the next look.
+
+A step that comes late delays those after it: to skip steps would be the jump that the slew is there to avoid.
 """
 
 from __future__ import annotations
@@ -21,22 +23,27 @@ from tuner.plan.slew import SlewStep
 class _Change:
     decision: SetRate
     steps: tuple[SlewStep, ...]
-    started_s: float
+    stands: int | None
+    next_at_s: float
     done: int = 0
-    stands: int = 0
+
+    def pause_s(self) -> float:
+        """Between the step that is due and the one after it."""
+        following = min(self.done + 1, len(self.steps) - 1)
+        return self.steps[following].after_s - self.steps[following - 1].after_s if following else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     decision: SetRate
     failure: Failure | None
+    theirs: bool = False  # Somebody else's value stands there now ...
+    found: int | None = None  # ... this one; None: none.
 
 
 class Slewing:
-    def __init__(self, throttles: Throttles, *, check: bool = True) -> None:
-        """``check`` False: do not look for others' values, as in a dry run, where ours never stand there."""
+    def __init__(self, throttles: Throttles) -> None:
         self._throttles = throttles
-        self._check = check
         self._changes: dict[BrokerSide, _Change] = {}
 
     @property
@@ -44,53 +51,63 @@ class Slewing:
         return frozenset(self._changes)
 
     def start(self, decision: SetRate, steps: Sequence[SlewStep], now_s: float) -> None:
-        self._changes[(decision.broker, decision.side)] = _Change(
-            decision, tuple(steps), now_s, stands=decision.live_bytes_per_s
-        )
+        stands = decision.live_bytes_per_s if decision.own else None
+        self._changes[(decision.broker, decision.side)] = _Change(decision, tuple(steps), stands, next_at_s=now_s)
 
-    def drop(self, side: BrokerSide) -> None:
-        self._changes.pop(side, None)
+    def drop(self, side: BrokerSide) -> SetRate | None:
+        """Stops a change where it is; what it was going to do."""
+        change = self._changes.pop(side, None)
+        return None if change is None else change.decision
 
     def next_due_s(self) -> float | None:
-        return min((c.started_s + c.steps[c.done].after_s for c in self._changes.values()), default=None)
+        return min((change.next_at_s for change in self._changes.values()), default=None)
 
     def step(self, now_s: float) -> list[Ended]:
-        """Writes every step that is due, all sides together; what ended, well or not. A late step skips what it missed."""
-        due: dict[BrokerSide, int] = {}
-        for side, change in self._changes.items():
-            passed = sum(1 for s in change.steps if change.started_s + s.after_s <= now_s)
-            if passed > change.done:
-                due[side] = passed
+        """Writes every step that is due, all sides together; what ended, well or not."""
+        due = [side for side, change in self._changes.items() if change.next_at_s <= now_s]
         if not due:
             return []
-        ended: list[Ended] = []
-        if self._check:
-            try:
-                found = self._throttles.read_rates(due)
-            except ClusterError as error:
-                found = dict.fromkeys(due, error)
-            for side, value in found.items():
-                change = self._changes[side]
-                if isinstance(value, ClusterError):
-                    ended.append(self._end(side, f"stopped at {change.stands} bytes/s: {value}"))
-                elif value != change.stands:
-                    ended.append(
-                        self._end(side, f"stopped: {change.stands} bytes/s was left there, {value} stands there now")
-                    )
-        going = {side: passed for side, passed in due.items() if side in self._changes}
-        wanted = {side: self._changes[side].steps[passed - 1].rate_bytes_per_s for side, passed in going.items()}
+        ended = self._stopped(due)
+        wanted: dict[BrokerSide, int | None] = {
+            side: change.steps[change.done].rate_bytes_per_s
+            for side in due
+            if (change := self._changes.get(side)) is not None
+        }
         last: dict[BrokerSide, int | None] = {}
         for side, failure in self._throttles.write_rates(wanted).items() if wanted else ():
             change = self._changes[side]
             if failure is not None:
                 ended.append(self._end(side, failure))
                 continue
-            change.done, change.stands = going[side], wanted[side]
+            change.next_at_s = now_s + change.pause_s()
+            change.done += 1
+            change.stands = wanted[side]
             if change.done == len(change.steps):
                 last[side] = change.stands
         for side, failure in self._throttles.confirm_rates(last).items() if last else ():
             ended.append(self._end(side, failure))
         return ended
 
+    def _stopped(self, due: Sequence[BrokerSide]) -> list[Ended]:
+        """The changes that cannot go on, because what stands there is not what we left."""
+        ended: list[Ended] = []
+        try:
+            found = self._throttles.read_rates(due)
+        except ClusterError as error:
+            return [self._end(side, f"stopped on the way: {error}") for side in due]
+        for side, value in found.items():
+            left = self._changes[side].stands
+            if isinstance(value, ClusterError):
+                ended.append(self._end(side, f"stopped on the way: {value}"))
+            # A broker under load may show our last step late: only what still stands there after a while is somebody's.
+            elif value != left and self._throttles.confirm_rates({side: left})[side] is not None:
+                failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
+                ended.append(Ended(self._changes.pop(side).decision, failure, theirs=True, found=value))
+        return ended
+
     def _end(self, side: BrokerSide, failure: Failure | None) -> Ended:
         return Ended(self._changes.pop(side).decision, failure)
+
+
+def _said(value: int | None) -> str:
+    return "nothing" if value is None else f"{value} bytes/s"

@@ -7,11 +7,11 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from streaming.contract import Side
+from streaming.contract import MoveSignal, Side
 from tuner.actuate.throttles import Failure
-from tuner.decide.freshness import age_s
+from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.decide.replication_rate import infeasible
-from tuner.model.cluster import LiveCluster, NotSeen, Observation
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, SetRate, action_of
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
@@ -91,7 +91,15 @@ class Board:
 
     def snapshot(self) -> Snapshot:
         with self._lock:
-            return Snapshot(self._observation, self._memory, dict(self._wanted), list(self._last))
+            return Snapshot(
+                self.limits,
+                self._observation,
+                self._memory,
+                dict(self._wanted),
+                list(self._last),
+                dict(self.decisions.items()),
+                self.failures,
+            )
 
 
 class Snapshot:
@@ -99,11 +107,17 @@ class Snapshot:
 
     def __init__(
         self,
+        limits: Limits,
         observation: Observation | None,
         memory: Memory,
-        wanted: dict[tuple[int, Side], int],
+        wanted: dict[BrokerSide, int],
         last_decisions: list[dict[str, Any]],
+        decisions: dict[tuple[str, str], int],
+        failures: int,
     ) -> None:
+        self.limits = limits
+        self.decisions = decisions
+        self.failures = failures
         self.observation = observation
         self.memory = memory
         self.wanted = wanted
@@ -122,21 +136,28 @@ class Snapshot:
         lists = sum(bool(throttle.leader) + bool(throttle.follower) for throttle in live.lists.values())
         return lists + sum(setting.own for setting in live.rates.values())
 
-    def loads(self) -> dict[tuple[int, Side], SideLoad]:
-        if self.observation is None:
+    def moves(self) -> dict[BrokerSide, MoveSignal]:
+        """What is measured of moves now. When the last has ended no newer signal comes, and the last one is history."""
+        seen = self.observation
+        if seen is None:
             return {}
+        now_ms, age_s_max = seen.now_ms, self.limits.signal_age_s_max
+        return {side: s for side, s in seen.moves.items() if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
+
+    def loads(self) -> dict[BrokerSide, SideLoad]:
         return {
             side: SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
-            for side, signal in self.observation.moves.items()
+            for side, signal in self.moves().items()
             if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None
         }
 
-    def infeasible(self, side: tuple[int, Side], limits: Limits) -> bool:
-        load = self.loads().get(side)
-        return load is not None and infeasible(load, limits)
+    def infeasible(self, side: BrokerSide) -> bool:
+        load, live = self.loads().get(side), self.live
+        setting = live.rates.get(side) if live is not None else None
+        return load is not None and setting is not None and infeasible(setting.bytes_per_s, load, self.limits)
 
     def as_json(self) -> dict[str, Any]:
-        live, seen = self.live, self.observation
+        live = self.live
         return {
             "reassigning_partitions": len(live.moves) if live is not None else None,
             "throttles": [
@@ -159,7 +180,7 @@ class Snapshot:
                     "keep_up_bytes_per_s": signal.keep_up_bytes_per_s,
                     "sampled_at_ms": signal.sampled_at_ms,
                 }
-                for (broker, side), signal in sorted(seen.moves.items() if seen is not None else ())
+                for (broker, side), signal in sorted(self.moves().items())
             ],
             "stalled": sorted(b for b, state in self.memory.stalls.items() if state.stalled),
             "last_decisions": self.last_decisions,

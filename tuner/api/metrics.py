@@ -37,8 +37,8 @@ class BoardCollector(Collector):
         yield _family(defs.DRY_RUN, {c: float(board.dry_run)})
         yield _family(defs.CYCLE_SECONDS, {c: board.cycle_s})
         yield _family(defs.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
-        yield _family(defs.DECISIONS, {(*c, *key): float(n) for key, n in board.decisions.items()})
-        yield _family(defs.ACTUATION_FAILURES, {c: float(board.failures)})
+        yield _family(defs.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
+        yield _family(defs.ACTUATION_FAILURES, {c: float(snapshot.failures)})
         yield from self._cluster(snapshot, c)
         yield from self._moves(snapshot, c)
 
@@ -65,16 +65,11 @@ class BoardCollector(Collector):
     def _moves(self, snapshot: Snapshot, c: _Labels) -> Iterator[Metric]:
         loads = snapshot.loads()
         yield _family(defs.KEEP_UP_BYTES, {(*c, *_side(s)): load.keep_up_bytes_per_s for s, load in loads.items()})
-        limits = self._board.limits
-        yield _family(defs.INFEASIBLE, {(*c, *_side(s)): float(snapshot.infeasible(s, limits)) for s in loads})
+        yield _family(defs.INFEASIBLE, {(*c, *_side(s)): float(snapshot.infeasible(s)) for s in loads})
         stalls = snapshot.memory.stalls
         yield _family(defs.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
         yield _family(defs.STALL_SCORE_SECONDS, {(*c, str(b)): s.lost_s for b, s in stalls.items()})
-        if snapshot.observation is None:
-            return
-        onto = {
-            b: s for (b, side), s in snapshot.observation.moves.items() if side is Side.FOLLOWER and s.moving_partitions
-        }
+        onto = {b: s for (b, side), s in snapshot.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
         yield _family(
             defs.REMAINING_BYTES,
             {(*c, str(b)): s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None},

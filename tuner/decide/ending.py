@@ -26,17 +26,44 @@ from tuner.model.memory import Memory
 
 def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | PutBackRate]:
     """What is still to be done; empty when nothing is."""
-    if limits.clear_finished and memory.throttled and not serves_others(live, memory):
-        return [*_clear_lists(live), *_remove_rates(live, memory)]
-    return _put_back(live, memory)
+    if came_with_the_move(live, memory, limits):
+        return [*_clear_lists(live), *_remove_rates(live, memory, _took_part(memory))]
+    return [*_put_back(live, memory), *_remove_rates(live, memory, memory.to_clear)]
 
 
-def serves_others(live: LiveCluster, memory: Memory) -> bool:
-    """Does any list name a replica that we did not see moving?"""
+def came_with_the_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
+    return limits.clear_finished and memory.throttled and not _serves_others(live, memory)
+
+
+def away_at_the_end(live: LiveCluster, memory: Memory) -> frozenset[int]:
+    """Brokers that took part in what ended, and whose settings cannot be read now."""
+    return (_took_part(memory) | memory.to_clear) - _readable(live)
+
+
+def _took_part(memory: Memory) -> frozenset[int]:
+    return frozenset(broker for brokers in memory.seen.values() for broker in brokers)
+
+
+def _readable(live: LiveCluster) -> frozenset[int]:
+    return live.brokers - live.unreadable
+
+
+def _serves_others(live: LiveCluster, memory: Memory) -> bool:
+    """Does any list serve replicas that did not move?
+
+    Where we saw what stood before the move, that decides. Where we did not (we came while it ran), a list is the move's
+    if it names a replica that moved: the others in it belong to partitions that were done before our first look.
+    """
     for topic, throttle in live.lists.items():
-        for listed in (throttle.leader, throttle.follower):
-            if listed.every or any(broker not in memory.seen.get((topic, p), ()) for p, broker in listed.pairs):
+        if throttle.leader.every or throttle.follower.every:
+            return True
+        if memory.standing_lists is not None:
+            if topic in memory.standing_lists:
                 return True
+        elif not any(
+            broker in memory.seen.get((topic, p), ()) for p, broker in throttle.leader.pairs | throttle.follower.pairs
+        ):
+            return True
     return False
 
 
@@ -54,10 +81,9 @@ def _clear_lists(live: LiveCluster) -> list[ClearLists]:
     ]
 
 
-def _remove_rates(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
-    took_part = {broker for brokers in memory.seen.values() for broker in brokers}
+def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[PutBackRate]:
     found = []
-    for side in ((broker, side) for broker in sorted(took_part & live.brokers) for side in Side):
+    for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
         if setting is None or not setting.own or side in memory.theirs_until_ms:
             continue
@@ -75,9 +101,12 @@ def _put_back(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
     found = []
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
-        if side[0] in live.unreadable or side[0] not in live.brokers or setting is None:
-            continue  # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
+        # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
+        if side[0] not in _readable(live) or side[0] in memory.to_clear or setting is None or not setting.own:
+            continue
         before = owned.before_bytes_per_s
+        if setting.bytes_per_s == before:
+            continue
         stood = "there was none" if before is None else f"{words.rate(before)} stood there before"
         found.append(_back(side, setting.bytes_per_s, before, f"the move has ended; {stood}"))
     return found

@@ -14,11 +14,14 @@ class Freshness(StrEnum):
 
 
 def age_s(signal: BrokerSignal | MoveSignal, now_ms: int) -> float:
-    """Age of the newest sample in it; a sample from the future (a clock ahead of ours) is new, not negative."""
+    """Age of the newest sample in it; a sample a little from the future (a clock ahead of ours) is new, not negative."""
     return max(0.0, (now_ms - signal.sampled_at_ms) / 1000)
 
 
 def freshness(signal: BrokerSignal | MoveSignal | None, now_ms: int, age_s_max: float) -> Freshness:
     if signal is None:
         return Freshness.MISSING
+    # Far in the future is as bad as far in the past: a clock that is wrong by that much says nothing about age.
+    if (signal.sampled_at_ms - now_ms) / 1000 > age_s_max:
+        return Freshness.STALE
     return Freshness.FRESH if age_s(signal, now_ms) <= age_s_max else Freshness.STALE

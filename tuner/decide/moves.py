@@ -80,6 +80,15 @@ class MovesView:
         measured = self.measured_bytes_per_s(side)
         return replication_rate.throttle_bound(setting.bytes_per_s, load, measured, self.limits)
 
+    def known(self, side: BrokerSide) -> bool:
+        """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
+        if side[0] in self.live.unreadable or side[0] not in self.live.brokers:
+            return False
+        if side not in self.live.rates:
+            return True
+        signal = self.fresh_signal(side)
+        return signal is not None and (signal.listed_partitions == 0 or side in self.loads)
+
     def surplus_bytes_per_s(self, side: BrokerSide) -> float | None:
         """Throttle less keep-up; None where nothing limits, or where it is not known."""
         setting, load = self.throttle(side), self.loads.get(side)
@@ -92,6 +101,10 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
     for destination in sorted(view.destinations):
         state = memory.stalls.get(destination, StallState())
         signal = view.fresh_signal((destination, Side.FOLLOWER))
+        # What a throttle lets through is not known, so neither is what could be expected. The steps wait.
+        if not all(view.known(side) for side in view.sides_of(destination)):
+            states[destination] = state
+            continue
         # A stall that is being answered is not held against the new rate: once the ramp is over, the count starts anew.
         if any(side in view.busy for side in view.sides_of(destination)):
             seen_until_ms = max(
@@ -114,42 +127,58 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
 def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits: StallLimits) -> Decision:
     """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
     limits = view.limits
-    destinations = sorted(view.destinations_of(side))
-    states = {d: memory.stalls[d] for d in destinations}
-    stalled = [d for d, state in states.items() if state.stalled]
 
-    # The broker did not tell its settings: what stands there now is not known, so nothing is written over it.
-    if side[0] in view.live.unreadable or side[0] not in view.live.brokers:
+    # The broker is not there. Nothing can be read or written, and nothing comes from or to it.
+    if side[0] not in view.live.brokers:
+        return _hold(
+            side,
+            Reason.BROKER_DOWN,
+            f"broker {side[0]} is not alive: bring it back, or cancel its part of the move",
+        )
+    # It did not tell its settings: what stands there now is not known, so nothing is written over it.
+    if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
     # Somebody changed it after us: theirs.
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
     # Without fresh measurements there is no judgement, and old ones never raise a throttle.
-    for needed in [side, *((d, Side.FOLLOWER) for d in destinations)]:
-        match view.freshness(needed):
-            case Freshness.MISSING:
-                return _hold(
-                    side, Reason.SIGNALS_MISSING, f"no measurements of broker {needed[0]} ({needed[1]} side) yet"
-                )
-            case Freshness.STALE:
-                signal = view.signal(needed)
-                age = age_s(signal, view.now_ms) if signal is not None else 0.0
-                return _hold(side, Reason.SIGNALS_STALE, f"last measurements of broker {needed[0]} are {age:.0f} s old")
+    if (blind := _blind(side, side, view)) is not None:
+        return blind
+    # A destination that is down or silent holds only itself up, not the others of its leader.
+    every = sorted(view.destinations_of(side))
+    destinations = [d for d in every if view.fresh_signal((d, Side.FOLLOWER)) is not None]
+    if not destinations:
+        return _blind(side, (every[0], Side.FOLLOWER), view) or _hold(
+            side, Reason.SIGNALS_MISSING, "no destination is measured"
+        )
+    states = {d: memory.stalls[d] for d in destinations}
+    stalled = [d for d, state in states.items() if state.stalled]
+    on_the_way = sorted({s for d in stalled for s in view.sides_of(d)})
+    bound = [s for s in on_the_way if view.bound(s)]
+    unknown = [s for s in on_the_way if not view.known(s)]
+
     setting, load = view.throttle(side), view.loads.get(side)
     # No throttle here: nothing of ours to turn. A stall has another cause.
     if setting is None:
-        if stalled:
-            return _hold(
-                side, Reason.STALLED_UNTHROTTLED,
-                f"the move onto {words.brokers(stalled)} has stalled, and no throttle holds it on this side: look at the "
-                "disks, the network and the fetchers of both brokers",
-            )  # fmt: skip
-        return _hold(side, Reason.NOT_THROTTLED, "no throttle on this side, nothing to turn")
+        if not stalled or bound:
+            elsewhere = f"; {side_name(bound[0])} is what binds" if bound else ""
+            return _hold(side, Reason.NOT_THROTTLED, f"no throttle on this side, nothing to turn{elsewhere}")
+        if unknown:
+            return _blind(side, unknown[0], view) or _hold(
+                side, Reason.SIGNALS_MISSING, f"{side_name(unknown[0])} is not measured"
+            )
+        return _hold(
+            side, Reason.STALLED_UNTHROTTLED,
+            f"the move onto {words.brokers(stalled)} has stalled, and no throttle holds it on this side: look at the "
+            "disks, the network and the fetchers of both brokers",
+        )  # fmt: skip
     if load is None:
-        return _hold(side, Reason.SIGNALS_MISSING, "its write rate is not measured yet: that takes two scrapes")
+        return _hold(
+            side, Reason.SIGNALS_MISSING, "log sizes or write rates are not measured yet: that takes two scrapes"
+        )
     # No permitted rate can end it: a person has to decide, and is told the numbers.
-    if replication_rate.infeasible(load, limits):
+    if replication_rate.infeasible(setting.bytes_per_s, load, limits):
         return _hold(
             side, Reason.INFEASIBLE,
             f"keeping up alone takes {words.rate(load.keep_up_bytes_per_s)}, the ceiling is "
@@ -159,30 +188,56 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     # A ramp is under way: what is measured now is neither the old rate nor the new one.
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
-    if not stalled and not any(d in memory.rescued for d in destinations):
+    if not stalled:
+        rescued = any(d in memory.rescued for d in destinations)
         observed_s = min(state.observed_s for state in states.values())
-        if observed_s < stall_limits.observed_s_min:
+        if observed_s < stall_limits.observed_s_min and not rescued:
             return _hold(
                 side,
                 Reason.WATCHING,
-                f"watching: judged after {stall_limits.observed_s_min:.0f} s, {observed_s:.0f} s seen",
+                f"judged after {stall_limits.observed_s_min:.0f} s, {observed_s:.0f} s seen so far",
             )
-        remain = f"{words.size(load.remaining_bytes)} remain"
-        return _hold(side, Reason.PROGRESSING, f"progressing under {words.rate(setting.bytes_per_s)}: {remain}")
+        # Well enough; and after a rescue a throttle that does not bind is high enough, too.
+        if not rescued or not view.bound(side):
+            remain = f"{words.size(load.remaining_bytes)} remain"
+            return _hold(side, Reason.PROGRESSING, f"progressing under {words.rate(setting.bytes_per_s)}: {remain}")
+    elif not bound and unknown:
+        return _blind(side, unknown[0], view) or _hold(
+            side, Reason.SIGNALS_MISSING, f"{side_name(unknown[0])} is not measured"
+        )
     # Stalled, but the throttle is not what holds it: a higher one would only be dangerous later.
-    bound = sorted({s for d in destinations for s in view.sides_of(d) if view.bound(s)})
-    if stalled and not bound:
+    elif not bound:
         return _hold(side, Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, setting.bytes_per_s, stalled, view))
-    return _raise(side, setting.bytes_per_s, load, stalled, view, states)
+    return _raise(side, setting, load, stalled, view, states)
+
+
+def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None:
+    """A hold for ``side`` when what it needs to know of ``needed`` is old or was never measured."""
+    match view.freshness(needed):
+        case Freshness.MISSING:
+            return _hold(side, Reason.SIGNALS_MISSING, f"no measurements of broker {needed[0]} ({needed[1]} side) yet")
+        case Freshness.STALE:
+            signal = view.signal(needed)
+            age = age_s(signal, view.now_ms) if signal is not None else 0.0
+            return _hold(side, Reason.SIGNALS_STALE, f"last measurements of broker {needed[0]} are {age:.0f} s old")
+        case Freshness.FRESH:
+            return None
 
 
 def _raise(
-    side: BrokerSide, live: int, load: SideLoad, stalled: list[int], view: MovesView, states: Mapping[int, StallState]
+    side: BrokerSide,
+    setting: RateSetting,
+    load: SideLoad,
+    stalled: list[int],
+    view: MovesView,
+    states: Mapping[int, StallState],
 ) -> Decision:
-    limits = view.limits
+    limits, live, own = view.limits, setting.bytes_per_s, setting.own
     target_s = replication_rate.drain_target_s(view.loads, limits)
     wanted = replication_rate.wanted_bytes_per_s(side[1], load, live, target_s, limits)
-    if wanted <= live * (1 + limits.deadband_ratio):
+    # A small change is not worth a write, unless it is the one that takes the throttle above what keeping up takes.
+    crosses = live <= load.keep_up_bytes_per_s < wanted
+    if wanted <= live * (1 + limits.deadband_ratio) and not crosses:
         if live >= limits.rate_bytes_per_s_max * (1 - limits.deadband_ratio):
             return _hold(
                 side,
@@ -195,7 +250,7 @@ def _raise(
     head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
     need = f"{words.size(load.remaining_bytes)} remain and {words.rate(load.keep_up_bytes_per_s)} go to keeping up"
     if not stalled:
-        return SetRate(*side, live, wanted, Reason.RESCUE_NEEDS_MORE, f"{head}: {need}")
+        return SetRate(*side, live, wanted, Reason.RESCUE_NEEDS_MORE, f"{head}: {need}", own)
     lost = max(states[d].lost_s for d in stalled)
     story = f"the move onto {words.brokers(stalled)} has stalled ({lost:.0f} s of progress lost)"
     if live <= load.keep_up_bytes_per_s:
@@ -204,9 +259,9 @@ def _raise(
             + (", in-sync followers included" if side[1] is Side.LEADER else "")
             + f", so it would never end; {words.size(load.remaining_bytes)} remain"
         )
-        return SetRate(*side, live, wanted, Reason.STALLED_BELOW_KEEP_UP, f"{head}: {story}; {why}")
-    own = "this throttle binds" if view.bound(side) else "so that this side does not bind next"
-    return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {own}; {need}")
+        return SetRate(*side, live, wanted, Reason.STALLED_BELOW_KEEP_UP, f"{head}: {story}; {why}", own)
+    role = "this throttle binds" if view.bound(side) else "so that this side does not bind next"
+    return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {role}; {need}", own)
 
 
 def _not_bound(side: BrokerSide, live: int, stalled: list[int], view: MovesView) -> str:

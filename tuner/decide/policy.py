@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tuner.decide.ending import end_of_moves
+from tuner.decide.ending import away_at_the_end, came_with_the_move, end_of_moves
 from tuner.decide.moves import MovesView, decide_side, judge_destinations
 from tuner.decide.ownership import let_go_of_changed
 from tuner.model.cluster import LiveCluster, NotSeen, Observation
@@ -45,7 +45,19 @@ def decide(
         if memory.stalls[destination].stalled
     }
     rescued = (memory.rescued | answered) & view.destinations
-    return replace(memory, rescued=rescued), (*changed, *decisions)
+    return replace(memory, rescued=rescued), (*changed, *_leaderless(live), *decisions)
+
+
+def _leaderless(live: LiveCluster) -> list[Hold]:
+    """Moves that cannot go on at all, whatever any throttle says."""
+    names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
+    if not names:
+        return []
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    text = (
+        f"{some}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas back"
+    )
+    return [Hold(None, None, Reason.NO_LEADER, text)]
 
 
 def _without_moves(
@@ -58,10 +70,33 @@ def _without_moves(
     endings = end_of_moves(live, memory, limits)
     memory = replace(memory, stalls={}, rescued=frozenset())
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
-    if not endings:
-        standing = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
-        memory = replace(memory, seen={}, throttled=False, standing=standing)
-    return memory, (*changed, *endings)
+    return memory if endings else _settled(live, memory, limits), (*changed, *endings)
+
+
+def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
+    """Nothing moves and nothing is left to do on the brokers that can be seen: what stands now is how things are."""
+    readable = live.brokers - live.unreadable
+    away = away_at_the_end(live, memory)
+    to_clear = away & memory.to_clear
+    if memory.seen and came_with_the_move(live, memory, limits):
+        to_clear = away
+    standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
+    # A rate next to a list may be the throttle of a move that is about to start.
+    if not live.lists:
+        standing |= {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+    else:
+        standing |= {side: rate for side, rate in memory.standing.items() if side in live.rates}
+    idle_lists = frozenset(live.lists)
+    return replace(
+        memory,
+        owned={side: owned for side, owned in memory.owned.items() if side[0] not in readable},
+        seen={},
+        throttled=False,
+        standing=standing,
+        standing_lists=idle_lists & memory.idle_lists,
+        idle_lists=idle_lists,
+        to_clear=to_clear,
+    )
 
 
 def _seen(live: LiveCluster, memory: Memory) -> dict[tuple[str, int], frozenset[int]]:
@@ -85,12 +120,23 @@ def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     """From now on any of ``steps`` may stand there, and so may what stood there until now."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
+    stands = decision.live_bytes_per_s if decision.own else None
     owned = Owned(
-        before_bytes_per_s=before.before_bytes_per_s if before else decision.live_bytes_per_s,
+        before_bytes_per_s=before.before_bytes_per_s if before else stands,
         wanted_bytes_per_s=decision.wanted_bytes_per_s,
-        may_stand=tuple(dict.fromkeys((decision.live_bytes_per_s, *steps))),
+        may_stand=tuple(dict.fromkeys((stands, *steps))),
     )
     return replace(memory, owned=memory.with_owned(side, owned))
+
+
+def intend_put_back(memory: Memory, decision: PutBackRate) -> Memory:
+    """The same for a rate of ours that is put back; of others' we keep no account."""
+    side = (decision.broker, decision.side)
+    ours = memory.owned.get(side)
+    if ours is None:
+        return memory
+    may_stand = tuple(dict.fromkeys((*ours.may_stand, decision.value_bytes_per_s)))
+    return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=may_stand)))
 
 
 def settle(memory: Memory, decision: Decision) -> Memory:

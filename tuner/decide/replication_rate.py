@@ -24,9 +24,9 @@ def floor_bytes_per_s(load: SideLoad, limits: Limits) -> float:
     return max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
 
 
-def infeasible(load: SideLoad, limits: Limits) -> bool:
-    """No permitted throttle ends this side's move."""
-    return load.keep_up_bytes_per_s >= limits.rate_bytes_per_s_max
+def infeasible(live_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
+    """No permitted throttle ends this side's move, and the one that stands does not either."""
+    return load.keep_up_bytes_per_s >= max(limits.rate_bytes_per_s_max, live_bytes_per_s)
 
 
 def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> float:

@@ -19,6 +19,7 @@ Vocabulary:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from streaming.contract import MoveStep
 from tuner.model.limits import StallLimits
@@ -45,26 +46,39 @@ def expected_drain_bytes_per_s(
 
 def judge(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits) -> StallState:
     """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
-    lost_s, stalled, since_ms = state.lost_s, state.stalled, state.stalled_since_ms
-    until_ms, observed_s = state.judged_until_ms, state.observed_s
     for step in sorted(steps, key=lambda s: s.at_ms):
-        if step.at_ms <= until_ms or step.dt_s <= 0:
-            continue
-        until_ms = step.at_ms
-        if step.dt_s > limits.step_s_max:
-            continue  # A gap: we do not know what happened in it.
-        observed_s += step.dt_s
-        lost_s = max(0.0, lost_s + step.dt_s * (limits.share_expected - _share(step, expected_bytes_per_s, limits)))
-        if lost_s > limits.lost_s_max and not stalled:
-            stalled, since_ms = True, step.at_ms
-        elif lost_s == 0.0:
-            stalled, since_ms = False, None
-    return StallState(lost_s, stalled, since_ms, until_ms, observed_s)
+        if step.at_ms > state.judged_until_ms and step.dt_s > 0:
+            state = _take(replace(state, judged_until_ms=step.at_ms), step, expected_bytes_per_s, limits)
+    return state
 
 
-def _share(step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> float:
-    write_bytes_per_s = step.written_bytes / step.dt_s
-    if step.remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * write_bytes_per_s):
+def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
+    if step.dt_s > limits.step_s_max:
+        # A gap: we do not know what happened in it.
+        return replace(state, pending_s=0.0, pending_gained_bytes=0.0, pending_written_bytes=0.0)
+    state = replace(
+        state,
+        observed_s=state.observed_s + step.dt_s,
+        pending_s=state.pending_s + step.dt_s,
+        pending_gained_bytes=state.pending_gained_bytes + step.gained_bytes,
+        pending_written_bytes=state.pending_written_bytes + step.written_bytes,
+    )
+    if state.pending_s < limits.step_s_min:
+        return state
+    share = _share(state, step.remaining_bytes, expected_bytes_per_s, limits)
+    lost_s = max(0.0, state.lost_s + state.pending_s * (limits.share_expected - share))
+    stalled, since_ms = state.stalled, state.stalled_since_ms
+    if lost_s > limits.lost_s_max and not stalled:
+        stalled, since_ms = True, step.at_ms
+    elif lost_s == 0.0:
+        stalled, since_ms = False, None
+    return StallState(lost_s, stalled, since_ms, state.judged_until_ms, state.observed_s)
+
+
+def _share(state: StallState, remaining_bytes: float, expected_bytes_per_s: float, limits: StallLimits) -> float:
+    """What share of the expected drain the pending stretch brought."""
+    write_bytes_per_s = state.pending_written_bytes / state.pending_s
+    if remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * write_bytes_per_s):
         return 1.0
-    drain_bytes_per_s = step.gained_bytes / step.dt_s - write_bytes_per_s
+    drain_bytes_per_s = state.pending_gained_bytes / state.pending_s - write_bytes_per_s
     return min(limits.share_max, max(limits.share_min, drain_bytes_per_s / expected_bytes_per_s))

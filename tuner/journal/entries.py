@@ -93,6 +93,9 @@ def encode_memory(memory: Memory) -> bytes:
         "rescued": sorted(memory.rescued),
         "throttled": memory.throttled,
         "standing": [[broker, side.value, rate] for (broker, side), rate in memory.standing.items()],
+        "standing_lists": None if memory.standing_lists is None else sorted(memory.standing_lists),
+        "idle_lists": sorted(memory.idle_lists),
+        "to_clear": sorted(memory.to_clear),
     }
     return json.dumps(body).encode()
 
@@ -119,6 +122,9 @@ def decode_memory(value: bytes) -> Memory:
             rescued=frozenset(body["rescued"]),
             throttled=bool(body["throttled"]),
             standing=standing,
+            standing_lists=None if body["standing_lists"] is None else frozenset(body["standing_lists"]),
+            idle_lists=frozenset(body["idle_lists"]),
+            to_clear=frozenset(body["to_clear"]),
         )
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not a memory record: {error!r}") from error
+        raise ValueError(f"not a memory record of this version: {error!r}") from error

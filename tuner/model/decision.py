@@ -24,6 +24,8 @@ class Reason(StrEnum):
     WITHIN_DEADBAND = "within_deadband"
     AT_CEILING = "at_ceiling"
     # Not well, and not ours to cure by raising: hold and say so.
+    NO_LEADER = "no_leader"
+    BROKER_DOWN = "broker_down"
     INFEASIBLE = "infeasible"
     STALLED_UNTHROTTLED = "stalled_unthrottled"
     STALLED_NOT_THROTTLE_BOUND = "stalled_not_throttle_bound"
@@ -53,6 +55,7 @@ class SetRate:
     wanted_bytes_per_s: int
     reason: Reason
     text: str
+    own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
 
 
 @dataclass(frozen=True, slots=True)

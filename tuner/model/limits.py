@@ -26,8 +26,8 @@ class Limits:
 
     # Older signals than this are history: three periods of 5 s.
     signal_age_s_max: float = 15.0
-    # A reassignment has ended when two looks in a row find none: between two batches of a plan there is a moment without.
-    idle_looks_before_end: int = 2
+    # A reassignment has ended when three looks in a row find none: tools that move in batches have pauses of up to 10 s.
+    idle_looks_before_end: int = 3
     # How long a value that somebody else wrote is left alone.
     yield_s: float = 3600.0
     # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
@@ -46,9 +46,12 @@ class StallLimits:
     lost_s_max: float = 15.0
     # A longer step is a gap in the data: unknown, not stalled.
     step_s_max: float = 30.0
+    # Shorter steps are put together: in a single second a clump is all or nothing.
+    step_s_min: float = 5.0
     # One step may not decide alone, neither for (a clump of catch-up) nor against (a burst of writes).
     share_max: float = 5.0
-    share_min: float = -1.0
+    # Silence while producers write counts as much as 1.25 s a second, so 11 s of the quota's rhythm stay below 15.
+    share_min: float = -0.75
     # What counts as progress where the throttle allows none, or nothing is known of it.
     progress_bytes_per_s_min: float = 1 * MB
     # Nearly there: what is left is what was written a moment ago, and its size is noise.

@@ -18,19 +18,23 @@ class StallState:
     stalled_since_ms: int | None = None
     judged_until_ms: int = 0
     observed_s: float = 0.0
+    # Seen and not judged yet, because it is too short to be: how long, and what was gained and written in it.
+    pending_s: float = 0.0
+    pending_gained_bytes: float = 0.0
+    pending_written_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
     """A rate that we wrote.
 
-    ``may_stand`` holds every value that a change under way may leave behind, so that after a crash in the middle of a
-    ramp what stands there is still recognised as ours.
+    ``may_stand`` holds every value that a change under way may leave behind (None: no setting), so that after a crash in
+    the middle of one, what stands there is still recognised as ours.
     """
 
     before_bytes_per_s: int | None  # What stood there before we came; None: nothing did.
     wanted_bytes_per_s: int
-    may_stand: tuple[int, ...]
+    may_stand: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,14 @@ class Memory:
     seen: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     # Whether a throttled-replica list named any of them, so that a throttle came with the move.
     throttled: bool = False
-    # Rates that stood when nothing moved: they came with no move, and no move's end takes them away.
+    # Rates that stood while nothing moved and no list was set: they came with no move, and no move's end takes them away.
     standing: Mapping[BrokerSide, int] = field(default_factory=dict)
+    # Topics with lists at two idle looks in a row (None: never looked): those too came with no move. Two, because
+    # kafka-reassign-partitions sets the lists of a move a moment before the move.
+    standing_lists: frozenset[str] | None = None
+    idle_lists: frozenset[str] = frozenset()
+    # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
+    to_clear: frozenset[int] = frozenset()
     idle_looks: int = 0
 
     def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:

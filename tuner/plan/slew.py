@@ -29,10 +29,12 @@ def slew(
     """A straight line from ``live`` to ``wanted`` over one quota window; the first step comes at once.
 
     Args:
-        sides: how many throttles slew together; with the budget of config writes it sets how fine the steps are.
+        sides: how many throttles slew at the same time. Together with the budget it sets how fine the steps are; where it
+            leaves fewer than four steps to a window, the line takes longer than a window.
         writes_per_s_max: the budget. Every write goes into the metadata log and to every broker.
     """
     step_s = max(STEP_S_MIN, sides / writes_per_s_max)
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
+    step_s = max(step_s, WINDOW_S / count)
     rise = wanted_bytes_per_s - live_bytes_per_s
-    return tuple(SlewStep(WINDOW_S * i / count, round(live_bytes_per_s + rise * (i + 1) / count)) for i in range(count))
+    return tuple(SlewStep(step_s * i, round(live_bytes_per_s + rise * (i + 1) / count)) for i in range(count))
