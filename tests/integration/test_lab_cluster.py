@@ -35,6 +35,9 @@ LAB = LabSpec(
 def test_it_is_up_in_seconds_with_every_broker_registered(lab: Lab) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
         assert sorted(e.node for e in client.brokers()) == [1, 2]
+        # Registered is not enough: a broker that is still fenced takes no replica.
+        client.create_topic("at-once", 4, 2, {})
+        assert all(sorted(state.isr) == [1, 2] for state in client.partitions(["at-once"]))
 
     assert lab.start_s < START_S_MAX
     assert {n.node_id: n.role for n in lab.nodes.values()} == {100: Role.CONTROLLER, 1: Role.BROKER, 2: Role.BROKER}
