@@ -52,7 +52,7 @@ image: ## the container image, tagged rheostat:dev
 $(TOOLS)/uv/bin/uv:
 	@echo "uv is not installed: putting it into $(TOOLS)/uv"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rheostat needs Python 3.11 or newer, '$(PYTHON)' is older: run make PYTHON=python3.12 (or newer)" >&2; exit 2; }
-	@$(PYTHON) -m venv $(TOOLS)/uv
+	@$(PYTHON) -m venv $(TOOLS)/uv || { echo "'$(PYTHON)' cannot make virtual environments: on Debian apt-get install python3-venv" >&2; exit 2; }
 	@$(TOOLS)/uv/bin/python -m pip install -q uv
 
 # The stamp is written last: an interrupted sync is done again.

@@ -22,7 +22,7 @@ import psutil
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.lab.process import spawn, stop
+from rheostat.process import spawn, stop
 
 READY_S_MAX = 3.0
 RSS_MB_MAX = 150.0

@@ -102,9 +102,11 @@ def status(config: Config, as_json: Json = False) -> None:
     """Brokers, throttles, moves, last decisions. Exit code 1 while a move is stuck and turning its throttle cannot help."""
     from rich.console import Console
 
+    from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
     from rheostat.status import gather, show, stuck
 
+    set_up_logs()
     found = gather(load_settings(config))
     if as_json:
         _out(json.dumps(found, indent=2))
@@ -124,8 +126,10 @@ def doctor(
 
     from rheostat import doctor as checks
     from rheostat.jvm.artifacts import resolve_artifacts
+    from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
 
+    set_up_logs()
     settings = load_settings(config)
     if fetch:
         resolve_artifacts(lambda line: typer.echo(line, err=True))

@@ -2,7 +2,7 @@
 
 Rights are tried, not guessed: each call is made as rheostat makes it, and Kafka's error code on the wire is read, because
 three of the reads answer "nothing there" when the right is missing. Writes are tried with validate_only: Kafka checks the
-right and changes nothing.
+right and changes nothing. The one thing the doctor does change: rheostat's own topics are created when they are not there.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from kafka.errors import KafkaError
-
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE, SetupError
 from rheostat.jvm.artifacts import artifacts_present
 from rheostat.jvm.java import find_java
@@ -22,7 +20,6 @@ from rheostat.settings import Settings
 from streaming import words
 from streaming.collector import jmx
 from streaming.contract import Metric
-from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
 from streaming.topics import ensure_topics, topic_specs
 
@@ -145,7 +142,10 @@ def _grant(right: str, settings: Settings) -> str:
     user = settings.kafka.sasl_username or "<principal>"
     kind, _, name = resource.partition(" ")
     where = "--cluster" if kind == "Cluster" else f"--topic {name or '*'!r}"
-    return f"kafka-acls --add --allow-principal User:{user} --operation {operation} {where}"
+    return (
+        f"kafka-acls --bootstrap-server {settings.kafka.bootstrap_servers.split(',')[0]} --add "
+        f"--allow-principal User:{user} --operation {operation} {where}"
+    )
 
 
 def _topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
@@ -163,18 +163,10 @@ def _topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         yield Finding("own topics", Verdict.FAILED, found, command)
     if not complaints:
         yield Finding("own topics", Verdict.OK, ", ".join(spec.name for spec in topic_specs(names)))
-    reader = consumer(settings.kafka, "rheostat-doctor-reader")
-    try:
-        reader.partitions_for_topic(names.signals)
-    except KafkaError as error:
-        yield Finding(
-            "own topics",
-            Verdict.FAILED,
-            f"{names.signals}: {error}",
-            _grant(f"Read on Topic {names.signals}", settings),
-        )
-    finally:
-        reader.close(timeout_ms=2000)
+    for topic, operations in sorted(client.missing_operations(spec.name for spec in topic_specs(names)).items()):
+        for operation in operations:
+            right = f"{operation} on Topic {topic}"
+            yield Finding(f"right: {right}", Verdict.FAILED, f"missing right: {right}", _grant(right, settings))
 
 
 def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
@@ -191,9 +183,7 @@ def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding
 
 
 def _agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
-    port = settings.collector.jmx_port
-    urls = {b: f"http://{host}:{port}/metrics" for b, host in brokers.items()} if port else {}
-    urls |= settings.collector.endpoints
+    urls = settings.collector.agent_urls(brokers)
     for node, url in sorted(urls.items()):
         check = f"JMX agent of node {node}"
         try:

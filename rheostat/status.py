@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka.errors import KafkaError
 from rich.console import Console
 from rich.table import Table
 
@@ -76,6 +77,8 @@ def gather(settings: Settings) -> dict[str, Any]:
             {
                 "at_ms": e.at_ms,
                 "kind": e.kind,
+                "broker": e.decision.get("broker"),
+                "side": e.decision.get("side"),
                 "action": e.action,
                 "reason": e.reason,
                 "text": e.text,
@@ -93,16 +96,26 @@ def stuck(status: dict[str, Any]) -> list[str]:
 
 
 def last_entries(settings: Settings, count: int = DECISIONS) -> list[Entry]:
-    """The newest entries of the journal, oldest first; none while there is no journal."""
+    """The newest entries of the journal, oldest first; none while there is no journal.
+
+    Raises:
+        CommandError: there is one, and it cannot be read.
+    """
     reader = consumer(settings.kafka, "rheostat-status-journal")
     mine = f"entry|{settings.cluster}|".encode()
+    topic = settings.topic_names().journal
     entries: list[Entry] = []
     try:
-        for key, value in read_all(reader, settings.topic_names().journal):
+        # No daemon has run here yet; what stands in the cluster is still worth showing.
+        if not reader.partitions_for_topic(topic):
+            return []
+        for key, value in read_all(reader, topic):
             if key.startswith(mine) and value is not None and (entry := decode_entry(value)) is not None:
                 entries.append(entry)
-    except JournalError:
-        return []  # No daemon has run here yet; what stands in the cluster is still worth showing.
+    except (JournalError, KafkaError) as error:
+        raise CommandError(
+            f"The journal cannot be read ({error}): it takes the right Read on Topic {topic}."
+        ) from error
     finally:
         reader.close(timeout_ms=2000)
     return sorted(entries, key=lambda e: e.seq)[-count:]

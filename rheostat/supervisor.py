@@ -16,12 +16,14 @@ from pathlib import Path
 
 import structlog
 
-from rheostat.lab.process import spawn, stop
+from rheostat.process import spawn, stop
 
 log = structlog.get_logger("run")
 
 PARTS = ("collect", "stream", "tune")
 STOP_S_MAX = 15.0
+# Spark computes in bursts, and may share its machine with brokers: it is the one that can wait.
+STREAM_NICE = 5
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
 WELL_AFTER_S = 60.0  # A child that lived this long has recovered; its next death starts the back-off anew.
 _LOOK_S = 0.2
@@ -32,6 +34,7 @@ _STDERR = 2
 class Child:
     name: str
     command: Sequence[str]
+    nice: int = 0
     process: subprocess.Popen[bytes] | None = None
     started_s: float = 0.0
     backoff_s: float = BACKOFF_S_MIN
@@ -73,7 +76,7 @@ class Supervisor:
                 log.error("a part ended; starting it again", part=child.name, code=code, in_s=child.backoff_s)
                 child.backoff_s = min(BACKOFF_S_MAX, child.backoff_s * 2)
             if child.process is None and now_s >= child.start_at_s:
-                child.process = spawn(child.command, log=self._log_to)
+                child.process = spawn(child.command, log=self._log_to, nice=child.nice)
                 child.started_s = now_s
                 log.info("part started", part=child.name, pid=child.process.pid)
 
@@ -89,4 +92,8 @@ def children_for(config: Path, *, dry_run: bool) -> list[Child]:
     """The parts of one configuration, as this very program with another command."""
     own = [sys.executable, "-m", "rheostat"]
     extra = {"tune": ["--dry-run"] if dry_run else []}
-    return [Child(part, [*own, part, "--config", str(config), "--wait", *extra.get(part, [])]) for part in PARTS]
+    nice = {"stream": STREAM_NICE}
+    return [
+        Child(part, [*own, part, "--config", str(config), "--wait", *extra.get(part, [])], nice.get(part, 0))
+        for part in PARTS
+    ]

@@ -103,7 +103,7 @@ class Scrape:
 
 
 class Metric:
-    """Sample names the pipeline reads: the JMX agent's under our rules, and the collector's own (``rheostat_``)."""
+    """Sample names of the records: the JMX agent's under our rules, and the collector's own (``rheostat_``)."""
 
     LEADER_THROTTLED = "kafka_server_leaderreplication_byte_rate"
     FOLLOWER_THROTTLED = "kafka_server_followerreplication_byte_rate"

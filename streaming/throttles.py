@@ -1,10 +1,14 @@
-"""The replica lists of KIP-73: which replicas of a topic a throttle counts."""
+"""The settings of KIP-73 by side: rates of brokers, and the lists that say which replicas of a topic they count."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from streaming import words
+from streaming.contract import Side
+
+RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
+LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
 
 
 @dataclass(frozen=True, slots=True)

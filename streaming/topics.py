@@ -30,18 +30,16 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
     ]
 
 
-def ensure_topics(client: ClusterClient, topics: Topics, replication_factor: int | None = None) -> list[str]:
-    """Creates what is missing; returns complaints about what is there and differs, each naming topic and setting.
-
-    Args:
-        replication_factor: None: 3, or as many as there are brokers.
+def ensure_topics(client: ClusterClient, topics: Topics) -> list[str]:
+    """Creates what is missing, on three brokers or as many as there are; returns complaints about what is there and differs,
+    each naming topic and setting.
 
     Raises:
         ClusterError: not reachable, or a right is missing.
     """
     specs = topic_specs(topics)
     present = {state.topic for state in client.partitions([spec.name for spec in specs])}
-    factor = replication_factor or min(3, len(client.brokers()))
+    factor = min(3, len(client.brokers()))
     for spec in specs:
         if spec.name not in present:
             client.create_topic(spec.name, spec.partitions, factor, spec.configs)

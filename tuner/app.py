@@ -59,7 +59,7 @@ def run_tuner(
 
     Raises:
         OSError: the HTTP port cannot be had.
-        JournalError: the journal holds a memory this version cannot read.
+        JournalError: the journal cannot be read to its end, or holds a memory this version cannot read.
     """
     limits = settings.limits()
     with ExitStack() as stack:

@@ -27,7 +27,7 @@ class TunerSettings(BaseModel):
     rate_bytes_per_s_min: float = Field(
         default=5 * MB,
         gt=0,
-        description="no throttle is ever set below it, in bytes/s; Kafka's quota is coarse below 1 MB/s",
+        description="no stalled move is answered with less, in bytes/s; Kafka's quota is coarse below 1 MB/s",
     )
     dry_run: bool = Field(default=False, description="decide, log and journal, but write nothing to the cluster")
     cycle_s: float = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")

@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from streaming import words
 from streaming.kafka.cluster import ClusterClient, ClusterError
-
-_RATES = (words.LEADER_RATE, words.FOLLOWER_RATE)
-_LISTS = (words.LEADER_REPLICAS, words.FOLLOWER_REPLICAS)
+from streaming.throttles import LIST_KEYS, RATE_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +57,11 @@ class MoveWatch:
         """Every throttle setting that stands anywhere in the cluster, as ``where: key``."""
         brokers = [endpoint.node for endpoint in self._client.brokers()]
         found = []
-        for broker, configs in sorted(self._client.broker_configs(brokers, _RATES).items()):
+        for broker, configs in sorted(self._client.broker_configs(brokers, RATE_KEYS.values()).items()):
             if isinstance(configs, ClusterError):
                 raise configs
             found += [f"broker {broker}: {key}" for key in configs]
         topics = {state.topic for state in self._client.partitions()}
-        for topic, values in sorted(self._client.topic_configs(topics, _LISTS).items()):
+        for topic, values in sorted(self._client.topic_configs(topics, LIST_KEYS.values()).items()):
             found += [f"topic {topic}: {key}" for key in values]
         return found

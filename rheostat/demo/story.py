@@ -258,9 +258,10 @@ def _tail(log: Path) -> str:
 
 def _stay(lab: Lab, view: View) -> None:
     view.head("The cluster stays up until Ctrl-C. To look around:")
-    view.say(f"rheostat status --config {lab.home / 'rheostat.yaml'}")
-    view.say(f"rheostat doctor --config {lab.home / 'rheostat.yaml'}")
-    view.say(f"kcat -b {lab.bootstrap_servers.split(',')[0]} -C -t rheostat.journal -o beginning -e")
+    rheostat = f"{sys.executable} -m rheostat"
+    view.say(f"{rheostat} status --config {lab.home / 'rheostat.yaml'}")
+    view.say(f"{rheostat} doctor --config {lab.home / 'rheostat.yaml'}")
+    view.say(f"bootstrap servers for any other client: {lab.bootstrap_servers}")
     view.say(f"logs: {lab.home / 'logs'}")
     try:
         threading.Event().wait()

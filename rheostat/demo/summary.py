@@ -8,6 +8,8 @@ from typing import Any
 from rheostat.demo.view import View
 from tuner.model.limits import MB
 
+PHASES = ("before", "during", "after")
+
 
 @dataclass(slots=True)
 class Summary:
@@ -33,8 +35,14 @@ class Summary:
             faults.append("the move was not falling behind before the tuner started, so there was nothing to rescue")
         if self.stall_detection_s is None or self.cause is None:
             faults.append("the tuner did not find the stall")
+        if not any(d["action"] == "set" and d["kind"] == "outcome" for d in self.decisions):
+            faults.append("no throttle was raised")
         if not self.completed:
             faults.append("the move did not complete in time")
+        elif self.ratio_to_optimum is None:
+            faults.append("the fluid optimum could not be worked out, as the sizes before the rescue are not known")
+        if missing := [phase for phase in PHASES if self.produce_p99_ms.get(phase) is None]:
+            faults.append(f"produce latency was not measured {', '.join(missing)} the move")
         if self.throttle_keys_left is None:
             faults.append("it is not known whether throttle settings were left behind")
         elif self.throttle_keys_left:

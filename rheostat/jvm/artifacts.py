@@ -62,7 +62,7 @@ def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
         SetupError: no fitting Java, or the registry does not answer.
     """
     ivy_xml = conf_file("jvm", "ivy.xml")
-    home = cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]
+    home = _home(ivy_xml)
     artifacts = _read(home)
     if artifacts is None:
         with _only_one(home, progress):
@@ -77,8 +77,11 @@ def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
 
 def artifacts_present() -> bool:
     """True when nothing needs to be downloaded."""
-    ivy_xml = conf_file("jvm", "ivy.xml")
-    return _read(cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]) is not None
+    return _read(_home(conf_file("jvm", "ivy.xml"))) is not None
+
+
+def _home(ivy_xml: Path) -> Path:
+    return cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]
 
 
 def _read(home: Path) -> Artifacts | None:

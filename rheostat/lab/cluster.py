@@ -64,12 +64,12 @@ class Lab:
     def __init__(self, spec: LabSpec = LabSpec(), *, artifacts: Artifacts | None = None) -> None:
         self.spec = spec
         self.cluster_id = kafka_uuid()
-        self.home = Path(tempfile.mkdtemp(prefix="rheostat-lab-"))
         self.nodes: dict[int, Node] = {}
         self.start_s = 0.0
         self.artifacts = artifacts or resolve_artifacts()
         self._java = find_java().executable
         self._keep_logs = False
+        self.home = Path(tempfile.mkdtemp(prefix="rheostat-lab-"))  # Last: what fails above leaves nothing.
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import psutil
 
 from rheostat.errors import BadInputError
 from rheostat.lab.cluster import START_S_MAX, Lab, LabError, LabSpec
-from rheostat.lab.process import stop
+from rheostat.process import stop
 from rheostat.resources import state_dir
 
 _STOP_S_MAX = 20.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -10,8 +11,8 @@ from types import TracebackType
 
 from rheostat.errors import CommandError
 from rheostat.jvm.artifacts import Artifacts
-from rheostat.lab.process import spawn, stop
 from rheostat.lab.tools import tool_command
+from rheostat.process import spawn, stop
 
 _FOREVER = 1_000_000_000
 
@@ -35,10 +36,13 @@ class Load:
             "--record-size", str(record_bytes), "--throughput", str(records_per_s),
             "--command-property", "acks=all", "partitioner.ignore.keys=true", *properties,
         )  # fmt: skip
-        self._log = Path(tempfile.mkstemp(prefix="rheostat-load-", suffix=".log")[1])
+        self._log = Path()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Load:
+        descriptor, name = tempfile.mkstemp(prefix="rheostat-load-", suffix=".log")
+        os.close(descriptor)
+        self._log = Path(name)
         self._process = spawn(self._command, log=self._log)
         return self
 

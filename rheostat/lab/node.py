@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rheostat.jvm.artifacts import Artifacts
-from rheostat.lab.process import spawn, stop
+from rheostat.process import spawn, stop
 from rheostat.resources import conf_file
 from streaming.contract import Role
 

@@ -8,12 +8,11 @@ from streaming import words
 from streaming.collector.facts import Answers
 from streaming.contract import Metric
 from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState
-from streaming.throttles import TopicThrottle
+from streaming.throttles import LIST_KEYS, TopicThrottle
 
 # Lists on topics that do not move matter too (they use up quota, or were left behind), but change rarely, and asking for
 # every topic's settings grows with the cluster.
 SWEEP_EVERY = 6
-_LISTS = (words.LEADER_REPLICAS, words.FOLLOWER_REPLICAS)
 _RATES = {words.LEADER_RATE: Metric.LEADER_RATE, words.FOLLOWER_RATE: Metric.FOLLOWER_RATE}
 
 
@@ -36,11 +35,14 @@ class AdminFacts:
         every = client.partitions() if self._round % SWEEP_EVERY == 0 else None
         self._round += 1
         asked = {s.topic for s in every} if every is not None else self._listed_topics | {s.topic for s in moving}
-        throttles = {t: TopicThrottle.from_configs(c) for t, c in client.topic_configs(asked, _LISTS).items()}
+        throttles = {
+            t: TopicThrottle.from_configs(c) for t, c in client.topic_configs(asked, LIST_KEYS.values()).items()
+        }
         self._listed_topics = {topic for topic, throttle in throttles.items() if throttle.leader or throttle.follower}
         tracked = self._tracked(moving, throttles)
+        answering = set(brokers)
         sizes = client.log_sizes(
-            {b for s in tracked for b in s.replicas} & set(brokers), {(s.topic, s.partition) for s in tracked}
+            {b for s in tracked for b in s.replicas} & answering, {(s.topic, s.partition) for s in tracked}
         )
         _raise_when_all_failed(sizes.values())
         rates = client.broker_configs(brokers, _RATES)
@@ -49,7 +51,7 @@ class AdminFacts:
             tracked=tracked,
             throttles=throttles,
             sizes={b: found for b, found in sizes.items() if not isinstance(found, ClusterError)},
-            end_offsets=client.end_offsets(tracked),
+            end_offsets=client.end_offsets([s for s in tracked if s.leader in answering]),
             rates={
                 b: {_RATES[key]: float(config.value) for key, config in found.items()}
                 for b, found in rates.items()

@@ -1,8 +1,8 @@
 """One round every few seconds: scrape every node, ask the cluster, publish one record a node.
 
 Invariant: a node that does not answer costs its own record and nothing else. Each scrape runs in a thread of its own
-with its own deadline; the Admin API is asked only of brokers whose agent answered last time; records leave as scrapes
-come in.
+with its own deadline. The Admin API is asked of all brokers at once, each with a deadline, and only of those whose agent
+answered last time: a broker that freezes delays one round by ``timeout_s`` and none after it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RENEW_S = 60.0  # How often brokers are looked up again when all is well.
 
 @dataclass(slots=True)
 class Counts:
-    """What happened since the start; each is a metric."""
+    """What happened since the start; logged once a minute."""
 
     rounds: int = 0
     records: int = 0
@@ -123,9 +123,7 @@ class Collector:
         return {scrape: node for node, scrape in self._under_way.items()}
 
     def _urls(self) -> dict[int, str]:
-        port = self._settings.jmx_port
-        found = {b: f"http://{host}:{port}/metrics" for b, host in self._brokers.items()} if port else {}
-        return found | self._settings.endpoints
+        return self._settings.agent_urls(self._brokers)
 
     def _renew_brokers(self) -> None:
         if self._monotonic() >= self._brokers_until:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -21,3 +23,8 @@ class CollectorSettings(BaseModel):
         default_factory=dict,
         description="node id → URL of its JMX agent; wins over jmx_port, and the only way to name controllers",
     )
+
+    def agent_urls(self, brokers: Mapping[int, str]) -> dict[int, str]:
+        """Node id → URL of its agent. ``brokers``: broker id → host."""
+        by_port = {b: f"http://{host}:{self.jmx_port}/metrics" for b, host in brokers.items()} if self.jmx_port else {}
+        return by_port | self.endpoints

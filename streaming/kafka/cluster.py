@@ -145,6 +145,20 @@ class ClusterClient:
             ]
         return states
 
+    def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """Which of Read and Write we may not do on the topics; topics that allow both are absent."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+        )
+        found = {
+            str(topic.name): [
+                name for name, bit in words.OPERATIONS.items() if not topic.topic_authorized_operations >> bit & 1
+            ]
+            for topic in self._one("list rights on topics", request).topics
+        }
+        return {topic: missing for topic, missing in found.items() if missing}
+
     def reassignments(self) -> list[PartitionState]:
         """The partitions being reassigned, with leader and ISR as brokers know them now.
 

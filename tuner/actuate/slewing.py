@@ -2,7 +2,7 @@
 
 Before each step the live value is read: if it is not the one we left there, somebody else has spoken, and the change stops
 where it is. Between that read and the write there are some milliseconds in which Kafka offers no compare-and-set; whoever
-writes exactly then is noticed by the next look.
+writes exactly then is overwritten, once.
 
 A step that comes late delays those after it: to skip steps would be the jump that the slew is there to avoid.
 """

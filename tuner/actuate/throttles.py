@@ -9,10 +9,8 @@ from typing import Protocol
 from streaming import words
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.throttles import LIST_KEYS, RATE_KEYS
 from tuner.model.cluster import BrokerSide
-
-RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
-LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
 
 CONFIRM_S_MAX = 2.0
 CONFIRM_PAUSE_S = 0.02

@@ -84,7 +84,7 @@ KEEP_UP_BYTES = MetricDef(
 )  # fmt: skip
 INFEASIBLE = MetricDef(
     "rheostat_throttle_infeasible", "gauge", ("cluster", "broker", "side"),
-    "1 while the ceiling is not above the keep-up rate, so that no permitted throttle ends the move, else 0.",
+    "1 while neither the ceiling nor the throttle that stands is above the keep-up rate, so that the move never ends, else 0.",
 )  # fmt: skip
 THROTTLE_KEYS_IDLE = MetricDef(
     "rheostat_throttle_keys_idle", "gauge", ("cluster",),

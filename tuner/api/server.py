@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -18,11 +19,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from tuner.api.board import Board
 
-START_S_MAX = 10.0
+STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12
 
 
-def make_app(board: Board, registry: CollectorRegistry, cycle_s: float, wall_clock: Any) -> FastAPI:
+def make_app(board: Board, registry: CollectorRegistry, cycle_s: float, wall_clock: Callable[[], float]) -> FastAPI:
     app = FastAPI(title="rheostat tuner", openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.get("/metrics")
@@ -73,5 +74,5 @@ class HttpServer:
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(timeout=START_S_MAX)
+        self._thread.join(timeout=STOP_S_MAX)
         self._socket.close()

@@ -1,12 +1,12 @@
 """The moves have ended: what has to go, and what is put back?
 
 Two kinds of throttle look alike while a move runs and must not be treated alike when it ends:
-    the move's own     its topic lists name only replicas that we saw moving: it was put on for this move, so it goes,
-                       lists first, then the rates of the brokers that took part, but for those that stood there before
-                       anything moved. ``kafka-reassign-partitions --verify`` does the same and spares nothing, if only
-                       somebody remembers to run it.
-    a standing one     some list names a replica that never moved, or "*": the rates serve it too. So the lists stay, and
-                       every rate that we changed becomes again what it was.
+    the move's own     its lists were not there before the move (or, if we came while it ran, each names a replica that
+                       moved): it was put on for this move, so it goes, lists first, then the rates of the brokers that took
+                       part, but for those that stood there before anything moved. ``kafka-reassign-partitions --verify``
+                       does the same and spares nothing, if only somebody remembers to run it.
+    a standing one     some list was there before, or is "*": the rates serve it too. So the lists stay, and every rate that
+                       we changed becomes again what it was.
 
 Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a rate removed first
 leaves the listed replicas unlimited for a moment, a list removed first throttles nobody.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
 
 
@@ -60,7 +59,3 @@ class Memory:
     def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:
         rest = {key: value for key, value in self.owned.items() if key != side}
         return rest if owned is None else rest | {side: owned}
-
-
-def side_of(broker: int, side: str) -> BrokerSide:
-    return (broker, Side(side))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from streaming import words
-from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue
-from streaming.throttles import TopicThrottle
+from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove, RateSetting
-
-RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
-LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
 
 
 class LiveReader:

@@ -11,32 +11,27 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def _die_with_parent(parent: int, signal_number: int) -> Callable[[], None]:
+def _before_exec(parent: int, nice: int) -> Callable[[], None]:
     def prepare() -> None:
         # Runs between fork and exec: nothing here may take a lock, so no logging and no imports.
+        os.nice(nice)
         if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal_number)
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:  # It died before the call above.
                 os._exit(1)
 
     return prepare
 
 
-def spawn(
-    command: Sequence[str],
-    *,
-    log: Path | int,
-    env: Mapping[str, str] | None = None,
-    death: signal.Signals = signal.SIGKILL,
-) -> subprocess.Popen[bytes]:
-    """Starts a child in a session of its own, its output going to ``log``.
+def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subprocess.Popen[bytes]:
+    """Starts a child in a session of its own, its output going to ``log``; ``nice`` as in nice(1).
 
     Call it from the main thread: the kernel ties the child's life to the thread that made it.
     """
@@ -47,9 +42,8 @@ def spawn(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=None if env is None else dict(env),
             start_new_session=True,
-            preexec_fn=_die_with_parent(os.getpid(), death),
+            preexec_fn=_before_exec(os.getpid(), nice),
         )
     finally:
         if not isinstance(log, int):

@@ -1,0 +1,92 @@
+"""A part that dies is started again, each time a little later; one that lived for a while has recovered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rheostat.supervisor import BACKOFF_S_MAX, WELL_AFTER_S, Child, Supervisor, children_for
+
+DIES = [sys.executable, "-c", "raise SystemExit(3)"]
+LIVES = [sys.executable, "-c", "import sys, time; time.sleep(600)"]
+
+
+class Hand:
+    """A clock that stands still until it is moved."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def dying(clock: Hand, tmp_path: Path) -> Iterator[Supervisor]:
+    supervisor = Supervisor([Child("part", DIES)], log_to=tmp_path / "log", monotonic=clock)
+    yield supervisor
+    supervisor.stop()
+
+
+def ends(supervisor: Supervisor) -> Child:
+    """Waits for the running child to end, and lets the supervisor notice."""
+    child = supervisor.children[0]
+    assert child.process is not None
+    child.process.wait(timeout=20)
+    supervisor.look()
+    return child
+
+
+def test_the_pauses_grow_to_a_limit(dying: Supervisor, clock: Hand) -> None:
+    pauses = []
+    for _ in range(7):
+        dying.look()
+        child = ends(dying)
+        assert child.process is None
+        pauses.append(child.start_at_s - clock.now_s)
+        clock.now_s = child.start_at_s
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, BACKOFF_S_MAX, BACKOFF_S_MAX]
+    assert child.restarts == 7
+
+
+def test_before_the_pause_is_over_nothing_is_started(dying: Supervisor, clock: Hand) -> None:
+    dying.look()
+    child = ends(dying)
+    clock.now_s = child.start_at_s - 0.1
+    dying.look()
+    assert child.process is None
+    clock.now_s = child.start_at_s
+    dying.look()
+    assert child.process is not None
+
+
+def test_a_part_that_lived_for_a_while_starts_with_a_short_pause_again(dying: Supervisor, clock: Hand) -> None:
+    for _ in range(4):
+        dying.look()
+        clock.now_s = ends(dying).start_at_s
+    dying.look()
+    clock.now_s += WELL_AFTER_S
+    child = ends(dying)
+    assert child.start_at_s - clock.now_s == 1.0
+
+
+def test_stop_leaves_none(tmp_path: Path) -> None:
+    supervisor = Supervisor([Child("a", LIVES), Child("b", LIVES)], log_to=tmp_path / "log")
+    supervisor.look()
+    processes = [child.process for child in supervisor.children]
+    supervisor.stop()
+    assert all(process is not None and process.poll() is not None for process in processes)
+
+
+def test_the_parts_are_this_program_and_dry_run_reaches_the_tuner_only() -> None:
+    parts = {child.name: list(child.command) for child in children_for(Path("x.yaml"), dry_run=True)}
+    assert list(parts) == ["collect", "stream", "tune"]
+    assert all(command[:3] == [sys.executable, "-m", "rheostat"] for command in parts.values())
+    assert [name for name, command in parts.items() if "--dry-run" in command] == ["tune"]
