@@ -7,6 +7,7 @@ right and changes nothing. The one thing the doctor does change: rheostat's own 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -42,6 +43,7 @@ class Finding:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     yield from _machine()
+    yield _checkpoint(settings)
     # A copy of the client with a short wait: a doctor that hangs is no help.
     kafka = settings.kafka.model_copy(update={"request_timeout_s": min(PROBE_S_MAX, settings.kafka.request_timeout_s)})
     with ClusterClient(kafka, "rheostat-doctor") as client:
@@ -55,8 +57,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
             return
         ids = ", ".join(map(str, sorted(brokers)))
         yield Finding("reachability", Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
+        yield from _topics(client, settings)  # First: rights on topics are tried on one that is there.
         yield from _rights(client, sorted(brokers), settings)
-        yield from _topics(client, settings)
         yield from _quota_window(client, sorted(brokers))
     yield from _agents(settings, brokers)
 
@@ -90,6 +92,17 @@ def _machine() -> Iterator[Finding]:
         yield Finding("JVM artifacts", Verdict.FAILED, str(error), "remove the folder it names")
 
 
+def _checkpoint(settings: Settings) -> Finding:
+    folder = settings.stream.checkpoint_dir
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if os.access(nearest, os.W_OK | os.X_OK) and nearest.is_dir():
+        return Finding("checkpoint folder", Verdict.OK, str(folder))
+    return Finding(
+        "checkpoint folder", Verdict.FAILED, f"{folder} cannot be made or written by this user",
+        "let stream.checkpoint_dir name a folder that this user may write",
+    )  # fmt: skip
+
+
 def _rights(client: ClusterClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
     anywhere = {broker: {words.LEADER_RATE: "1000000"} for broker in brokers}
     own = settings.topic_names().metrics
@@ -104,15 +117,19 @@ def _rights(client: ClusterClient, brokers: list[int], settings: Settings) -> It
         _raise_first(client.alter_broker_configs(anywhere, validate_only=True))
 
     def alter_topics() -> None:
-        topics = [state.topic for state in client.partitions() if not state.topic.startswith("__")][:1]
-        _raise_first(client.alter_topic_configs({t: {words.LEADER_REPLICAS: None} for t in topics}, validate_only=True))
+        topics = {state.topic for state in client.partitions() if not state.topic.startswith("__")} or {own}
+        _raise_first(
+            client.alter_topic_configs(
+                {t: {words.LEADER_REPLICAS: None} for t in sorted(topics)[:1]}, validate_only=True
+            )
+        )
 
     def settings_of_topics() -> None:
-        client.topic_configs([state.topic for state in client.partitions()], [words.LEADER_REPLICAS])
+        client.topic_configs({state.topic for state in client.partitions()} | {own}, [words.LEADER_REPLICAS])
 
     tries: list[tuple[str, str, Callable[[], object]]] = [
         ("Describe on Cluster", "see reassignments", client.reassignments),
-        ("Describe on Cluster and Describe on Topic", "see log sizes", sizes),
+        ("Describe on Cluster (log dirs)", "see log sizes", sizes),
         ("DescribeConfigs on Cluster", "see brokers' throttles", settings_of_brokers),
         ("DescribeConfigs on Topic", "see topics' throttles", settings_of_topics),
     ]

@@ -22,6 +22,7 @@ def _before_exec(parent: int, nice: int) -> Callable[[], None]:
     def prepare() -> None:
         # Runs between fork and exec: nothing here may take a lock, so no logging and no imports.
         os.nice(nice)
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
         if _LIBC is not None:
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:  # It died before the call above.

@@ -18,7 +18,7 @@ from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.topics import ensure_topics
 
-PROBE_S_MAX = 7.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
+PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
 _RETRY_S_MAX = 30.0
 _SUMMARY_S = 60.0
 
@@ -53,17 +53,14 @@ def probe(settings: Settings) -> None:
 
 
 def run_tune(settings: Settings, stop: threading.Event) -> None:
-    from tuner.app import JournalError, run_tuner
+    from tuner.app import JournalError, PortError, run_tuner
 
     try:
         run_tuner(settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop)
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error
-    except OSError as error:
-        http = settings.tuner.http
-        raise SetupError(
-            f"The tuner cannot listen on {http.host}:{http.port} ({error}): set tuner.http.port."
-        ) from error
+    except PortError as error:
+        raise SetupError(f"The tuner cannot listen on {error}: set tuner.http.port.") from error
 
 
 def run_stream(settings: Settings, stop: threading.Event) -> None:

@@ -26,6 +26,8 @@ ENV_PREFIX = "RHEOSTAT_"
 ENV_DELIMITER = "__"
 # Variables of ours that are not settings of the file.
 _ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
+_SCALARS = {"cluster"}  # Keys of the top level that are no section.
+_MAPPINGS = {("collector", "endpoints")}  # Settings whose value is not a plain word.
 
 
 class TopicSettings(BaseModel):
@@ -87,11 +89,12 @@ def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings
         body = {}
     if not isinstance(body, dict):
         raise BadInputError(f"{name}:1: expected keys and values (cluster, kafka, ...), found {type(body).__name__}")
-    merged = _merge(body, _from_environment(environ))
+    variables: dict[tuple[str, ...], str] = {}
+    merged = _merge(body, _from_environment(environ, variables))
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        faults = [_fault(fault, lines, name) for fault in error.errors()]
+        faults = [_fault(fault, lines, name, variables) for fault in error.errors()]
         raise BadInputError("\n".join(faults)) from error
 
 
@@ -111,20 +114,34 @@ def _index(node: yaml.Node, at: tuple[str | int, ...], lines: dict[tuple[str | i
             _index(value, (*at, i), lines, name)
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """``RHEOSTAT_TUNER__DRY_RUN=true`` → ``{"tuner": {"dry_run": "true"}}``; JSON where the setting is not a scalar."""
+def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
+    """``RHEOSTAT_TUNER__DRY_RUN=true`` → ``{"tuner": {"dry_run": "true"}}``; JSON where the setting is a mapping.
+
+    Args:
+        variables: is told which variable each key came from.
+    """
     found: dict[str, Any] = {}
     for variable, text in environ.items():
-        if not variable.startswith(ENV_PREFIX) or variable in _ENV_OTHER:
-            continue
         keys = variable.removeprefix(ENV_PREFIX).lower().split(ENV_DELIMITER)
+        # Others' variables may begin like ours: Kubernetes makes RHEOSTAT_SERVICE_HOST of a service named rheostat.
+        ours = variable.startswith(ENV_PREFIX) and variable not in _ENV_OTHER
+        if not ours or (len(keys) == 1 and keys[0] not in _SCALARS):
+            continue
         at = found
         for key in keys[:-1]:
             at = at.setdefault(key, {})
             if not isinstance(at, dict):
                 raise BadInputError(f"environment: {variable} goes into a value that another variable sets whole")
-        at[keys[-1]] = yaml.safe_load(text) if text[:1] in "{[" else text
+        variables[tuple(keys)] = variable
+        at[keys[-1]] = _mapping(text, variable) if tuple(keys) in _MAPPINGS else text
     return found
+
+
+def _mapping(text: str, variable: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadInputError(f"environment: {variable}: expected a mapping as JSON, e.g. {{1: http://...}}") from error
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,13 +152,17 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _fault(fault: Any, lines: Mapping[tuple[str | int, ...], int], name: str) -> str:
+def _fault(
+    fault: Any, lines: Mapping[tuple[str | int, ...], int], name: str, variables: Mapping[tuple[str, ...], str]
+) -> str:
     at = tuple(fault["loc"])
     key = _dotted(at)
     # The line of the key itself, or, where it is missing, of the nearest one around it.
     written = {tuple(map(str, place)): line for place, line in lines.items()}
     line = next((written[spelt] for n in range(len(at), 0, -1) if (spelt := tuple(map(str, at[:n]))) in written), None)
     where = f"{name}:{line}" if line is not None else name
+    if (variable := variables.get(tuple(map(str, at)))) is not None:
+        where = f"environment: {variable}"
     kind = fault["type"]
     if kind == "extra_forbidden":
         known = _known_keys(at[:-1])

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.errors import CommandError, UnreachableError
+from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.contract import Side
 from streaming.kafka import consumer
@@ -33,6 +34,7 @@ def gather(settings: Settings) -> dict[str, Any]:
         UnreachableError: the cluster does not answer.
         CommandError: it answers, but a right is missing.
     """
+    probe(settings)
     with ClusterClient(settings.kafka, "rheostat-status") as client:
         try:
             client.brokers()

@@ -15,12 +15,19 @@ def held(checkpoint_dir: Path) -> Iterator[None]:
     """Holds the checkpoint until left. The lock file stays, the lock ends with its process, however that ends.
 
     Raises:
-        StreamError: another query holds it.
+        StreamError: another query holds it, or it cannot be made.
     """
-    checkpoint_dir.parent.mkdir(parents=True, exist_ok=True)
     # Next to the folder, not in it: the folder may be removed to start anew.
     lock = checkpoint_dir.with_name(checkpoint_dir.name + ".lock")
-    with lock.open("a") as file:
+    try:
+        checkpoint_dir.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    except OSError as error:
+        raise StreamError(
+            f"The checkpoint {checkpoint_dir} cannot be made ({error.strerror}): let stream.checkpoint_dir name a folder that"
+            " this user may write."
+        ) from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

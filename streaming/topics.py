@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.contract import Topics
+from streaming.kafka.clients import RECORD_BYTES_MAX
 from streaming.kafka.cluster import ClusterClient
 
 _HOUR_MS = 3_600_000
+_COMPACT_SOON = {
+    "segment.ms": str(_HOUR_MS),
+    "segment.bytes": str(64 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.2",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +27,19 @@ class TopicSpec:
 def topic_specs(topics: Topics) -> list[TopicSpec]:
     # LogAppendTime: a broker's clock then tells the age of a record, whatever clock its sender has.
     appended = {"message.timestamp.type": "LogAppendTime"}
+    # A record of a broker with thousands of moving partitions, or of all that was seen moving, outgrows Kafka's 1 MiB.
+    large = {"max.message.bytes": str(RECORD_BYTES_MAX)}
     return [
-        TopicSpec(topics.metrics, 2, {**appended, "retention.ms": str(6 * _HOUR_MS)}, ("message.timestamp.type",)),
+        TopicSpec(
+            topics.metrics, 2, {**appended, **large, "retention.ms": str(6 * _HOUR_MS)}, ("message.timestamp.type",)
+        ),
         TopicSpec(topics.signals, 1, {**appended, "retention.ms": str(24 * _HOUR_MS)}),
         TopicSpec(topics.rejects, 1, {**appended, "retention.ms": str(7 * 24 * _HOUR_MS)}),
         # Compacted: what it says of values that stand in the cluster must outlive any retention.
-        TopicSpec(topics.journal, 1, {**appended, "cleanup.policy": "compact"}, ("cleanup.policy",)),
+        # Small segments, because only closed ones are compacted, and the tuner reads all of it when it starts.
+        TopicSpec(
+            topics.journal, 1, {**appended, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, ("cleanup.policy",)
+        ),
     ]
 
 
@@ -38,14 +51,21 @@ def ensure_topics(client: ClusterClient, topics: Topics) -> list[str]:
         ClusterError: not reachable, or a right is missing.
     """
     specs = topic_specs(topics)
-    present = {state.topic for state in client.partitions([spec.name for spec in specs])}
+    states = client.partitions([spec.name for spec in specs])
+    present = {state.topic for state in states}
     factor = min(3, len(client.brokers()))
     for spec in specs:
         if spec.name not in present:
             client.create_topic(spec.name, spec.partitions, factor, spec.configs)
     keys = sorted({key for spec in specs for key in spec.essential})
     found = client.topic_configs([spec.name for spec in specs if spec.name in present], keys)
-    return [
+    thin = [
+        f"topic {s.topic} has its {len(s.replicas)} replica(s) on {', '.join(map(str, s.replicas))} only, and it is the one record "
+        f"of what is rheostat's: kafka-reassign-partitions --execute with {factor} replicas"
+        for s in states
+        if s.topic == topics.journal and len(s.replicas) < factor
+    ]
+    return thin + [
         f"topic {spec.name} has {key}={found.get(spec.name, {}).get(key, 'the default')}, rheostat needs {spec.configs[key]}: "
         f"kafka-configs --alter --entity-type topics --entity-name {spec.name} --add-config {key}={spec.configs[key]}"
         for spec in specs

@@ -44,6 +44,10 @@ _TICK_S_MIN = 0.02
 _RETRY_S_MAX = 30.0
 
 
+class PortError(Exception):
+    """The HTTP port cannot be had."""
+
+
 def run_tuner(
     cluster: str,
     kafka: KafkaSettings,
@@ -58,15 +62,17 @@ def run_tuner(
     """Runs until ``stop`` is set. A cluster that is away is waited for, with back-off.
 
     Raises:
-        OSError: the HTTP port cannot be had.
+        PortError: the HTTP port cannot be had.
         JournalError: the journal cannot be read to its end, or holds a memory this version cannot read.
     """
     limits = settings.limits()
     with ExitStack() as stack:
         board = Board(cluster, limits, dry_run=settings.dry_run, wall_clock=wall_clock)
-        server = HttpServer(
-            make_app(board, registry_of(board), settings.cycle_s, wall_clock), settings.http.host, settings.http.port
-        )
+        app = make_app(board, registry_of(board), settings.cycle_s, wall_clock)
+        try:
+            server = HttpServer(app, settings.http.host, settings.http.port)
+        except OSError as error:
+            raise PortError(f"{settings.http.host}:{settings.http.port}: {error}") from error
         server.start()
         stack.callback(_named("http server", server.stop))
         if on_started is not None:
@@ -181,4 +187,4 @@ def _named(name: str, teardown: Callable[[], object]) -> Callable[[], None]:
     return run
 
 
-__all__ = ["JournalError", "run_tuner"]
+__all__ = ["JournalError", "PortError", "run_tuner"]

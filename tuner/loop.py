@@ -11,17 +11,17 @@ Between two cycles, ``tick`` carries on with the changes of rate that are under 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeVar
 
 import structlog
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.ownership import let_go
-from tuner.decide.policy import decide, intend, intend_put_back, settle
+from tuner.decide.policy import decide, intend, intend_put_back, narrow, narrow_to_live, settle
 from tuner.journal.entries import Entry, entry_of
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
@@ -33,6 +33,8 @@ from tuner.plan.slew import slew
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
+ENDINGS_PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
+RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -107,10 +109,15 @@ class Loop:
         self._dry_run = dry_run
         self._cycles = 0
         self._said: dict[tuple[object, ...], Reason] = {}
+        self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
+        self._recovered = False
         self._saved: Memory | None = None
 
     def cycle(self) -> tuple[Decision, ...]:
         observation = self._observe()
+        if not self._recovered and isinstance(observation.live, LiveCluster):
+            self.memory = narrow_to_live(self.memory, observation.live)
+            self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits)
         try:
             self._remember(memory)
@@ -137,7 +144,11 @@ class Loop:
                 self._journal.append(self._entry("outcome", decision, failure=failure))
                 if failure is None:
                     self._remember(settle(self.memory, decision))
-                elif ended.theirs and side in self.memory.owned:
+                    self._pauses.pop(_subject(decision), None)
+                    continue
+                self._back_off(decision)
+                self._remember(narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory)
+                if ended.theirs and side in self.memory.owned:
                     now_ms = round(self._wall_clock() * 1000)
                     memory, changed = let_go(side, ended.found, self.memory, now_ms, self._limits)
                     self._remember(memory)
@@ -165,7 +176,7 @@ class Loop:
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         self._stop_blind_changes(decisions)
-        changes = [d for d in decisions if isinstance(d, SetRate)]
+        changes = [d for d in decisions if isinstance(d, SetRate) and not self._pausing(d)]
         together = len(changes) + len(self._slewing.busy)
         for change in changes:
             steps = slew(
@@ -177,33 +188,53 @@ class Loop:
             self._journal.append(self._entry("intent", change, inputs=self._inputs(change, observation)))
             self._remember(intend(self.memory, change, [s.rate_bytes_per_s for s in steps]))
             self._slewing.start(change, steps, self._monotonic())
-        lists_went = True
         for decision in decisions:
-            match decision:
-                case LetGo(broker=broker, side=side):
-                    self._slewing.drop((broker, side))
-                case ClearLists():
-                    lists_went &= self._act(decision, self._clear)
-                case PutBackRate(broker=broker, side=side):
-                    self._slewing.drop((broker, side))
-                    # While a list still stands, so do the rates: without them its replicas would be unlimited. Tried again.
-                    if lists_went:
-                        self._act(decision, self._put_back)
-                case _:
-                    pass
+            if isinstance(decision, LetGo):
+                self._slewing.drop((decision.broker, decision.side))
+        endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate) and not self._pausing(d)]
+        if endings:
+            self._end(endings[:ENDINGS_PER_CYCLE])
+
+    def _end(self, endings: Sequence[ClearLists | PutBackRate]) -> None:
+        """Carries endings out, if they still are what they were decided to be: a new move may have begun since the look."""
+        live = self._live.look(full=False)
+        if isinstance(live, NotSeen) or live.moves:
+            return
+        lists_went = True
+        for decision in endings:
+            if isinstance(decision, ClearLists):
+                lists_went &= self._act(decision, self._clear)
+                continue
+            side = (decision.broker, decision.side)
+            self._slewing.drop(side)
+            setting = live.rates.get(side)
+            # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
+            if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
+                self._act(decision, self._put_back)
 
     def _stop_blind_changes(self, decisions: tuple[Decision, ...]) -> None:
         """A change under way stops when it is no longer seen what it does: old news never raises a throttle."""
         blind = [d for d in decisions if isinstance(d, Hold) and d.reason in _BLIND]
         sides = {(d.broker, d.side) for d in blind}
         for side in self._slewing.busy:
-            if side in sides or (None, None) in sides:
-                stopped = self._slewing.drop(side)
-                if stopped is not None:
-                    failure = "stopped on the way: what it does is not seen any more"
-                    log.warning(f"not done: {stopped.text.split(':')[0]}: {failure}")
-                    self._watcher.acted(stopped, failure)
-                    self._journal.append(self._entry("outcome", stopped, failure=failure))
+            if side not in sides and (None, None) not in sides:
+                continue
+            stopped = self._slewing.drop(side, "stopped on the way: what it does is not seen any more")
+            if stopped is not None:
+                log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
+                self._watcher.acted(stopped.decision, stopped.failure)
+                self._journal.append(self._entry("outcome", stopped.decision, failure=stopped.failure))
+                self._remember(narrow(self.memory, side, stopped.may_stand))
+
+    def _pausing(self, decision: Decision) -> bool:
+        until_s, _ = self._pauses.get(_subject(decision), (0.0, 0.0))
+        return self._monotonic() < until_s
+
+    def _back_off(self, decision: Decision) -> None:
+        """What failed is tried again, later each time: a right that is missing is not there five seconds later."""
+        _, before_s = self._pauses.get(_subject(decision), (0.0, 0.0))
+        pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
+        self._pauses[_subject(decision)] = (self._monotonic() + pause_s, pause_s)
 
     def _clear(self, decision: ClearLists) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides)
@@ -223,8 +254,10 @@ class Loop:
         self._journal.append(self._entry("outcome", decision, failure=failure))
         if failure is None:
             self._remember(settle(self.memory, decision))
+            self._pauses.pop(_subject(decision), None)
         else:
             log.error(f"not done: {decision.text}: {failure}")
+            self._back_off(decision)
         return failure is None
 
     def _remember(self, memory: Memory) -> None:
@@ -264,6 +297,14 @@ class Loop:
         at_ms = round(self._wall_clock() * 1000)
         return entry_of(kind, decision, at_ms, inputs=inputs, failure=failure, dry_run=self._dry_run)
 
+    def _concerned(self, decision: Hold | SetRate, observation: Observation) -> list[int]:
+        """The destinations that a decision is about."""
+        live = observation.live
+        onto = {decision.broker}
+        if decision.side is Side.LEADER and isinstance(live, LiveCluster):
+            onto = {d for move in live.moves if move.leader == decision.broker for d in move.destinations}
+        return sorted(d for d in onto if d is not None and d in self.memory.stalls)
+
     def _inputs(self, decision: Hold | SetRate, observation: Observation) -> dict[str, Any]:
         """What the decision stood on, as far as it is about this side."""
         if decision.broker is None or decision.side is None:
@@ -273,7 +314,7 @@ class Loop:
         return {
             "move": asdict(signal) if signal is not None else None,
             "broker": asdict(broker) if broker is not None else None,
-            "stalls": {str(d): asdict(state) for d, state in self.memory.stalls.items()},
+            "stalls": {str(d): asdict(self.memory.stalls[d]) for d in self._concerned(decision, observation)},
             "limits": asdict(self._limits),
         }
 

@@ -16,17 +16,21 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rheostat.errors import SetupError
 from rheostat.jvm.java import find_java
+from rheostat.process import spawn
 from rheostat.resources import cache_dir, conf_file
 
 RESOLVE_S_MAX = 900
 _COMPLETE = "complete.json"
+_USES = ("spark", "kafka", "jmx")  # The configurations of ivy.xml.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <caches defaultCacheDir="{cache}"/>
@@ -86,7 +90,9 @@ def _home(ivy_xml: Path) -> Path:
 
 def _read(home: Path) -> Artifacts | None:
     try:
-        sizes: dict[str, int] = json.loads((home / _COMPLETE).read_text())
+        sizes: Any = json.loads((home / _COMPLETE).read_text())
+        if not isinstance(sizes, dict) or {name.split("/")[0] for name in sizes} != set(_USES):
+            raise ValueError(f"it does not name {', '.join(_USES)}")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -95,7 +101,7 @@ def _read(home: Path) -> Artifacts | None:
         path = home / name
         if not path.is_file() or path.stat().st_size != size:
             raise SetupError(f"{path} is missing or damaged: remove {home} and try again.")
-    jars = {use: tuple(home / n for n in sorted(sizes) if n.startswith(f"{use}/")) for use in ("spark", "kafka", "jmx")}
+    jars = {use: tuple(home / n for n in sorted(sizes) if n.startswith(f"{use}/")) for use in _USES}
     return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0])
 
 
@@ -146,19 +152,22 @@ def _run(command: list[str], progress: Progress) -> str | None:
     """Runs Ivy; None when it went well, else its most telling line."""
     trouble: str | None = None
     fetched = 0
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    )
+    # In a session of its own and dying with us: a download nobody waits for any more is nobody's.
+    process = spawn(command, log=subprocess.PIPE)
+    watchdog = threading.Timer(RESOLVE_S_MAX, process.kill)
+    watchdog.start()
     try:
         assert process.stdout is not None
-        for line in process.stdout:
+        for raw in process.stdout:
+            line = raw.decode(errors="replace")
             if match := re.search(r"downloading \S*/(\S+?\.jar)", line):
                 fetched += 1
                 progress(f"  {fetched:3d} {match.group(1)}")
             elif trouble is None and re.search(r"unresolved dependency|FAILED|UnknownHost|Exception|timed out", line):
                 trouble = line.strip().strip(":").strip()[:200]
-        code = process.wait(timeout=RESOLVE_S_MAX)
+        code = process.wait()
     finally:
+        watchdog.cancel()
         if process.poll() is None:
             process.kill()
             process.wait()

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
 
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
@@ -26,10 +25,13 @@ from rheostat.jvm.java import find_java
 from rheostat.lab.node import HOST, Node, free_ports, kafka_uuid
 from streaming.contract import Role
 from streaming.kafka import KafkaSettings, admin_client
+from streaming.kafka.cluster import ClusterClient, ClusterError
 
 START_S_MAX = 90
+HOME_PREFIX = "rheostat-lab-"
 _CONTROLLER_ID_MIN = 100
 _PORT_TRIES = 3
+_POLL_S = 0.05
 
 
 class LabError(SetupError):
@@ -69,7 +71,7 @@ class Lab:
         self.artifacts = artifacts or resolve_artifacts()
         self._java = find_java().executable
         self._keep_logs = False
-        self.home = Path(tempfile.mkdtemp(prefix="rheostat-lab-"))  # Last: what fails above leaves nothing.
+        self.home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))  # Last: what fails above leaves nothing.
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -173,9 +175,9 @@ class Lab:
     def _await_brokers(self) -> None:
         """Returns when every broker is registered and unfenced."""
         deadline = time.monotonic() + START_S_MAX
+        last = "not all are registered"
         settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
-        admin: KafkaAdminClient | None = None
-        try:
+        with ClusterClient(settings, "rheostat-lab") as client:
             while True:
                 for node in self.nodes.values():
                     if not node.alive():
@@ -183,22 +185,16 @@ class Lab:
                             f"Lab node {node.name} ended while starting: {_last_words(node.log)} See {node.log}."
                         )
                 try:
-                    admin = admin or admin_client(settings, "rheostat-lab")
-                    if len(admin.describe_cluster()["brokers"]) == self.spec.brokers:
+                    if len(client.brokers()) == self.spec.brokers:
                         return
-                except (KafkaError, OSError):
-                    if admin is not None:
-                        admin.close()
-                    admin = None
+                except ClusterError as error:
+                    last = str(error)
                 if time.monotonic() > deadline:
                     logs = next(iter(self.nodes.values())).log.parent
                     raise LabError(
-                        f"The lab's brokers did not all register within {START_S_MAX} s. See the logs in {logs}."
+                        f"The lab's brokers did not all come up within {START_S_MAX} s ({last}). See the logs in {logs}."
                     )
-                threading.Event().wait(0.05)
-        finally:
-            if admin is not None:
-                admin.close()
+                threading.Event().wait(_POLL_S)
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
@@ -241,8 +237,10 @@ def _no_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in asked}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -7,6 +7,7 @@ So there is one owner at every moment, and if it is killed the kernel ends the n
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 
 from rheostat.errors import BadInputError
-from rheostat.lab.cluster import START_S_MAX, Lab, LabError, LabSpec
+from rheostat.lab.cluster import HOME_PREFIX, START_S_MAX, Lab, LabError, LabSpec
 from rheostat.process import stop
 from rheostat.resources import state_dir
 
@@ -32,7 +33,7 @@ def up(name: str, brokers: int, controllers: int) -> str:
     if _keeper(file) is not None:
         raise BadInputError(f"Lab {name!r} is up already: `rheostat lab down --name {name}`, or another --name.")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.unlink(missing_ok=True)
+    _sweep(file)
     log = file.with_suffix(".log")
     log.unlink(missing_ok=True)
     with log.open("wb") as out:
@@ -65,7 +66,7 @@ def down(name: str) -> str:
     file = _file(name)
     keeper = _keeper(file)
     if keeper is None:
-        file.unlink(missing_ok=True)
+        _sweep(file)
         return f"No lab {name!r} is up."
     keeper.terminate()
     try:
@@ -73,7 +74,7 @@ def down(name: str) -> str:
     except psutil.TimeoutExpired:
         keeper.kill()  # Its nodes go with it.
         keeper.wait(timeout=_STOP_S_MAX)
-    file.unlink(missing_ok=True)
+    _sweep(file)
     return f"Lab {name!r} is down."
 
 
@@ -92,6 +93,7 @@ def keep(name: str, brokers: int, controllers: int) -> None:
             "started": me.create_time(),
             "bootstrap_servers": lab.bootstrap_servers,
             "config": str(config),
+            "home": str(lab.home),
         }
         partial = file.with_suffix(".part")
         partial.write_text(json.dumps(about))
@@ -114,6 +116,17 @@ def lab_config(lab: Lab, **tuner: Any) -> str:
     return json.dumps(body, indent=2)
 
 
+def _sweep(file: Path) -> None:
+    """Removes what a keeper that was killed could not."""
+    try:
+        home = Path(json.loads(file.read_text())["home"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return
+    if home.name.startswith(HOME_PREFIX):
+        shutil.rmtree(home, ignore_errors=True)
+    file.unlink(missing_ok=True)
+
+
 def _file(name: str) -> Path:
     return state_dir() / "labs" / f"{name}.json"
 
@@ -123,6 +136,7 @@ def _keeper(file: Path) -> psutil.Process | None:
     try:
         about = json.loads(file.read_text())
         process = psutil.Process(about["pid"])
-        return process if abs(process.create_time() - about["started"]) < 1 else None
+        alive = process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - about["started"]) < 1
+        return process if alive else None
     except (FileNotFoundError, psutil.NoSuchProcess, ValueError, KeyError):
         return None

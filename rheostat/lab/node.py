@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import signal
 import socket
 import subprocess
 import uuid
@@ -84,7 +85,13 @@ class Node:
             f"-javaagent:{artifacts.jmx_agent}={HOST}:{self.jmx_port}:{rules}",
             "-cp", artifacts.kafka_class_path, "kafka.Kafka", str(self.home / "server.properties"),
         ]  # fmt: skip
-        self.process = spawn(command, log=self.log)
+        # A signal between the start and the assignment would leave a node that nobody knows of.
+        asked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+        try:
+            self.process = spawn(command, log=self.log)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None

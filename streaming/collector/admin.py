@@ -23,6 +23,7 @@ class AdminFacts:
         self._client = client
         self._listed_topics: set[str] = set()
         self._round = 0
+        self.unanswered: set[int] = set()  # Brokers that did not answer when they were last asked.
 
     def ask(self, brokers: Collection[int]) -> Answers:
         """One round, of the given brokers only.
@@ -32,8 +33,9 @@ class AdminFacts:
         """
         client = self._client
         moving = client.reassignments()
-        every = client.partitions() if self._round % SWEEP_EVERY == 0 else None
-        self._round += 1
+        sweep = self._round % SWEEP_EVERY == 0
+        self._round += 1  # Before the sweep: one that takes too long must not be tried again in every round.
+        every = client.partitions() if sweep else None
         asked = {s.topic for s in every} if every is not None else self._listed_topics | {s.topic for s in moving}
         throttles = {
             t: TopicThrottle.from_configs(c) for t, c in client.topic_configs(asked, LIST_KEYS.values()).items()
@@ -47,6 +49,10 @@ class AdminFacts:
         _raise_when_all_failed(sizes.values())
         rates = client.broker_configs(brokers, _RATES)
         _raise_when_all_failed(rates.values())
+        asked_now = {**sizes, **rates}
+        self.unanswered = (self.unanswered - asked_now.keys()) | {
+            b for b, found in asked_now.items() if isinstance(found, ClusterError)
+        }
         return Answers(
             tracked=tracked,
             throttles=throttles,

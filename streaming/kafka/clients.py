@@ -1,13 +1,30 @@
-"""Clients made from the settings. Every one has a client-id of its own, so that quotas and broker logs can tell them apart."""
+"""Clients made from the settings. Every one has a client-id of its own: quotas and broker logs can tell them apart."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 
 from streaming.kafka.settings import KafkaSettings
+
+RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
+
+
+class _Refusals(logging.Handler):
+    """Keeps what a client logs of a refused login: kafka-python tells its caller only that it could not connect."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage()
+        if "AuthenticationFailed" in said:
+            self.last = said
 
 
 def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
@@ -15,14 +32,30 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
 
     Raises:
         kafka.errors.KafkaTimeoutError: no broker answered within ``request_timeout_s``.
+        kafka.errors.SaslAuthenticationFailedError: they answered, and refused our login.
     """
-    return KafkaAdminClient(client_id=client_id, **settings.for_python())
+    refusals = _Refusals()
+    logger = logging.getLogger("kafka.net.manager")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    logger.addHandler(refusals)
+    try:
+        return KafkaAdminClient(client_id=client_id, **settings.for_python())
+    except kafka.errors.KafkaTimeoutError as error:
+        if refusals.last is not None:
+            raise kafka.errors.SaslAuthenticationFailedError(refusals.last) from error
+        raise
+    finally:
+        logger.removeHandler(refusals)
+        logger.setLevel(level)
 
 
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
     """Waits for all in-sync replicas: what rheostat writes is its memory."""
-    return KafkaProducer(client_id=client_id, acks="all", compression_type="gzip", **settings.for_python(), **extra)
+    config = {"acks": "all", "compression_type": "gzip", "max_request_size": RECORD_BYTES_MAX, **settings.for_python()}
+    return KafkaProducer(client_id=client_id, **config, **extra)
 
 
 def consumer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaConsumer:
-    return KafkaConsumer(client_id=client_id, enable_auto_commit=False, **settings.for_python(), **extra)
+    config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
+    return KafkaConsumer(client_id=client_id, **config, **extra)

@@ -10,6 +10,7 @@ just that (describe_configs gives ``{}``, describe_log_dirs ``[]``), so these ca
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -108,13 +109,11 @@ class ClusterClient:
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
-    def cluster_id(self) -> str:
-        return str(self._call("describe the cluster", lambda admin: admin.describe_cluster())["cluster_id"])
-
     def brokers(self) -> list[Endpoint]:
         """The brokers that are alive and unfenced now."""
-        found = self._call("describe the cluster", lambda admin: admin.describe_cluster())
-        return [Endpoint(int(b["broker_id"]), str(b["host"]), int(b["port"])) for b in found["brokers"]]
+        # Not describe_cluster, which names fenced brokers too: to us those are as good as dead.
+        found = self._one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in found.brokers]
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
         """Leader, replicas and ISR of all partitions of the topics (None: of every topic). Unknown topics are left out.
@@ -181,10 +180,12 @@ class ClusterClient:
         if not moving:
             return []
         known = {(s.topic, s.partition): s for s in self.partitions({topic for topic, _ in moving})}
+        # A broker whose metadata is behind may not know the topic: the move is there all the same, its leader is not known.
+        nobody = PartitionState("", -1, leader=-1, replicas=(), isr=())
         return [
             PartitionState(topic, partition, state.leader, replicas, state.isr, adding, removing)
             for (topic, partition), (replicas, adding, removing) in sorted(moving.items())
-            if (state := known.get((topic, partition))) is not None
+            for state in (known.get((topic, partition), nobody),)
         ]
 
     def log_sizes(
@@ -348,7 +349,16 @@ class ClusterClient:
             manager = admin._manager
 
             async def ask() -> Any:
-                return await manager.wait_for(manager.send(request), self._timeout_ms)
+                # Two brokers within the time allowed: one that we cannot reach must not speak for the cluster.
+                first = manager.least_loaded_node()
+                try:
+                    return await manager.wait_for(manager.send(request, node_id=first), self._timeout_ms / 2)
+                except kafka.errors.KafkaError:
+                    others = [b.node_id for b in manager.cluster.brokers() if b.node_id != first]
+                    if not others:
+                        raise
+                    other = random.choice(others)
+                    return await manager.wait_for(manager.send(request, node_id=other), self._timeout_ms / 2)
 
             return manager.run(ask)
 
@@ -419,7 +429,10 @@ def _log_sizes(answer: Any) -> dict[tuple[str, int], int]:
         raise MissingRight("Describe on Cluster", "to describe log dirs")
     sizes: dict[tuple[str, int], int] = {}
     for directory in answer.results:
-        _refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        if directory.error_code in _RIGHTS:
+            _refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        if directory.error_code != words.ERROR_NONE:
+            continue  # A disk that failed says nothing of what the others hold.
         for topic in directory.topics:
             for p in topic.partitions:
                 if not p.is_future_key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 
 class KafkaSettings(BaseModel):
@@ -28,6 +28,15 @@ class KafkaSettings(BaseModel):
     ssl_keyfile: str | None = Field(default=None, description="PEM file with our key, for mutual TLS")
     request_timeout_s: float = Field(default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds")
 
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _hosts_and_ports(cls, value: str) -> str:
+        for server in value.split(","):
+            host, _, port = server.strip().rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"expected host:port, or several separated by commas, found {server.strip()!r}")
+        return value
+
     @model_validator(mode="after")
     def _sasl_is_whole(self) -> KafkaSettings:
         if self.security_protocol.startswith("SASL"):
@@ -44,7 +53,7 @@ class KafkaSettings(BaseModel):
         """Keyword arguments of every kafka-python client."""
         timeout_ms = int(self.request_timeout_s * 1000)
         config: dict[str, Any] = {
-            "bootstrap_servers": self.bootstrap_servers.split(","),
+            "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "security_protocol": self.security_protocol,
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,

@@ -348,6 +348,7 @@ def test_a_put_back_that_fails_is_tried_again_in_the_next_cycle() -> None:
     assert [e.failure for e in rig.journal.entries if e.kind == "outcome" and e.failure] == ["broker 1 is busy"]
     assert [f for _, f in rig.watcher.acts if f] == ["broker 1 is busy"]
     del rig.throttles.refusing[1]
+    rig.now_s += 5.0  # A cycle later.
     rig.cycle()
     assert rig.throttles.rates == {}
     assert rig.loop.memory.owned == {}
@@ -451,7 +452,65 @@ def test_before_it_ends_anything_it_looks_at_everything() -> None:
     rig.cycle()
     rig.end_the_move()
     rig.cycle()
-    assert rig.live.looks == [True, False, True]
+    assert rig.live.looks[:3] == [True, False, True]
+
+
+def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
+    """Between the look and the act the operator has started the next batch on the same topics."""
+    rig = raised()
+    rig.end_the_move()
+    look = rig.live.look
+
+    def next_batch(*, full: bool) -> LiveCluster | NotSeen:
+        found = look(full=full)
+        rig.live.moves = live().moves
+        return found
+
+    rig.live.look = next_batch  # type: ignore[method-assign]
+    rig.cycle()
+    assert rig.writes() == []
+    assert set(rig.loop.memory.owned) == {SOURCE, TARGET}
+
+
+def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
+    rig = raised()
+    rig.end_the_move()
+    look = rig.live.look
+
+    def somebody_is_quicker(*, full: bool) -> LiveCluster | NotSeen:
+        found = look(full=full)
+        rig.throttles.rates[SOURCE] = 7 * MB
+        return found
+
+    rig.live.look = somebody_is_quicker  # type: ignore[method-assign]
+    rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 7 * MB}
+
+
+def test_what_failed_is_tried_again_later_each_time() -> None:
+    rig = Rig()
+    rig.throttles.refusing = {1: "missing right", 3: "missing right"}
+    tries = []
+    for _ in range(60):
+        rig.cycle()
+        rig.loop.tick()
+        tries.append(len([e for e in rig.journal.entries if e.kind == "intent"]))
+        rig.loop.memory = replace(rig.loop.memory, stalls={3: STALLED})
+        rig.now_s += 5.0
+    assert tries[0] == 2
+    assert tries[-1] <= 2 * 8, "five minutes of a missing right are a handful of tries, not sixty"
+
+
+def test_after_a_ramp_that_stopped_only_what_it_left_is_ours() -> None:
+    """A restart in the middle; then somebody sets the value again that stood before all of it."""
+    steps = (10 * MB, 20 * MB, 30 * MB, 50 * MB)
+    rig = Rig(replace(RAISED, owned={SOURCE: owned(10 * MB, 50 * MB, *steps), TARGET: owned(10 * MB, 50 * MB, *steps)}))
+    rig.throttles.rates.update({SOURCE: 20 * MB, TARGET: 20 * MB})
+    rig.cycle()
+    assert rig.loop.memory.owned[SOURCE].may_stand == (20 * MB,)
+    rig.throttles.rates[SOURCE] = 10 * MB
+    assert isinstance(rig.loop.cycle()[0], LetGo)
+    assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
 # -- dry run -----------------------------------------------------------------------------------------------------------

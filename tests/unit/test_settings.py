@@ -48,12 +48,13 @@ def test_the_shipped_file_is_fine_and_starts_dry() -> None:
         (GOOD.replace("50_000_000", "-1"), "f.yaml:7: tuner.rate_bytes_per_s_max: input should be greater than 0, found -1"),
         (GOOD.replace("  rate_bytes_per_s_max: 50_000_000", "  dry_run: true"), "f.yaml:6: tuner.rate_bytes_per_s_max is missing: the ceiling"),
         (GOOD + "  rate_bytes_per_s_min: 60_000_000\n", "rate_bytes_per_s_min (60000000) is above rate_bytes_per_s_max (50000000)"),
+        (GOOD.replace("localhost:9092", "localhost:abc"), "f.yaml:3: kafka.bootstrap_servers: expected host:port, or several"),
         (GOOD + "cluster: twice\n", "f.yaml:8: cluster stands twice, first in line 1"),
         (GOOD + "kafka: [\n", "f.yaml:9: not YAML"),
         ("- a list\n", "f.yaml:1: expected keys and values"),
         ("", "cluster is missing"),
         (GOOD.replace("cluster: main", "cluster: a|b"), "f.yaml:1: cluster: string should match pattern"),
-        (GOOD.replace("localhost:9092", "x\n  security_protocol: SASL_SSL"), "SASL_SSL also needs sasl_mechanism, sasl_username, sasl_password"),
+        (GOOD.replace("localhost:9092", "x:1\n  security_protocol: SASL_SSL"), "SASL_SSL also needs sasl_mechanism, sasl_username, sasl_password"),
     ],
 )  # fmt: skip
 def test_a_fault_names_key_line_and_what_was_expected(text: str, said: str) -> None:
@@ -75,6 +76,30 @@ def test_the_environment_wins_and_is_checked_like_the_file() -> None:
     assert settings.tuner.http.port == 0
     assert "tuner.http.port" in fault(GOOD, {"RHEOSTAT_TUNER__HTTP__PORT": "99999"})
     assert "unknown key tuner.dryrun" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
+
+
+def test_variables_that_only_begin_like_ours_are_not_ours() -> None:
+    """Kubernetes makes these of a service named rheostat."""
+    others = {
+        "RHEOSTAT_SERVICE_HOST": "10.0.0.1",
+        "RHEOSTAT_PORT": "tcp://10.0.0.1:9464",
+        "RHEOSTAT_PORT_9464_TCP": "x",
+    }
+    assert parse_settings(GOOD, "f.yaml", others) == parse_settings(GOOD, "f.yaml", {})
+
+
+def test_a_fault_of_the_environment_names_the_variable() -> None:
+    assert "environment: RHEOSTAT_TUNER__DRYRUN: unknown key" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
+    assert "RHEOSTAT_COLLECTOR__ENDPOINTS" in fault(GOOD, {"RHEOSTAT_COLLECTOR__ENDPOINTS": "{1: "})
+    endpoints = parse_settings(GOOD, "f.yaml", {"RHEOSTAT_COLLECTOR__ENDPOINTS": '{"1": "http://a:1/metrics"}'})
+    assert endpoints.collector.endpoints == {1: "http://a:1/metrics"}
+
+
+@pytest.mark.parametrize("password", ["[s3cr3t!k", "{", "", "007"])
+def test_a_password_may_be_any_text(password: str) -> None:
+    settings = parse_settings(GOOD, "f.yaml", {"RHEOSTAT_KAFKA__SASL_PASSWORD": password})
+    assert settings.kafka.sasl_password is not None
+    assert settings.kafka.sasl_password.get_secret_value() == password
 
 
 def test_a_password_is_neither_shown_nor_said() -> None:

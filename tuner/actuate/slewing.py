@@ -39,6 +39,7 @@ class Ended:
     failure: Failure | None
     theirs: bool = False  # Somebody else's value stands there now ...
     found: int | None = None  # ... this one; None: none.
+    may_stand: tuple[int | None, ...] = ()  # What a change that failed may have left there.
 
 
 class Slewing:
@@ -54,10 +55,9 @@ class Slewing:
         stands = decision.live_bytes_per_s if decision.own else None
         self._changes[(decision.broker, decision.side)] = _Change(decision, tuple(steps), stands, next_at_s=now_s)
 
-    def drop(self, side: BrokerSide) -> SetRate | None:
-        """Stops a change where it is; what it was going to do."""
-        change = self._changes.pop(side, None)
-        return None if change is None else change.decision
+    def drop(self, side: BrokerSide, failure: Failure = "dropped") -> Ended | None:
+        """Stops a change where it is; None when there is none."""
+        return self._end(side, failure) if side in self._changes else None
 
     def next_due_s(self) -> float | None:
         return min((change.next_at_s for change in self._changes.values()), default=None)
@@ -77,7 +77,7 @@ class Slewing:
         for side, failure in self._throttles.write_rates(wanted).items() if wanted else ():
             change = self._changes[side]
             if failure is not None:
-                ended.append(self._end(side, failure))
+                ended.append(self._end(side, failure, attempted=(wanted[side],)))
                 continue
             change.next_at_s = now_s + change.pause_s()
             change.done += 1
@@ -101,12 +101,17 @@ class Slewing:
                 ended.append(self._end(side, f"stopped on the way: {value}"))
             # A broker under load may show our last step late: only what still stands there after a while is somebody's.
             elif value != left and self._throttles.confirm_rates({side: left})[side] is not None:
+                value = self._throttles.read_rates([side])[side]
+                if isinstance(value, ClusterError):
+                    ended.append(self._end(side, f"stopped on the way: {value}"))
+                    continue
                 failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
                 ended.append(Ended(self._changes.pop(side).decision, failure, theirs=True, found=value))
         return ended
 
-    def _end(self, side: BrokerSide, failure: Failure | None) -> Ended:
-        return Ended(self._changes.pop(side).decision, failure)
+    def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> Ended:
+        change = self._changes.pop(side)
+        return Ended(change.decision, failure, may_stand=(change.stands, *attempted))
 
 
 def _said(value: int | None) -> str:

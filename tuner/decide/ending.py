@@ -1,12 +1,12 @@
 """The moves have ended: what has to go, and what is put back?
 
 Two kinds of throttle look alike while a move runs and must not be treated alike when it ends:
-    the move's own     its lists were not there before the move (or, if we came while it ran, each names a replica that
-                       moved): it was put on for this move, so it goes, lists first, then the rates of the brokers that took
-                       part, but for those that stood there before anything moved. ``kafka-reassign-partitions --verify``
-                       does the same and spares nothing, if only somebody remembers to run it.
-    a standing one     some list was there before, or is "*": the rates serve it too. So the lists stay, and every rate that
-                       we changed becomes again what it was.
+    the move's own     every list names a replica that moved, and was not there before the move, as far as we saw: it was put
+                       on for this move, so it goes, lists first, then the rates of the brokers that took part, but for
+                       those that stood there before anything moved. ``kafka-reassign-partitions --verify`` does the same
+                       and spares nothing, if only somebody remembers to run it.
+    a standing one     some list was there before, is "*", or names nobody who moved: the rates serve it too. So the lists
+                       stay, and every rate that we changed becomes again what it was.
 
 Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a rate removed first
 leaves the listed replicas unlimited for a moment, a list removed first throttles nobody.
@@ -51,16 +51,16 @@ def _readable(live: LiveCluster) -> frozenset[int]:
 def _serves_others(live: LiveCluster, memory: Memory) -> bool:
     """Does any list serve replicas that did not move?
 
-    Where we saw what stood before the move, that decides. Where we did not (we came while it ran), a list is the move's
-    if it names a replica that moved: the others in it belong to partitions that were done before our first look.
+    A list that was there before the move does. So does one that names no replica that moved: somebody may be throttling the
+    catch-up of another topic. One that does name some is the move's; the others in it belong to partitions that were done
+    before our first look.
     """
     for topic, throttle in live.lists.items():
         if throttle.leader.every or throttle.follower.every:
             return True
-        if memory.standing_lists is not None:
-            if topic in memory.standing_lists:
-                return True
-        elif not any(
+        if memory.standing_lists is not None and topic in memory.standing_lists:
+            return True
+        if not any(
             broker in memory.seen.get((topic, p), ()) for p, broker in throttle.leader.pairs | throttle.follower.pairs
         ):
             return True

@@ -16,7 +16,7 @@ from dataclasses import replace
 from tuner.decide.ending import away_at_the_end, came_with_the_move, end_of_moves
 from tuner.decide.moves import MovesView, decide_side, judge_destinations
 from tuner.decide.ownership import let_go_of_changed
-from tuner.model.cluster import LiveCluster, NotSeen, Observation
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, Hold, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, Owned
@@ -83,7 +83,8 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
     # A rate next to a list may be the throttle of a move that is about to start.
     if not live.lists:
-        standing |= {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+        theirs = memory.theirs_until_ms
+        standing |= {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
     else:
         standing |= {side: rate for side, rate in memory.standing.items() if side in live.rates}
     idle_lists = frozenset(live.lists)
@@ -137,6 +138,24 @@ def intend_put_back(memory: Memory, decision: PutBackRate) -> Memory:
         return memory
     may_stand = tuple(dict.fromkeys((*ours.may_stand, decision.value_bytes_per_s)))
     return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=may_stand)))
+
+
+def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Memory:
+    """A change stopped on the way: of all that might have stood there, only these still may."""
+    ours = memory.owned.get(side)
+    if ours is None:
+        return memory
+    return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=tuple(dict.fromkeys(values)))))
+
+
+def narrow_to_live(memory: Memory, live: LiveCluster) -> Memory:
+    """After a start: what stands there now and is ours is all that may stand there from now on."""
+    for side, ours in memory.owned.items():
+        setting = live.rates.get(side)
+        found = setting.bytes_per_s if setting is not None and setting.own else None
+        if side[0] in live.brokers - live.unreadable and found in ours.may_stand:
+            memory = narrow(memory, side, [found])
+    return memory
 
 
 def settle(memory: Memory, decision: Decision) -> Memory:

@@ -21,7 +21,7 @@ from tuner.journal.entries import (
 from tuner.model.memory import Memory
 
 ACK_S_MAX = 10.0
-READ_S_MAX = 60.0
+SILENCE_S_MAX = 30.0
 
 
 class JournalError(Exception):
@@ -72,7 +72,7 @@ class KafkaJournal:
     def _send(self, key: bytes, value: bytes) -> None:
         try:
             self._producer.send(self._topic, key=key, value=value).get(timeout=ACK_S_MAX)
-        except kafka.errors.KafkaError as error:
+        except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
 
 
@@ -86,12 +86,13 @@ def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         consumer.seek_to_beginning(*partitions)
-        deadline = time.monotonic() + READ_S_MAX
-        while any(consumer.position(p) < ends[p] for p in partitions):
+        deadline = time.monotonic() + SILENCE_S_MAX
+        while any((consumer.position(p) or 0) < ends[p] for p in partitions):
             if time.monotonic() > deadline:
-                raise JournalError(f"{topic} could not be read to its end within {READ_S_MAX:.0f} s")
+                raise JournalError(f"{topic}: nothing came for {SILENCE_S_MAX:.0f} s, and its end was not reached")
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
+                    deadline = time.monotonic() + SILENCE_S_MAX
                     yield record.key or b"", record.value
-    except kafka.errors.KafkaError as error:
+    except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
         raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error

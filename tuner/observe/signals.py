@@ -17,6 +17,9 @@ log = structlog.get_logger("tuner")
 
 # An entity that stopped sending: its age is shown and alerted on until then.
 _FORGET_MS = 10 * 60 * 1000
+POLLS_MAX = 50  # A cycle takes in all that has come, but does not live in here.
+# kafka-python's network thread answers with these two beside its own errors.
+_TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
 
 
 class SignalReader:
@@ -36,16 +39,19 @@ class SignalReader:
         try:
             if not self._assigned:
                 self._assign()
-            batches = self._consumer.poll(timeout_ms=0, max_records=20_000)
-        except kafka.errors.KafkaError as error:
+            taken = 0
+            for _ in range(POLLS_MAX):
+                batches = self._consumer.poll(timeout_ms=0, max_records=20_000)
+                for records in batches.values():
+                    for record in records:
+                        taken += 1
+                        self._take(record.value)
+                if not batches:
+                    break
+            return taken
+        except _TROUBLE as error:
             log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
             return 0
-        taken = 0
-        for records in batches.values():
-            for record in records:
-                taken += 1
-                self._take(record.value)
-        return taken
 
     def rewind(self, records: int) -> None:
         """Takes in the newest ``records`` of each partition that are there already; for a look without a history.
@@ -60,14 +66,14 @@ class SignalReader:
             begins = self._consumer.beginning_offsets(list(ends))
             for partition, end in ends.items():
                 self._consumer.seek(partition, max(begins[partition], end - records))
-            while any(self._consumer.position(p) < end for p, end in ends.items()):
+            while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
                 batches = self._consumer.poll(timeout_ms=1000)
                 if not batches:
                     return
                 for batch in batches.values():
                     for record in batch:
                         self._take(record.value)
-        except kafka.errors.KafkaError as error:
+        except _TROUBLE as error:
             log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
 
     def forget_old(self, now_ms: int) -> None:
@@ -102,4 +108,9 @@ class SignalReader:
 
 
 def _better(new: BrokerSignal | MoveSignal, old: BrokerSignal | MoveSignal | None) -> bool:
-    return old is None or (new.sampled_at_ms, new.samples) >= (old.sampled_at_ms, old.samples)
+    if old is None:
+        return True
+    # A sample from far ahead came from a clock that was wrong then: it must not keep out all that come after.
+    if old.sampled_at_ms - new.sampled_at_ms > _FORGET_MS:
+        return True
+    return (new.sampled_at_ms, new.samples) >= (old.sampled_at_ms, old.samples)
