@@ -7,17 +7,15 @@ def test_something(lab: Lab) -> None: ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from lab_parts import java_of
+from lab_parts import MakeLab, java_of
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-
-MakeLab = Callable[[LabSpec], Lab]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from rheostat.lab import Lab, LabSpec
+
 T = TypeVar("T")
+MakeLab = Callable[[LabSpec], Lab]
 
 RHEOSTAT = (sys.executable, "-m", "rheostat")
 STOP_S_MAX = 30.0

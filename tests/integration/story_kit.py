@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from kafka.admin import NewTopic
+from lab_parts import until
 
 from rheostat.lab import Lab, Load
 from rheostat.lab.keeper import lab_config
@@ -22,17 +23,6 @@ from rheostat.supervisor import Supervisor, children_for
 from streaming.kafka.cluster import ClusterClient
 
 T = TypeVar("T")
-
-
-def until(what: str, probe: Callable[[], T | None], timeout_s: float, every_s: float = 0.2) -> T:
-    """The first truthy answer; fails with ``what`` when there is none in time."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        answer = probe()
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
-        threading.Event().wait(every_s)
 
 
 def make_topic(lab: Lab, name: str, replicas: dict[int, list[int]], megabytes: int, *properties: str) -> None:
@@ -75,8 +65,8 @@ class Running:
             return probe()
 
         try:
-            return until(what, look, timeout_s)
-        except AssertionError as error:
+            return until(look, timeout_s, what)
+        except pytest.fail.Exception as error:
             tail = self.log.read_text(errors="replace").splitlines()[-15:] if self.log.exists() else []
             raise AssertionError("\n".join([str(error), *tail])) from error
 

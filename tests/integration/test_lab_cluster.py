@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from conftest import MakeLab
 from kafka.admin import NewTopic
-from lab_parts import java_of, until
+from lab_parts import MakeLab, java_of, until
 
 from rheostat.errors import SetupError
 from rheostat.lab import Lab, LabError, LabSpec, Load, cluster

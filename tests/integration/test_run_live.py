@@ -15,8 +15,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from conftest import MakeLab
-from lab_parts import RHEOSTAT, Running, is_java, running, until
+from lab_parts import RHEOSTAT, MakeLab, Running, is_java, running, until
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config

@@ -8,7 +8,7 @@ from story_kit import make_topic, moving, running
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status import last_entries
+from rheostat.status import gather, last_entries
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient
 from tuner.model.cluster import LiveCluster
@@ -36,6 +36,9 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
             with running(lab, dry_run=True) as rheostat:
                 rheostat.until("the dry run finds the stall", lambda: rheostat.decided("stalled_below_keep_up"), 120)
                 settings = rheostat.settings
+                told = gather(settings)
+                assert told["moves"]
+                assert any(d["reason"] == "stalled_below_keep_up" and d["broker"] == 1 for d in told["last_decisions"])
             wanted = [e for e in last_entries(settings, 100) if e.action == "set"]
             assert wanted
             assert all(e.dry_run and e.kind == "intent" for e in wanted)
