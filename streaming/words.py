@@ -18,7 +18,7 @@ SOURCE_DYNAMIC_BROKER = 2
 SOURCE_DYNAMIC_DEFAULT_BROKER = 3
 SOURCE_DEFAULT = 5
 
-# Bits of the authorized operations that Metadata tells of a topic.
+# Among the authorized operations that Metadata tells of a topic.
 OPERATIONS = {"Read": 3, "Write": 4}
 
 ERROR_NONE = 0

@@ -264,6 +264,7 @@ def _stay(lab: Lab, view: View) -> None:
     view.say(f"bootstrap servers for any other client: {lab.bootstrap_servers}")
     view.say(f"logs: {lab.home / 'logs'}")
     try:
-        threading.Event().wait()
+        while True:  # Not one endless wait: a signal that comes just before it would wake nobody.
+            threading.Event().wait(_LOOK_S)
     except KeyboardInterrupt:
         view.say("going down")

@@ -25,6 +25,7 @@ from rheostat.resources import state_dir
 
 _STOP_S_MAX = 20.0
 _POLL_S = 0.05
+_WAKE_S = 0.5
 
 
 def up(name: str, brokers: int, controllers: int) -> str:
@@ -99,7 +100,8 @@ def keep(name: str, brokers: int, controllers: int) -> None:
         partial.write_text(json.dumps(about))
         partial.rename(file)
         try:
-            told.wait()
+            while not told.wait(_WAKE_S):
+                pass  # Not one endless wait: a signal that comes just before it would wake nobody.
         finally:
             file.unlink(missing_ok=True)
 

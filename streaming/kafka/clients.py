@@ -36,8 +36,9 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
     """
     refusals = _Refusals()
     logger = logging.getLogger("kafka.net.manager")
-    level = logger.level
+    before = (logger.level, logger.propagate)
     logger.setLevel(logging.WARNING)
+    logger.propagate = False
     logger.addHandler(refusals)
     try:
         return KafkaAdminClient(client_id=client_id, **settings.for_python())
@@ -47,7 +48,7 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
         raise
     finally:
         logger.removeHandler(refusals)
-        logger.setLevel(level)
+        logger.level, logger.propagate = before
 
 
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:

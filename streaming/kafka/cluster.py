@@ -148,11 +148,16 @@ class ClusterClient:
         """Which of Read and Write we may not do on the topics; topics that allow both are absent."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
         request = MetadataRequest(
-            topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+            topics=wanted,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+            min_version=8,  # Or the client picks one that does not carry the answer.
         )
         found = {
             str(topic.name): [
-                name for name, bit in words.OPERATIONS.items() if not topic.topic_authorized_operations >> bit & 1
+                name
+                for name, code in words.OPERATIONS.items()
+                if code not in {int(o) for o in topic.authorized_operations}
             ]
             for topic in self._one("list rights on topics", request).topics
         }
@@ -377,7 +382,9 @@ class ClusterClient:
                 for broker, request in requests.items():
                     try:
                         pending[broker] = manager.send(request, node_id=broker)
-                    except kafka.errors.KafkaError as error:  # E.g. a broker that is not in the metadata any more.
+                    except kafka.errors.KafkaError as error:
+                        # Not in the client's metadata: gone, or back since they were read. The next call will know.
+                        manager.cluster.request_update()
                         pending[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
                 answers: dict[int, Any | ClusterError] = {}
                 for broker, future in pending.items():

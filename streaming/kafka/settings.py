@@ -57,6 +57,8 @@ class KafkaSettings(BaseModel):
             "security_protocol": self.security_protocol,
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,
+            # A broker that comes back is wanted back within a cycle, not within kafka-python's half minute.
+            "reconnect_backoff_max_ms": 2000,
         }
         if self.sasl_mechanism is not None and self.sasl_password is not None:
             config["sasl_mechanism"] = self.sasl_mechanism

@@ -102,12 +102,13 @@ def test_two_labs_stand_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
 
     ports = [p for a in (lab, other) for n in a.nodes.values() for p in (n.port, n.jmx_port)]
     assert len(set(ports)) == len(ports)
+    for standing in (lab, other):
+        with standing.admin() as admin:
+            assert admin.describe_cluster()["cluster_id"] == standing.cluster_id
     with (
         ClusterClient(lab.kafka_settings(), "test") as one,
         ClusterClient(other.kafka_settings(), "test") as two,
     ):
-        assert one.cluster_id() == lab.cluster_id
-        assert two.cluster_id() == other.cluster_id
         assert len(one.brokers()) == 2
         assert len(two.brokers()) == 1
 

@@ -20,7 +20,8 @@ from rheostat.lab import Lab, LabSpec
 def hold(*args, **kwargs):
     with Lab(LabSpec(brokers=1)) as lab:
         print("up", lab.home, flush=True)
-        threading.Event().wait()
+        while True:  # Not one endless wait: a signal just before it would wake nobody.
+            threading.Event().wait(0.2)
 
 cli.app = hold
 cli.main()

@@ -87,9 +87,7 @@ def test_ctrl_c_leaves_no_process_and_no_data(stage: str, mark: str, tmp_path: P
         family = session_of(demo.pid)
         demo.send_signal(signal.SIGINT)
         assert demo.wait(timeout=40) == 130, log.read_text(errors="replace")[-2000:]
-        until(
-            "all are gone", lambda: not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], 15
-        )
+        until(lambda: not [p for p in family if alive(p)], 15, "all are gone")
         assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("rheostat-")) == []
     finally:
         for process in [*family, *session_of(demo.pid)]:
