@@ -33,7 +33,7 @@ check: venv ## style, types, import rules, generated files
 	$(BIN)/python -m dashboards.build --check
 	$(BIN)/rheostat config reference --check docs/configuration.md
 
-bench: venv ## the benchmarks; each prints its ratio to a bound measured in the same run
+bench: venv ## the benchmarks; each prints its ratio to its bound
 	$(BIN)/python -m benchmarks $(ARGS)
 
 format: venv ## rewrite the code in the house format

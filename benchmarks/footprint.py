@@ -1,7 +1,7 @@
 """What the tuner costs: how soon it answers, how much memory it takes, and that no JVM comes with it.
 
-A real tuner process against a lab, idle and with a throttled move to watch. The bare interpreter that loads the same Kafka
-client stands beside it: that much is not ours to save.
+A real tuner process against a real cluster on which nothing moves. The bare interpreter that loads the same Kafka client
+stands beside it: that much is not ours to save.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab
     settings = load_settings(config_of(lab, ADVISED, tmp_path), {})
     granted: list[tuple[str, str]] = []
 
-    for _ in range(20):
+    for _ in range(40):
         findings = list(examine(settings))
         first = next(iter(failed(findings)), None)
         if first is None:
