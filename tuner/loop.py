@@ -191,19 +191,23 @@ class Loop:
         for decision in decisions:
             if isinstance(decision, LetGo):
                 self._slewing.drop((decision.broker, decision.side))
-        endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate) and not self._pausing(d)]
-        if endings:
-            self._end(endings[:ENDINGS_PER_CYCLE])
+        endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
+        if endings and isinstance(observation.live, LiveCluster):
+            self._end(endings[:ENDINGS_PER_CYCLE], observation.live)
 
-    def _end(self, endings: Sequence[ClearLists | PutBackRate]) -> None:
+    def _end(self, endings: Sequence[ClearLists | PutBackRate], decided_on: LiveCluster) -> None:
         """Carries endings out, if they still are what they were decided to be: a new move may have begun since the look."""
         live = self._live.look(full=False)
         if isinstance(live, NotSeen) or live.moves:
             return
         lists_went = True
         for decision in endings:
+            if self._pausing(decision):
+                lists_went &= not isinstance(decision, ClearLists)
+                continue
             if isinstance(decision, ClearLists):
-                lists_went &= self._act(decision, self._clear)
+                same = live.lists.get(decision.topic) == decided_on.lists.get(decision.topic)
+                lists_went &= same and self._act(decision, self._clear)
                 continue
             side = (decision.broker, decision.side)
             self._slewing.drop(side)

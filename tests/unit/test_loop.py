@@ -360,6 +360,7 @@ def test_while_a_list_does_not_go_the_rates_stay() -> None:
     rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
+    rig.now_s += 5.0
     del rig.throttles.refusing["orders"]
     rig.cycle()
     assert rig.throttles.rates == {}
@@ -485,6 +486,31 @@ def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
     rig.live.look = somebody_is_quicker  # type: ignore[method-assign]
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
+
+
+def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
+    """The next plan has written its lists, and is about to submit its moves."""
+    rig = raised()
+    rig.end_the_move()
+    look = rig.live.look
+
+    def next_plan(*, full: bool) -> LiveCluster | NotSeen:
+        found = look(full=full)
+        rig.live.lists = {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
+        return found
+
+    rig.live.look = next_plan  # type: ignore[method-assign]
+    rig.cycle()
+    assert rig.writes() == []
+
+
+def test_while_a_list_that_failed_waits_for_its_next_try_the_rates_stay() -> None:
+    rig = raised()
+    rig.end_the_move()
+    rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
+    for _ in range(3):  # Within the pause after the failure.
+        rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
 def test_what_failed_is_tried_again_later_each_time() -> None:
