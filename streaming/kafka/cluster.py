@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -28,57 +27,24 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from streaming import words
+from streaming.kafka.answers import (
+    alterations,
+    code_error,
+    failure_or,
+    read_altered,
+    read_configs,
+    read_log_sizes,
+    refuse,
+)
 from streaming.kafka.clients import admin_client
 from streaming.kafka.settings import KafkaSettings
+from streaming.kafka.values import ClusterError, ConfigValue, Endpoint, MissingRight, PartitionState, Unreachable
 
 T = TypeVar("T")
 
 _LATEST = -1
-_RIGHTS = {
-    words.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
-    words.ERROR_CLUSTER_AUTHORIZATION_FAILED: "Cluster",
-    words.ERROR_GROUP_AUTHORIZATION_FAILED: "Group",
-}
 
-
-class ClusterError(Exception):
-    """The cluster did not give the answer; the text says which call and why."""
-
-
-class Unreachable(ClusterError):
-    """No answer within the time allowed."""
-
-
-class MissingRight(ClusterError):
-    """Kafka refused; ``right`` is what an administrator has to grant, e.g. ``DescribeConfigs on Cluster``."""
-
-    def __init__(self, right: str, call: str) -> None:
-        super().__init__(f"missing right: {right} (Kafka refused {call})")
-        self.right = right
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    node: int
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    topic: str
-    partition: int
-    leader: int  # -1 while there is none.
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
-    value: str
-    source: int  # words.SOURCE_…
+__all__ = ["ClusterClient", "ClusterError", "ConfigValue", "Endpoint", "MissingRight", "PartitionState", "Unreachable"]
 
 
 class ClusterClient:
@@ -172,7 +138,7 @@ class ClusterClient:
         answer = self._one(
             "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
         )
-        _refuse(answer.error_code, "Describe on Cluster", "to list reassignments")
+        refuse(answer.error_code, "Describe on Cluster", "to list reassignments")
         moving = {
             (str(t.name), int(p.partition_index)): (
                 tuple(p.replicas),
@@ -206,7 +172,7 @@ class ClusterClient:
         asked = DescribeLogDirsRequest.DescribableLogDirTopic
         topics = [asked(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
         answers = self._each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
-        return {broker: _failure_or(answer, _log_sizes) for broker, answer in answers.items()}
+        return {broker: failure_or(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
         """Log end offsets from the leaders; partitions whose leader does not answer are absent."""
@@ -252,9 +218,10 @@ class ClusterClient:
             for b in set(brokers)
         }
         answers = self._each("describe broker configs", requests)
+        found = {broker: failure_or(answer, _broker_configs) for broker, answer in answers.items()}
         return {
-            broker: _failure_or(answer, lambda a: _configs(a, "DescribeConfigs on Cluster").get(str(broker), {}))  # noqa: B023
-            for broker, answer in answers.items()
+            broker: answer if isinstance(answer, ClusterError) else answer.get(str(broker), {})
+            for broker, answer in found.items()
         }
 
     def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -270,7 +237,7 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[(words.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
         )
-        found = _configs(self._one("describe topic configs", request), "DescribeConfigs on Topic")
+        found = read_configs(self._one("describe topic configs", request), "DescribeConfigs on Topic")
         set_here = {
             name: {key: c.value for key, c in configs.items() if c.source == words.SOURCE_TOPIC}
             for name, configs in found.items()
@@ -287,12 +254,12 @@ class ClusterClient:
         """
         requests = {
             broker: IncrementalAlterConfigsRequest(
-                resources=[(words.RESOURCE_BROKER, str(broker), _alterations(configs))], validate_only=validate_only
+                resources=[(words.RESOURCE_BROKER, str(broker), alterations(configs))], validate_only=validate_only
             )
             for broker, configs in changes.items()
         }
         answers = self._each("alter broker configs", requests)
-        return {broker: _altered(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
+        return {broker: read_altered(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
 
     def alter_topic_configs(
         self, changes: Mapping[str, Mapping[str, str | None]], *, validate_only: bool = False
@@ -301,12 +268,12 @@ class ClusterClient:
         if not changes:
             return {}
         request = IncrementalAlterConfigsRequest(
-            resources=[(words.RESOURCE_TOPIC, topic, _alterations(configs)) for topic, configs in changes.items()],
+            resources=[(words.RESOURCE_TOPIC, topic, alterations(configs)) for topic, configs in changes.items()],
             validate_only=validate_only,
         )
         answer = self._one("alter topic configs", request)
         return {
-            str(r.resource_name): _code_error(
+            str(r.resource_name): code_error(
                 r.error_code, r.error_message, "AlterConfigs on Topic", "to alter topic configs"
             )
             for r in answer.responses
@@ -327,7 +294,7 @@ class ClusterClient:
         for topic in answer["topics"]:
             code = topic["error_code"]
             if code != words.ERROR_TOPIC_ALREADY_EXISTS:
-                _refuse(code, f"Create on Topic {name}", f"to create topic {name}")
+                refuse(code, f"Create on Topic {name}", f"to create topic {name}")
 
     # -- the wire -----------------------------------------------------------------------------------------------------
 
@@ -397,7 +364,8 @@ class ClusterClient:
                         answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
                 return answers
 
-            return manager.run(ask)  # type: ignore[no-any-return]
+            answers: dict[int, Any | ClusterError] = manager.run(ask)
+            return answers
 
         answers = self._call(what, call)
         if all(isinstance(answer, Unreachable) for answer in answers.values()):
@@ -405,73 +373,5 @@ class ClusterClient:
         return answers
 
 
-def _failure_or(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
-    if isinstance(answer, ClusterError):
-        return answer
-    try:
-        return read(answer)
-    except ClusterError as error:
-        return error
-
-
-def _code_error(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
-    if code == words.ERROR_NONE:
-        return None
-    if code in _RIGHTS:
-        return MissingRight(right, call)
-    return ClusterError(
-        f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip()
-    )
-
-
-def _refuse(code: int, right: str, call: str) -> None:
-    error = _code_error(code, None, right, call)
-    if error is not None:
-        raise error
-
-
-def _log_sizes(answer: Any) -> dict[tuple[str, int], int]:
-    if not answer.results:
-        # The wire has no error code here: without the right, Kafka answers with no directory at all.
-        raise MissingRight("Describe on Cluster", "to describe log dirs")
-    sizes: dict[tuple[str, int], int] = {}
-    for directory in answer.results:
-        if directory.error_code in _RIGHTS:
-            _refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
-        if directory.error_code != words.ERROR_NONE:
-            continue  # A disk that failed says nothing of what the others hold.
-        for topic in directory.topics:
-            for p in topic.partitions:
-                if not p.is_future_key:
-                    sizes[(str(topic.name), int(p.partition_index))] = int(p.partition_size)
-    return sizes
-
-
-def _configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
-    found: dict[str, dict[str, ConfigValue]] = {}
-    for result in answer.results:
-        if result.error_code == words.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
-            continue
-        error = _code_error(result.error_code, result.error_message, right, "to describe configs")
-        if error is not None:
-            raise error
-        found[str(result.resource_name)] = {
-            str(c.name): ConfigValue(str(c.value), int(c.config_source))
-            for c in result.configs
-            if c.value is not None and c.config_source != words.SOURCE_DEFAULT
-        }
-    return found
-
-
-def _alterations(configs: Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
-    return [(key, words.OP_DELETE if value is None else words.OP_SET, value) for key, value in configs.items()]
-
-
-def _altered(answer: Any, right: str) -> ClusterError | None:
-    if isinstance(answer, ClusterError):
-        return answer
-    for r in answer.responses:
-        error = _code_error(r.error_code, r.error_message, right, "to alter broker configs")
-        if error is not None:
-            return error
-    return None
+def _broker_configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
+    return read_configs(answer, "DescribeConfigs on Cluster")

@@ -1,0 +1,91 @@
+"""Answers on the wire → values. The error codes are read here, as an empty answer may mean a missing right. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import kafka.errors
+
+from streaming import words
+from streaming.kafka.values import ClusterError, ConfigValue, MissingRight
+
+T = TypeVar("T")
+
+RIGHTS = {
+    words.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
+    words.ERROR_CLUSTER_AUTHORIZATION_FAILED: "Cluster",
+    words.ERROR_GROUP_AUTHORIZATION_FAILED: "Group",
+}
+
+
+def failure_or(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
+    if isinstance(answer, ClusterError):
+        return answer
+    try:
+        return read(answer)
+    except ClusterError as error:
+        return error
+
+
+def code_error(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
+    if code == words.ERROR_NONE:
+        return None
+    if code in RIGHTS:
+        return MissingRight(right, call)
+    return ClusterError(
+        f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip()
+    )
+
+
+def refuse(code: int, right: str, call: str) -> None:
+    error = code_error(code, None, right, call)
+    if error is not None:
+        raise error
+
+
+def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
+    if not answer.results:
+        # The wire has no error code here: without the right, Kafka answers with no directory at all.
+        raise MissingRight("Describe on Cluster", "to describe log dirs")
+    sizes: dict[tuple[str, int], int] = {}
+    for directory in answer.results:
+        if directory.error_code in RIGHTS:
+            refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        if directory.error_code != words.ERROR_NONE:
+            continue  # A disk that failed says nothing of what the others hold.
+        for topic in directory.topics:
+            for p in topic.partitions:
+                if not p.is_future_key:
+                    sizes[(str(topic.name), int(p.partition_index))] = int(p.partition_size)
+    return sizes
+
+
+def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
+    found: dict[str, dict[str, ConfigValue]] = {}
+    for result in answer.results:
+        if result.error_code == words.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        error = code_error(result.error_code, result.error_message, right, "to describe configs")
+        if error is not None:
+            raise error
+        found[str(result.resource_name)] = {
+            str(c.name): ConfigValue(str(c.value), int(c.config_source))
+            for c in result.configs
+            if c.value is not None and c.config_source != words.SOURCE_DEFAULT
+        }
+    return found
+
+
+def alterations(configs: Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
+    return [(key, words.OP_DELETE if value is None else words.OP_SET, value) for key, value in configs.items()]
+
+
+def read_altered(answer: Any, right: str) -> ClusterError | None:
+    if isinstance(answer, ClusterError):
+        return answer
+    for r in answer.responses:
+        error = code_error(r.error_code, r.error_message, right, "to alter broker configs")
+        if error is not None:
+            return error
+    return None

@@ -1,0 +1,45 @@
+"""What a cluster answers, as values, and how it can fail to answer, as errors that name the call and the cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ClusterError(Exception):
+    """The cluster did not give the answer; the text says which call and why."""
+
+
+class Unreachable(ClusterError):
+    """No answer within the time allowed."""
+
+
+class MissingRight(ClusterError):
+    """Kafka refused; ``right`` is what an administrator has to grant, e.g. ``DescribeConfigs on Cluster``."""
+
+    def __init__(self, right: str, call: str) -> None:
+        super().__init__(f"missing right: {right} (Kafka refused {call})")
+        self.right = right
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    node: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    topic: str
+    partition: int
+    leader: int  # -1 while there is none.
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    value: str
+    source: int  # words.SOURCE_…
