@@ -1,28 +1,92 @@
-"""Asks the cluster what the JMX agents cannot tell: reassignments, log sizes, offsets, throttle settings."""
+"""Asks the cluster what the JMX agents cannot tell: reassignments, log sizes, offsets, throttle settings.
+
+Intuition: what costs grows with the cluster, what matters with the moves. So each round asks only about partitions that
+move or are listed in a throttle, and the brokers that hold them; the ``Sweep`` looks at every topic's lists and every
+broker's rates, seldom, in a thread and over a connection of its own, so that no record ever waits for it.
+
+Invariant: all that a round tells was asked in it. A sweep only says where to look: which topics carry lists, which brokers
+a rate. So what a person sets on a topic or broker that takes no part in anything is seen ``sweep_s`` later; there it has
+nothing to slow down.
+
+Vocabulary:
+    tracked    a partition that moves or is listed.
+    involved   a broker that holds a replica of a tracked partition, or has a rate set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 from streaming import words
 from streaming.collector.facts import Answers
 from streaming.contract import Metric
-from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState
+from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
 from streaming.throttles import LIST_KEYS, TopicThrottle
 
-# Lists on topics that do not move matter too (they use up quota, or were left behind), but change rarely, and asking for
-# every topic's settings grows with the cluster.
-SWEEP_EVERY = 6
+CHUNK = 200  # Topics or brokers of one request of a sweep: some tens of milliseconds each.
 _RATES = {words.LEADER_RATE: Metric.LEADER_RATE, words.FOLLOWER_RATE: Metric.FOLLOWER_RATE}
 
+T = TypeVar("T")
 
-class AdminFacts:
-    """Keeps which topics carry a throttle between two sweeps; everything else is asked anew each round."""
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep found."""
+
+    listed_topics: frozenset[str] = frozenset()
+    brokers_with_rate: frozenset[int] = frozenset()
+
+
+class Sweep:
+    """The seldom look at everything. ``swept`` is replaced whole, so that another thread may read it at any time."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._listed_topics: set[str] = set()
-        self._round = 0
+        self.swept = Swept()
+
+    def once(self, stop: threading.Event) -> float | None:
+        """Looks at all topics and brokers; the seconds it took, None when it was stopped.
+
+        Raises:
+            ClusterError: the cluster does not answer at all, or a right is missing.
+        """
+        began_s = time.monotonic()
+        listed: set[str] = set()
+        with_rate: set[int] = set()
+        for topics in _chunks({s.topic for s in self._client.partitions()}):
+            if self._breathe(stop):
+                return None
+            listed |= _listed(_throttles(self._client, topics))
+        for some in _chunks(e.node for e in self._client.brokers()):
+            if self._breathe(stop):
+                return None
+            answers = self._client.broker_configs(some, _RATES)
+            _raise_when_all_failed(answers.values())
+            with_rate |= {b for b, found in _rates(answers).items() if found}
+        self.swept = Swept(frozenset(listed), frozenset(with_rate))
+        return time.monotonic() - began_s
+
+    @staticmethod
+    def _breathe(stop: threading.Event) -> bool:
+        # Between two requests the rounds' threads get the interpreter, which decoding an answer keeps for itself.
+        return stop.wait(0.01)
+
+
+class AdminFacts:
+    """One round of asking. Keeps which topics carried a throttle; everything else is asked anew."""
+
+    def __init__(self, client: ClusterClient, swept: Callable[[], Swept]) -> None:
+        self._client = client
+        self._swept = swept
+        self._listed_topics: frozenset[str] = (
+            frozenset()
+        )  # As the last round saw them: a move may be younger than the sweep.
+        self._set_rates: set[int] = set()  # Brokers that had a rate when last asked.
         self.unanswered: set[int] = set()  # Brokers that did not answer when they were last asked.
 
     def ask(self, brokers: Collection[int]) -> Answers:
@@ -31,25 +95,20 @@ class AdminFacts:
         Raises:
             ClusterError: the cluster does not answer at all, or a right is missing.
         """
-        client = self._client
+        client, swept, answering = self._client, self._swept(), set(brokers)
         moving = client.reassignments()
-        sweep = self._round % SWEEP_EVERY == 0
-        self._round += 1  # Before the sweep: one that takes too long must not be tried again in every round.
-        every = client.partitions() if sweep else None
-        asked = {s.topic for s in every} if every is not None else self._listed_topics | {s.topic for s in moving}
-        throttles = {
-            t: TopicThrottle.from_configs(c) for t, c in client.topic_configs(asked, LIST_KEYS.values()).items()
-        }
-        self._listed_topics = {topic for topic, throttle in throttles.items() if throttle.leader or throttle.follower}
+        throttles = _throttles(client, self._listed_topics | swept.listed_topics | {s.topic for s in moving})
+        self._listed_topics = frozenset(_listed(throttles))
         tracked = self._tracked(moving, throttles)
-        answering = set(brokers)
-        sizes = client.log_sizes(
-            {b for s in tracked for b in s.replicas} & answering, {(s.topic, s.partition) for s in tracked}
-        )
+        holding = {b for s in tracked for b in s.replicas} & answering
+        sizes = client.log_sizes(holding, {(s.topic, s.partition) for s in tracked})
         _raise_when_all_failed(sizes.values())
-        rates = client.broker_configs(brokers, _RATES)
-        _raise_when_all_failed(rates.values())
-        asked_now = {**sizes, **rates}
+        with_rate = self._set_rates | swept.brokers_with_rate
+        configs = client.broker_configs(holding | (with_rate & answering), _RATES)
+        _raise_when_all_failed(configs.values())
+        rates = _rates(configs)
+        self._set_rates = {b for b, found in rates.items() if found} | (self._set_rates - rates.keys())
+        asked_now = {**sizes, **configs}
         self.unanswered = (self.unanswered - asked_now.keys()) | {
             b for b, found in asked_now.items() if isinstance(found, ClusterError)
         }
@@ -58,11 +117,7 @@ class AdminFacts:
             throttles=throttles,
             sizes={b: found for b, found in sizes.items() if not isinstance(found, ClusterError)},
             end_offsets=client.end_offsets([s for s in tracked if s.leader in answering]),
-            rates={
-                b: {_RATES[key]: float(config.value) for key, config in found.items()}
-                for b, found in rates.items()
-                if not isinstance(found, ClusterError)
-            },
+            rates=rates,
         )
 
     def _tracked(self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]) -> list[PartitionState]:
@@ -78,6 +133,29 @@ class AdminFacts:
             )
         ]
         return [*moves.values(), *listed]
+
+
+def _throttles(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicThrottle]:
+    return {t: TopicThrottle.from_configs(c) for t, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
+
+
+def _listed(throttles: Mapping[str, TopicThrottle]) -> set[str]:
+    return {topic for topic, throttle in throttles.items() if throttle.leader or throttle.follower}
+
+
+def _rates(answers: Mapping[int, Mapping[str, ConfigValue] | ClusterError]) -> dict[int, dict[str, float]]:
+    """Of the brokers that answered; empty where none is set."""
+    return {
+        b: {_RATES[key]: float(config.value) for key, config in found.items()}
+        for b, found in answers.items()
+        if not isinstance(found, ClusterError)
+    }
+
+
+def _chunks(things: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(things)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk
 
 
 def _raise_when_all_failed(results: Collection[object]) -> None:

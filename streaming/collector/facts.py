@@ -4,12 +4,13 @@ Intuition: the source side of a move is a fact about the leader's broker, the de
 replica's broker, so each goes into that broker's record, and downstream never has to join two records.
 
 Invariant: a size that is not known produces no sample. It never becomes 0, which would read as "all is still to copy"
-on one side and "nothing is left" on the other.
+on one side and "nothing is left" on the other. The same holds for a lag: Kafka loses half of these series when it changes
+the number of its fetchers, so one that is missing says nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streaming.contract import Metric, Sample, partition_labels
@@ -39,6 +40,34 @@ def samples_by_node(answers: Answers) -> dict[int, list[Sample]]:
                 _followed(state, broker, answers, found)
     for broker, rates in answers.rates.items():
         found.setdefault(broker, []).extend(Sample(name, "", rate) for name, rate in rates.items())
+    return found
+
+
+def followed_by_node(answers: Answers) -> dict[int, list[TopicPartition]]:
+    """The tracked partitions that each broker follows."""
+    found: dict[int, list[TopicPartition]] = {}
+    for state in answers.tracked:
+        for broker in state.replicas:
+            if broker != state.leader:
+                found.setdefault(broker, []).append((state.topic, state.partition))
+    return found
+
+
+def lag_samples(
+    lags: Mapping[TopicPartition, float], scraped: Iterable[Sample], followed: Iterable[TopicPartition]
+) -> list[Sample]:
+    """A node's lags, thousands on a big broker, as their sum and those of the tracked partitions it follows.
+
+    The sum is over the lags that are known, as KIP-73 has it: while series are missing it is less than the truth. When none
+    is known there is none, unless the node says that it follows nothing.
+    """
+    found = [
+        Sample(Metric.FOLLOWED_LAG, partition_labels(*key), lags[key]) for key in sorted(set(followed)) if key in lags
+    ]
+    counts = {s.name: s.value for s in scraped if s.name in (Metric.PARTITION_COUNT, Metric.LEADER_COUNT)}
+    follows_nothing = len(counts) == 2 and counts[Metric.PARTITION_COUNT] == counts[Metric.LEADER_COUNT]
+    if lags or follows_nothing:
+        found.append(Sample(Metric.REPLICA_LAG_SUM, "", sum(lags.values())))
     return found
 
 

@@ -1,34 +1,301 @@
-"""One node's JMX agent: Prometheus text over HTTP → samples."""
+"""One node's JMX agent: HTTP → Prometheus text → samples.
+
+Intuition: a thousand agents are a thousand ways to be slow. An answer that drips, a header without end, a body that unpacks
+to gigabytes: each costs its own deadline or size and no more, as every wait is cut to what is left of one deadline and
+every byte is counted.
+
+Invariant: ``read`` returns or raises within ``timeout_s`` (but for the resolver's own wait when a host is given by name),
+and every failure says what to do about it. Redirects are not followed: they would carry the password to somebody else.
+"""
 
 from __future__ import annotations
 
-import math
-import urllib.request
+import base64
+import http.client
+import io
+import os
+import socket
+import ssl
+import time
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
 
-from prometheus_client.parser import text_string_to_metric_families
+from streaming.collector.exposition import Reading, parse
+from streaming.contract import Sample
 
-from streaming.contract import Sample, canonical_labels
+BODY_BYTES_MAX = 64 * 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+_GZIP = 16 + zlib.MAX_WBITS
 
-_OURS = "kafka_"  # The agent adds about a hundred series on its JVM, which nobody downstream reads.
-_BYTES_MAX = 64 * 1024 * 1024
+
+class Cause(StrEnum):
+    """Why a scrape failed, as the label of a metric."""
+
+    TIMEOUT = "timeout"
+    CONNECT = "connect"
+    TLS = "tls"
+    AUTH = "auth"
+    HTTP = "http"
+    TOO_LARGE = "too_large"
+    NOT_METRICS = "not_metrics"
+    NOT_REACHED = "not_reached"  # No slot came free in the round: the fault is ours, not the node's.
+    OURS = "ours"  # A fault of this program.
 
 
-def scrape(url: str, timeout_s: float) -> list[Sample]:
-    """The samples of one node.
+class ScrapeError(OSError):
+    def __init__(self, cause: Cause, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+class AccessError(ValueError):
+    """A certificate, key or password file that cannot be used; the text names the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What is shown to an agent; made once for all of them."""
+
+    tls: ssl.SSLContext | None = None
+    authorization: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFiles:
+    """Where an ``Access`` is made from."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    verify_host: bool = True
+    username: str | None = None
+    password: str | None = None
+
+    def stamp(self) -> tuple[int, ...]:
+        """Changes when a file does: certificates and passwords are renewed while we run."""
+        return tuple(_changed_ns(path) for path in (self.ca, self.cert, self.key, self.password) if path is not None)
+
+    def load(self) -> Access:
+        """
+        Raises:
+            AccessError: a file is missing, or not what its setting needs.
+        """
+        try:
+            tls = ssl.create_default_context(cafile=self.ca)
+        except (OSError, ValueError) as error:
+            raise AccessError(f"collector.tls_ca_file {self.ca}: {_why(error)}; it must be a PEM file") from error
+        tls.check_hostname = self.verify_host
+        if self.cert is not None and self.key is not None:
+            try:
+                # Asked for a passphrase, OpenSSL would stop and read the terminal.
+                tls.load_cert_chain(self.cert, self.key, password=lambda: b"")
+            except (OSError, ValueError) as error:
+                raise AccessError(
+                    f"collector.tls_cert_file {self.cert} and tls_key_file {self.key}: {_why(error)}; they must be PEM files "
+                    "that belong together, the key without a passphrase"
+                ) from error
+        return Access(tls, self._authorization())
+
+    def _authorization(self) -> str | None:
+        if self.username is None or self.password is None:
+            return None
+        try:
+            with open(self.password, encoding="utf-8") as file:
+                password = file.readline().rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            raise AccessError(f"collector.password_file {self.password}: {_why(error)}") from error
+        if not password:
+            raise AccessError(
+                f"collector.password_file {self.password}: its first line is empty, and should be the password"
+            )
+        return "Basic " + base64.b64encode(f"{self.username}:{password}".encode()).decode()
+
+
+NO_ACCESS = Access()
+
+
+def scrape(url: str, timeout_s: float, access: Access = NO_ACCESS) -> list[Sample]:
+    """The samples of one node, without the lags; raises as ``read`` does."""
+    return read(url, timeout_s, access).samples
+
+
+def read(url: str, timeout_s: float, access: Access = NO_ACCESS, *, body_bytes_max: int = BODY_BYTES_MAX) -> Reading:
+    """One scrape of one node.
 
     Raises:
-        OSError: no answer within ``timeout_s``, or not 200.
-        ValueError: the answer is not Prometheus text.
+        ScrapeError: no answer within ``timeout_s``, or not one of a JMX agent.
     """
-    with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-        body: bytes = answer.read(_BYTES_MAX)
-    return parse(body.decode("utf-8", errors="replace"))
+    until_s = time.monotonic() + timeout_s
+    try:
+        body = _fetch(url, until_s, access, body_bytes_max)
+    except ScrapeError:
+        raise
+    except TimeoutError as error:
+        raise ScrapeError(Cause.TIMEOUT, f"no whole answer within {timeout_s:g} s") from error
+    except ssl.SSLError as error:
+        raise ScrapeError(Cause.TLS, _tls_advice(error)) from error
+    except (http.client.HTTPException, ConnectionResetError, BrokenPipeError) as error:
+        if isinstance(error, ConnectionError) and url.startswith("https:"):
+            raise ScrapeError(Cause.TLS, _HUNG_UP.format(_why(error))) from error
+        raise ScrapeError(
+            Cause.HTTP,
+            f"what answers there breaks HTTP off ({_why(error)}); is it the agent's port, and http or https as set?",
+        ) from error
+    except OSError as error:
+        raise ScrapeError(Cause.CONNECT, f"cannot connect: {_why(error)}") from error
+    try:
+        return parse(body.decode("utf-8", errors="replace"))
+    except ValueError as error:
+        raise ScrapeError(Cause.NOT_METRICS, str(error)) from error
 
 
-def parse(text: str) -> list[Sample]:
-    return [
-        Sample(sample.name, canonical_labels({k: v for k, v in sample.labels.items() if v}), float(sample.value))
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name.startswith(_OURS) and math.isfinite(sample.value)
+def _fetch(url: str, until_s: float, access: Access, body_bytes_max: int) -> bytes:
+    parts = urlsplit(url)
+    host, secure = parts.hostname or "", parts.scheme == "https"
+    connected = _connect(host, parts.port or (443 if secure else 80), until_s)
+    with connected as sock:
+        if secure:
+            tls = access.tls or ssl.create_default_context()
+            sock.settimeout(_left(until_s))
+            with tls.wrap_socket(sock, server_hostname=host) as wrapped:
+                return _exchange(wrapped, url, until_s, access, body_bytes_max)
+        return _exchange(sock, url, until_s, access, body_bytes_max)
+
+
+def _connect(host: str, port: int, until_s: float) -> socket.socket:
+    """As ``socket.create_connection``, which gives every address of a name the whole timeout."""
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(_left(until_s))
+            sock.connect(address)
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+    raise failure or OSError(f"{host} has no address")
+
+
+def _exchange(sock: socket.socket, url: str, until_s: float, access: Access, body_bytes_max: int) -> bytes:
+    parts = urlsplit(url)
+    head = [
+        f"GET {parts.path or '/'}{'?' + parts.query if parts.query else ''} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        "Accept: text/plain",
+        "Accept-Encoding: gzip",  # A broker that follows thousands of partitions answers with half a megabyte, or 16 KB.
+        "Connection: close",
     ]
+    if access.authorization is not None:
+        head.append(f"Authorization: {access.authorization}")
+    sock.settimeout(_left(until_s))
+    sock.sendall("\r\n".join([*head, "", ""]).encode("latin-1"))
+    answer = http.client.HTTPResponse(_Reader(sock, until_s), method="GET")  # type: ignore[arg-type]  # it only calls makefile
+    try:
+        answer.begin()
+        if answer.status != http.client.OK:
+            raise _refused(answer.status, access)
+        return _body(answer, body_bytes_max)
+    finally:
+        answer.close()
+
+
+def _body(answer: http.client.HTTPResponse, body_bytes_max: int) -> bytes:
+    packed = (answer.getheader("Content-Encoding") or "").strip().lower() == "gzip"
+    unpack = zlib.decompressobj(_GZIP) if packed else None
+    body = bytearray()
+    while chunk := answer.read1(_CHUNK_BYTES):
+        try:
+            body += chunk if unpack is None else unpack.decompress(chunk, body_bytes_max + 1 - len(body))
+        except zlib.error as error:
+            raise ScrapeError(Cause.HTTP, f"the answer says it is gzip and is not ({error})") from error
+        if len(body) > body_bytes_max:
+            raise ScrapeError(
+                Cause.TOO_LARGE,
+                f"the answer is longer than {body_bytes_max / 1e6:.0f} MB: let the agent use conf/collectors/jmx-exporter.yaml",
+            )
+    if answer.length or (unpack is not None and not unpack.eof):
+        raise http.client.IncompleteRead(bytes(body), answer.length)
+    return bytes(body)
+
+
+class _Reader(io.RawIOBase):
+    """A socket's bytes, each wait cut to what is left until the deadline."""
+
+    def __init__(self, sock: socket.socket, until_s: float) -> None:
+        self._sock = sock
+        self._until_s = until_s
+
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - the shape of a socket's
+        return io.BufferedReader(self, _CHUNK_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader hands over
+        self._sock.settimeout(_left(self._until_s))
+        return self._sock.recv_into(buffer)
+
+
+def _left(until_s: float) -> float:
+    left_s = until_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
+
+
+def _refused(status: int, access: Access) -> ScrapeError:
+    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+        do = (
+            "check collector.username and the password in collector.password_file"
+            if access.authorization is not None
+            else "the agent wants a user: set collector.username and collector.password_file"
+        )
+        return ScrapeError(Cause.AUTH, f"HTTP {status}: {do}")
+    return ScrapeError(Cause.HTTP, f"HTTP {status}: check the path of its URL in collector.endpoints")
+
+
+# OpenSSL's X509_V_ERR_…: ssl gives the numbers and no names.
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}
+_OTHER_HOST = {62, 64}
+# With TLS 1.3 a server judges our certificate after the handshake, and its alert may be lost with the connection.
+_HUNG_UP = "it ends the connection ({}): it may refuse our certificate, or want one; see collector.tls_cert_file"
+
+
+def _tls_advice(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = error.verify_message
+        if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
+            return f"its certificate is not valid now ({said}): renew it on the node, and compare the clocks"
+        if error.verify_code in _UNKNOWN_AUTHORITY:
+            return f"its certificate is not signed by an authority we know ({said}): name the right one in collector.tls_ca_file"
+        if error.verify_code in _OTHER_HOST:
+            return (
+                f"its certificate is for another host ({said}): ask it by a name the certificate holds (collector.endpoints), "
+                "or set collector.tls_verify_host: false"
+            )
+        return f"its certificate is refused ({said}): renew it on the node"
+    reason = error.reason or str(error)
+    if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason or "BAD_CERTIFICATE" in reason:
+        return f"it refuses our certificate, or wants one ({reason}): set collector.tls_cert_file and collector.tls_key_file"
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return _HUNG_UP.format(reason)
+    if "UNKNOWN_CA" in reason:
+        return f"it does not know who signed our certificate ({reason}): let the agent trust the signer of collector.tls_cert_file"
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
+        return f"what answers there does not speak TLS ({reason}): use http in its URL, or let the agent use TLS"
+    return f"TLS fails ({reason}): compare the agent's TLS settings with collector.tls_*"
+
+
+def _why(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return -1

@@ -1,23 +1,37 @@
 """One round every few seconds: scrape every node, ask the cluster, publish one record a node.
 
-Invariant: a node that does not answer costs its own record and nothing else. Each scrape runs in a thread of its own
-with its own deadline. The Admin API is asked in one more thread, and not of brokers that answered nothing last time. A round
-waits for all of them together no longer than ``timeout_s``; what has not come by then is left out of it.
+Intuition: a round is a plan of scrapes spread over its beginning (rounds.py), one asking of the Admin API beside them, and
+a join: a node's record goes out once its own scrape has ended and the cluster has answered, or its time is up. This thread
+plans, joins and publishes; a bounded number of others wait for agents.
+
+Invariants:
+- A node that does not answer costs its own record, and one slot for ``timeout_s``. A node that hung last time may only take
+  the slots kept for such nodes, so however many hang, three quarters of the slots serve those that answer.
+- Each record carries the time at which its own scrape began; a record without a scrape that at which the cluster was asked.
+- The Admin API is asked in a thread of its own, and not of brokers that answered nothing last time. What has not come within
+  ``timeout_s`` is left out of the round, and never taken for the answer of a later one.
+- The sweep over all topics has a thread and a connection of its own; nothing waits for it.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import structlog
 
 from streaming.collector import jmx
-from streaming.collector.admin import AdminFacts
-from streaming.collector.facts import samples_by_node
+from streaming.collector.admin import AdminFacts, Sweep
+from streaming.collector.counts import Counts
+from streaming.collector.exposition import Reading
+from streaming.collector.facts import TopicPartition, followed_by_node, lag_samples, samples_by_node
+from streaming.collector.jmx import AccessError, Cause, ScrapeError
+from streaming.collector.rounds import Patience, plan
 from streaming.collector.settings import CollectorSettings
 from streaming.contract import Role, Sample, Scrape
 from streaming.kafka.cluster import ClusterClient, ClusterError
@@ -26,52 +40,93 @@ log = structlog.get_logger("collector")
 
 Publish = Callable[[Scrape], None]
 ASK_SILENT_EVERY = 12  # Rounds.
+_ROUND_SHARE = 0.98  # Of the interval: after it a round takes no more answers, so that the next begins in time.
+_NO_SLOT = "its turn did not come in the round"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the cluster said in one round."""
+
+    ts_ms: int
+    samples: Mapping[int, list[Sample]] = field(default_factory=dict)
+    followed: Mapping[int, list[TopicPartition]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """One scrape of one node that has ended, with what it gave or why it gave nothing."""
+
+    node: int
+    ts_ms: int
+    took_s: float
+    reading: Reading | None
+    cause: Cause | None = None
+    why: str = ""
 
 
 @dataclass(slots=True)
-class Counts:
-    """What happened since the start; logged once a minute."""
+class _Round:
+    """One round under way."""
 
-    rounds: int = 0
-    records: int = 0
-    scrape_failures: dict[int, int] = field(default_factory=dict)
-    admin_failures: int = 0
-    late_rounds: int = 0
+    until_s: float
+    facts_until_s: float
+    facts: Facts | None = None  # None while they may still come.
+    waiting: set[int] = field(default_factory=set)  # Scrapes that were begun, or will be.
+    held: list[Scraped] = field(default_factory=list)  # Ended, and waiting for the facts.
+    reached: set[int] = field(default_factory=set)
 
 
 class Collector:
+    """
+    Args:
+        client: asked once a round; nobody else may use it meanwhile.
+        sweep_client: the same cluster over another connection.
+    """
+
     def __init__(
         self,
         settings: CollectorSettings,
         cluster: str,
         client: ClusterClient,
+        sweep_client: ClusterClient,
         publish: Publish,
         *,
+        counts: Counts | None = None,
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.counts = Counts()
+        self.counts = counts if counts is not None else Counts()
         self._settings = settings
         self._cluster = cluster
         self._client = client
-        self._facts = AdminFacts(client)
+        self._sweep = Sweep(sweep_client)
+        self._facts = AdminFacts(client, lambda: self._sweep.swept)
         self._publish = publish
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._brokers: dict[int, str] = {}  # id → host
-        self._ever: set[int] = (
-            set()
-        )  # Every id that was a broker once: while it is fenced it is in no list, and still one.
+        # Every id that was a broker once: while it is fenced it is in no list, and still one.
+        self._ever: set[int] = set()
         self._silent: set[int] = set()
-        self._trouble: str | None = None
-        self._under_way: dict[int, Future[list[Sample]]] = {}
-        self._asking: Future[Mapping[int, list[Sample]]] | None = None
+        self._missed: set[int] = set()
+        self._patience = Patience()
+        self._trouble: dict[str, str] = {}  # What has trouble, the round or the sweep → which.
+        self._files = settings.access_files()
+        self._stamp = self._files.stamp()
+        self._access = self._files.load()
+        self._under_way: dict[int, Future[None]] = {}
+        self._asking: Future[None] | None = None
+        self._events: queue.SimpleQueue[tuple[int, Scraped | Facts | Exception]] = queue.SimpleQueue()
+        kept = max(1, settings.scrapes_at_once // 4)
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ask")
-        # A thread a node, made when it is needed: one that hangs takes no other's place.
-        self._pool = ThreadPoolExecutor(max_workers=1_000, thread_name_prefix="scrape")
+        self._pool = ThreadPoolExecutor(settings.scrapes_at_once - kept, thread_name_prefix="scrape")
+        self._slow_pool = ThreadPoolExecutor(kept, thread_name_prefix="scrape-slow")
 
     def run(self, stop: threading.Event) -> None:
         """Rounds at a fixed rate until ``stop``; a round that took too long is not caught up."""
+        sweeper = threading.Thread(target=self._sweeps, args=(stop,), name="sweep", daemon=True)
+        sweeper.start()
         due = self._monotonic()
         while not stop.is_set():
             self.round()
@@ -81,96 +136,204 @@ class Collector:
                 self.counts.late_rounds += 1
                 due = now
             stop.wait(due - now)
-        self._asker.shutdown(wait=False, cancel_futures=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._asker, self._pool, self._slow_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+        sweeper.join(timeout=self._settings.timeout_s)
 
     def round(self) -> None:
-        """Scrapes and questions start together and share one deadline; whatever has not come by then is left out."""
-        self.counts.rounds += 1
-        ts_ms = int(self._wall_clock() * 1000)
-        until_s = self._monotonic() + self._settings.timeout_s
-        scrapes = self._start_scrapes()
+        """Plans, then takes what comes until every node has its record or the round is over."""
+        number = self.counts.rounds = self.counts.rounds + 1
+        began_s = self._monotonic()
+        settings = self._settings
+        this = _Round(
+            began_s + max(settings.interval_s * _ROUND_SHARE, settings.timeout_s), began_s + settings.timeout_s
+        )
+        self._refresh_access()
+        urls = settings.agent_urls(self._brokers)
+        self._forget_gone(urls)
+        free = [node for node in urls if node not in self._under_way or self._under_way[node].done()]
+        starts = deque(plan(free, number, settings.spread_s_fitting(), self._patience, self._missed))
+        this.waiting = {start.node for start in starts}
+        asked_ms = self._now_ms()
         if self._asking is None or self._asking.done():  # While one still hangs there is no second one.
-            self._asking = self._asker.submit(self._ask)
-        facts: Mapping[int, list[Sample]] = {}
-        try:
-            facts = self._asking.result(timeout=self._settings.timeout_s)
-            self._recovered()
-        except TimeoutError:
-            self._troubled(f"no answer within {self._settings.timeout_s:g} s")
-        except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in a form we do not know.
-            self._troubled(str(error))
-        self._collect(ts_ms, scrapes, facts, max(0.0, until_s - self._monotonic()))
+            self._asking = self._asker.submit(self._ask, number, asked_ms)
+        while this.waiting or this.facts is None:
+            now = self._monotonic()
+            while starts and began_s + starts[0].at_s <= now:
+                start = starts.popleft()
+                pool = self._slow_pool if start.slow else self._pool
+                args = (number, start.node, urls[start.node], this.until_s)
+                self._under_way[start.node] = pool.submit(self._scrape, *args)
+            if this.facts is None and now >= this.facts_until_s:
+                self._troubled("round", f"no answer within {settings.timeout_s:g} s (collector.timeout_s)")
+                self._have_facts(this, Facts(asked_ms))
+                continue
+            if now >= this.until_s:
+                break
+            wake = min(
+                this.until_s,
+                began_s + starts[0].at_s if starts else this.until_s,
+                this.facts_until_s if this.facts is None else this.until_s,
+            )
+            try:
+                self._take(this, number, *self._events.get(timeout=max(0.0, wake - now)))
+            except queue.Empty:
+                continue
+        self._close(this, asked_ms)
+        self.counts.round_s = self._monotonic() - began_s
 
-    def _ask(self) -> Mapping[int, list[Sample]]:
-        self._brokers = {e.node: e.host for e in self._client.brokers()}
-        self._ever |= self._brokers.keys()
-        # Not asked: a broker that gave neither its agent's answer nor the last one of ours. Now and then it is, all the same.
-        again = self.counts.rounds % ASK_SILENT_EVERY == 0
-        mute = set() if again else self._silent & self._facts.unanswered
-        return samples_by_node(self._facts.ask([b for b in self._brokers if b not in mute]))
+    # -- what comes ---------------------------------------------------------------------------------------------------
 
-    def _collect(
-        self,
-        ts_ms: int,
-        scrapes: Mapping[Future[list[Sample]], int],
-        facts: Mapping[int, list[Sample]],
-        timeout_s: float,
-    ) -> None:
-        waiting = set(scrapes.values())
-        for node in (
-            self._brokers.keys() - waiting
-        ):  # No agent there: what the cluster says of it is still worth a record.
-            self._emit(ts_ms, node, [], facts)
-        try:
-            for done in as_completed(scrapes, timeout=timeout_s):
-                node = scrapes[done]
-                waiting.discard(node)
-                error = done.exception()
-                if error is None:
-                    self._silent.discard(node)
-                    self._emit(ts_ms, node, done.result(), facts)
+    def _take(self, this: _Round, number: int, of_round: int, event: Scraped | Facts | Exception) -> None:
+        if isinstance(event, Scraped):
+            # One of an earlier round that ends only now counts for its node, but its record would come too late.
+            self._judge(event)
+            if of_round == number and event.node in this.waiting:
+                this.waiting.discard(event.node)
+                this.reached.add(event.node)
+                if this.facts is None:
+                    this.held.append(event)
                 else:
-                    self._silence(ts_ms, node, str(error), facts)
-        except TimeoutError:
-            for node in waiting:
-                self._silence(ts_ms, node, f"no answer within {self._settings.timeout_s:g} s", facts)
+                    self._emit(event.node, event, this.facts)
+        elif of_round == number and this.facts is None:
+            if isinstance(event, Facts):
+                self._recovered("round")
+                self._have_facts(this, event)
+            else:
+                self._troubled("round", str(event))
+                self._have_facts(this, Facts(self._now_ms()))
 
-    def _start_scrapes(self) -> dict[Future[list[Sample]], int]:
-        """One thread a node; a node whose last scrape still hangs gets no second one."""
-        urls = self._urls()
-        self._under_way = {node: scrape for node, scrape in self._under_way.items() if node in urls}
-        for node, url in urls.items():
-            before = self._under_way.get(node)
-            if before is None or before.done():
-                self._under_way[node] = self._pool.submit(jmx.scrape, url, self._settings.timeout_s)
-        return {scrape: node for node, scrape in self._under_way.items()}
+    def _have_facts(self, this: _Round, facts: Facts) -> None:
+        this.facts = facts
+        held, this.held = this.held, []
+        for scraped in held:
+            self._emit(scraped.node, scraped, facts)
+        # No agent there, or not its turn: what the cluster says of it is still worth a record.
+        for node in facts.samples.keys() - this.waiting - this.reached:
+            this.reached.add(node)
+            self._emit(node, None, facts)
 
-    def _urls(self) -> dict[int, str]:
-        return self._settings.agent_urls(self._brokers)
+    def _close(self, this: _Round, asked_ms: int) -> None:
+        """The nodes whose scrape has not ended: their slot never came, or the whole timeout did not fit any more."""
+        facts = this.facts or Facts(asked_ms)
+        late = False
+        self._missed = set()
+        for node in this.waiting:
+            under_way = self._under_way.get(node)
+            if under_way is None or under_way.cancel():
+                self._missed.add(node)
+                if not self._patience.hanging(node):  # Of those that hang it was to be expected.
+                    self._silence(node, Cause.NOT_REACHED, _NO_SLOT)
+                    late = True
+            self._emit(node, None, facts)
+        self.counts.late_rounds += late
 
-    def _emit(self, ts_ms: int, node: int, samples: list[Sample], facts: Mapping[int, list[Sample]]) -> None:
-        everything = tuple(samples + facts.get(node, []))
+    def _judge(self, scraped: Scraped) -> None:
+        node = scraped.node
+        if scraped.cause is not Cause.NOT_REACHED:
+            self.counts.scrape_took(scraped.took_s)
+        if scraped.cause is Cause.TIMEOUT:
+            self._patience.hung(node, self.counts.rounds)
+        elif scraped.cause is not Cause.NOT_REACHED:
+            self._patience.moved(node)
+        if scraped.cause is None:
+            self._silent.discard(node)
+            self.counts.scraped_at_s[node] = scraped.ts_ms / 1000
+        else:
+            self._silence(node, scraped.cause, scraped.why)
+
+    def _emit(self, node: int, scraped: Scraped | None, facts: Facts) -> None:
+        samples: list[Sample] = []
+        if scraped is not None and scraped.reading is not None:
+            reading = scraped.reading
+            samples = reading.samples + lag_samples(reading.lags, reading.samples, facts.followed.get(node, ()))
+        everything = tuple(samples + facts.samples.get(node, []))
         if not everything:
             return
         role = Role.BROKER if node in self._ever else Role.CONTROLLER
+        ts_ms = scraped.ts_ms if scraped is not None and scraped.reading is not None else facts.ts_ms
         self._publish(Scrape(self._cluster, node, role, ts_ms, everything))
         self.counts.records += 1
 
-    def _silence(self, ts_ms: int, node: int, reason: str, facts: Mapping[int, list[Sample]]) -> None:
-        self.counts.scrape_failures[node] = self.counts.scrape_failures.get(node, 0) + 1
-        if node not in self._silent:
-            log.warning("node does not answer", node=node, url=self._urls().get(node), reason=reason)
+    # -- other threads ------------------------------------------------------------------------------------------------
+
+    def _scrape(self, number: int, node: int, url: str, until_s: float) -> None:
+        began_s, ts_ms = self._monotonic(), self._now_ms()
+        if began_s >= until_s:
+            self._events.put((number, Scraped(node, ts_ms, 0.0, None, Cause.NOT_REACHED, _NO_SLOT)))
+            return
+        reading, cause, why = None, None, ""
+        try:
+            reading = jmx.read(url, self._settings.timeout_s, self._access)
+        except ScrapeError as error:
+            cause, why = error.cause, str(error)
+        except Exception as error:  # noqa: BLE001 - in a thread nobody would hear of it
+            cause, why = Cause.OURS, f"{type(error).__name__}: {error}"
+        self._events.put((number, Scraped(node, ts_ms, self._monotonic() - began_s, reading, cause, why)))
+
+    def _ask(self, number: int, ts_ms: int) -> None:
+        try:
+            self._brokers = {e.node: e.host for e in self._client.brokers()}
+            self._ever |= self._brokers.keys()
+            # Not asked: a broker that gave neither its agent's answer nor the last one of ours. Now and then it is, all the same.
+            again = number % ASK_SILENT_EVERY == 0
+            mute = set() if again else self._silent & self._facts.unanswered
+            answers = self._facts.ask([b for b in self._brokers if b not in mute])
+            self._events.put((number, Facts(ts_ms, samples_by_node(answers), followed_by_node(answers))))
+        except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in a form we do not know.
+            self._events.put((number, error))
+
+    def _sweeps(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                took_s = self._sweep.once(stop)
+                if took_s is not None:
+                    self.counts.sweeps += 1
+                    self.counts.sweep_s = took_s
+                    self._recovered("sweep")
+            except (ClusterError, ValueError) as error:
+                self._troubled("sweep", str(error))
+            stop.wait(self._settings.sweep_s)
+
+    # -- who is there -------------------------------------------------------------------------------------------------
+
+    def _refresh_access(self) -> None:
+        stamp = self._files.stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._access = self._files.load()
+            log.info("certificates or password have changed and are in use")
+        except AccessError as error:
+            log.error(
+                "certificates or password have changed and cannot be used; going on with the old ones", error=str(error)
+            )
+
+    def _forget_gone(self, urls: Mapping[int, str]) -> None:
+        self._under_way = {node: scrape for node, scrape in self._under_way.items() if not scrape.done()}
+        self._patience.forget_all_but(urls)
+        self._silent &= urls.keys()
+        self.counts.forget_all_but(urls)
+
+    def _silence(self, node: int, cause: Cause, why: str) -> None:
+        self.counts.failed(node, cause)
+        if node not in self._silent and cause is not Cause.NOT_REACHED:
+            url = self._settings.agent_urls(self._brokers).get(node)
+            log.warning("node does not answer", node=node, url=url, reason=why)
             self._silent.add(node)
-        self._emit(ts_ms, node, [], facts)
 
-    def _troubled(self, why: str) -> None:
+    def _troubled(self, what: str, why: str) -> None:
         self.counts.admin_failures += 1
-        if why != self._trouble:
-            self._trouble = why
-            log.error("the cluster does not answer", error=why, do="rheostat doctor names what is missing")
+        if why != self._trouble.get(what):
+            self._trouble[what] = why
+            log.error(
+                "the cluster does not answer", asked_in=what, error=why, do="rheostat doctor names what is missing"
+            )
 
-    def _recovered(self) -> None:
-        if self._trouble is not None:
-            log.info("the cluster answers again")
-            self._trouble = None
+    def _recovered(self, what: str) -> None:
+        if self._trouble.pop(what, None) is not None:
+            log.info("the cluster answers again", asked_in=what)
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +18,12 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 from kafka.admin import NewTopic
+from kafka.errors import ThrottlingQuotaExceededError
 from lab_parts import RHEOSTAT, running, until
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.node import HOST
-from rheostat.lab.tools import reassign_partitions
+from rheostat.lab.tools import reassign_partitions, tool_command
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
 from streaming.contract import Metric, Role, Sample, Scrape, Topics, partition_labels
@@ -82,8 +85,8 @@ def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
     settings = CollectorSettings(interval_s=INTERVAL_S, timeout_s=TIMEOUT_S, endpoints=lab.jmx_urls())
     seen, stop = Seen(), threading.Event()
     kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
-    with ClusterClient(kafka, "test-collector") as client:
-        collector = Collector(settings, "lab", client, seen.publish)
+    with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-sweep") as sweep_client:
+        collector = Collector(settings, "lab", client, sweep_client, seen.publish)
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:
@@ -105,12 +108,20 @@ def test_each_scrape_of_each_node_is_one_record_on_the_metrics_topic(
     lab: Lab, move: None, lab_config_file: Path, tmp_path: Path
 ) -> None:
     env = {"RHEOSTAT_COLLECTOR__INTERVAL_S": str(INTERVAL_S), "RHEOSTAT_COLLECTOR__TIMEOUT_S": str(TIMEOUT_S)}
+    env["RHEOSTAT_COLLECTOR__HTTP__PORT"] = "0"
     with running(
         *RHEOSTAT, "collect", "--config", lab_config_file, log=tmp_path / "collect.log", env=env
     ) as collect:  # fmt: skip
         records = read_metrics(lab, until_each_node_has=4)
+        with urllib.request.urlopen(collect.lines()[0]["http"], timeout=5) as answer:
+            about_itself = answer.read().decode()
         assert collect.end(signal.SIGTERM, 10) == 0
         assert [line["event"] for line in collect.lines()] == ["collector started"]
+
+    for node in lab.nodes:
+        assert f'rheostat_collector_last_scrape_timestamp_seconds{{cluster="lab",node="{node}"}}' in about_itself
+    assert 'rheostat_collector_sweeps_total{cluster="lab"} 1.0' in about_itself
+    assert 'rheostat_collector_records_failed_total{cluster="lab"} 0.0' in about_itself
 
     by_node: dict[int, list[dict[str, Any]]] = {}
     for key, body in records:
@@ -184,10 +195,76 @@ def test_the_samples_tell_of_the_move(seen: tuple[Collector, Seen], lab: Lab) ->
         assert value(follower, Metric.LED_SIZE, at) is None
         assert value(leader, Metric.FOLLOWED_SIZE, at) is None
 
+    # What the followers lack, in messages of 100 KB: thousands of series on a big broker, one number and a few here.
+    lags = [value(destination, Metric.FOLLOWED_LAG, at) or 0 for at in labels]
+    assert sum(lags) > 50, lags
+    assert (value(destination, Metric.REPLICA_LAG_SUM) or 0) >= sum(lags)
+    assert value(leader, Metric.FOLLOWED_LAG, labels[0]) is None
+    assert not any("consumerlag" in s.name for s in destination)
+
     controller = newest(CONTROLLER)
     assert published.of(CONTROLLER)[-1][1].role is Role.CONTROLLER
     assert any(s.name.startswith("kafka_controller_") for s in controller)
     assert not any(s.name.startswith("rheostat_") for s in controller)
+
+
+# Kafka registers this one and gives NaN for it, right after a rejection too; a number that is none leaves no sample.
+NEVER_A_NUMBER = {Metric.MUTATION_THROTTLE_TIME}
+OF_CONTROLLERS = ("kafka_controller_", "kafka_server_controllermutation_")
+
+
+def mutation_quota(lab: Lab, *change: str) -> None:
+    command = tool_command(
+        lab.artifacts, "kafka.admin.ConfigCommand", "--bootstrap-server", lab.bootstrap_servers,
+        "--alter", *change, "--entity-type", "users", "--entity-default",
+    )  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def mutations_refused(lab: Lab) -> Iterator[None]:
+    """The default user may create a partition every ten seconds, and has asked for many more."""
+    mutation_quota(lab, "--add-config", "controller_mutation_rate=0.1")
+    try:
+        with lab.admin("test-mutations") as admin:
+            admin.create_topics([NewTopic("mutation-1", num_partitions=10, replication_factor=1)])
+            with pytest.raises(ThrottlingQuotaExceededError):
+                admin.create_topics([NewTopic("mutation-2", num_partitions=1, replication_factor=1)])
+        yield
+    finally:
+        mutation_quota(lab, "--delete-config", "controller_mutation_rate")
+
+
+def test_every_name_of_the_contract_that_kafka_has_arrives(
+    seen: tuple[Collector, Seen], mutations_refused: None
+) -> None:
+    _, published = seen
+    wanted = {name for key, name in vars(Metric).items() if key.isupper() and name.startswith("kafka_")}
+    of_controllers = {name for name in wanted if name.startswith(OF_CONTROLLERS)}
+    assert len(of_controllers) > 15, "the names above no longer tell the two apart"
+
+    def missing(nodes: tuple[int, ...], names: set[str]) -> set[str]:
+        return names - {s.name for node in nodes for s in published.of(node)[-1][1].samples}
+
+    # Both sides' throttled rates are there only where throttled bytes flow, so the brokers are taken together.
+    brokers = (LEADER, FOLLOWER, DESTINATION)
+    until_none(lambda: missing(brokers, wanted - of_controllers), 30)
+    until_none(lambda: missing((CONTROLLER,), of_controllers - NEVER_A_NUMBER), 30)
+    assert missing((CONTROLLER,), NEVER_A_NUMBER), "it is a number now: take it off the list"
+    newest = published.of(CONTROLLER)[-1][1].samples
+    assert (value(newest, Metric.MUTATION_TOKENS, "user=ANONYMOUS") or 0) < 0
+    assert (value(newest, Metric.MUTATIONS_REJECTED, "request=CreateTopics") or 0) >= 1
+    incoming = [s.labels for s in newest if s.name == Metric.NETWORK_IN]
+    assert incoming
+    assert all(labels.startswith("listener=CONTROLLER,networkprocessor=") for labels in incoming)
+
+
+def until_none(missing: Callable[[], set[str]], timeout_s: float) -> None:
+    """Says what is missing, when something still is at the end."""
+    deadline = time.monotonic() + timeout_s
+    while names := missing():
+        assert time.monotonic() < deadline, f"still missing: {sorted(names)}"
+        threading.Event().wait(0.2)
 
 
 def test_what_remains_shrinks_as_the_throttle_allows(seen: tuple[Collector, Seen], lab: Lab) -> None:

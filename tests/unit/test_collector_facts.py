@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.collector.facts import Answers, samples_by_node
-from streaming.collector.jmx import parse
+from streaming.collector.facts import Answers, followed_by_node, lag_samples, samples_by_node
 from streaming.contract import Metric, Sample
 from streaming.kafka.cluster import PartitionState
 from streaming.throttles import ThrottledReplicas, TopicThrottle
@@ -80,20 +79,21 @@ def test_rates_go_to_their_broker() -> None:
     assert found == {1: [Sample(Metric.LEADER_RATE, "", 4.5 * MB)], 2: []}
 
 
-def test_the_agents_text_keeps_kafkas_series_and_drops_the_rest() -> None:
-    text = """\
-# TYPE kafka_server_leaderreplication_byte_rate gauge
-kafka_server_leaderreplication_byte_rate 4500000.0
-# TYPE kafka_network_requestmetrics_totaltimems_p99 gauge
-kafka_network_requestmetrics_totaltimems_p99{request="Produce"} 12.5
-kafka_network_requestmetrics_totaltimems_p99{request="FetchConsumer"} NaN
-# TYPE kafka_server_brokertopicmetrics_bytesin counter
-kafka_server_brokertopicmetrics_bytesin_total 1.234567890123E12
-# TYPE jvm_threads_current gauge
-jvm_threads_current 70.0
-"""
-    assert parse(text) == [
-        Sample("kafka_server_leaderreplication_byte_rate", "", 4_500_000),
-        Sample("kafka_network_requestmetrics_totaltimems_p99", "request=Produce", 12.5),
-        Sample("kafka_server_brokertopicmetrics_bytesin_total", "", 1_234_567_890_123),
+def test_each_broker_is_told_what_it_follows() -> None:
+    assert followed_by_node(Answers([MOVE], EXACT, SIZES)) == {3: [("orders", 0)], 2: [("orders", 0)]}
+
+
+def test_lags_become_their_sum_and_those_of_what_moves() -> None:
+    lags = {("orders", 0): 7.0, ("orders", 1): 5.0, ("other", 0): 0.0}
+    assert lag_samples(lags, [], [("orders", 0), ("orders", 9)]) == [
+        Sample(Metric.FOLLOWED_LAG, LABELS, 7.0),
+        Sample(Metric.REPLICA_LAG_SUM, "", 12.0),
     ]
+
+
+def test_a_lag_that_is_missing_is_not_zero() -> None:
+    counts = [Sample(Metric.PARTITION_COUNT, "", 10), Sample(Metric.LEADER_COUNT, "", 4)]
+    assert lag_samples({}, counts, [("orders", 0)]) == []
+    assert lag_samples({}, [], []) == []
+    leads_all = [Sample(Metric.PARTITION_COUNT, "", 10), Sample(Metric.LEADER_COUNT, "", 10)]
+    assert lag_samples({}, leads_all, []) == [Sample(Metric.REPLICA_LAG_SUM, "", 0)]

@@ -1,0 +1,538 @@
+"""The collector at its HTTP edge: agents that drip, hang, lie or want to know who asks. Real sockets, real TLS, no broker."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import http.server
+import json
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import structlog
+from lab_parts import until
+
+from rheostat.lab.node import free_ports
+from streaming.collector import jmx
+from streaming.collector.counts import Counts
+from streaming.collector.jmx import AccessError, AccessFiles, Cause, ScrapeError
+from streaming.collector.loop import Collector
+from streaming.collector.metrics import ALL, registry_of, serve
+from streaming.collector.settings import CollectorSettings
+from streaming.contract import Role, Sample, Scrape
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterClient
+
+BODY = b"# TYPE kafka_a gauge\nkafka_a 1.0\njvm_threads_current 70.0\n"
+SAMPLES = [Sample("kafka_a", "", 1.0)]
+TIMEOUT_S = 0.5
+LATE_S_MAX = 0.5  # Two busy cores.
+
+Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
+
+
+def well(handler: http.server.BaseHTTPRequestHandler, body: bytes = BODY, **headers: str) -> None:
+    handler.send_response(200)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+class Agents:
+    """A real HTTP server; what it answers depends on the path. Ends every connection when it is closed."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[tuple[str, float]] = []
+        self.over = threading.Event()
+        agents = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                agents.asked.append((self.path, time.monotonic()))
+                # A client that gave up is what many of these tests are about.
+                try:
+                    agents.answers.get(self.path, well)(self)
+                except (ConnectionError, ssl.SSLError):
+                    self.close_connection = True
+
+            def log_message(self, *args: object) -> None:
+                """Not needed."""
+
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 256
+            daemon_threads = True
+
+            def finish_request(self, request: socket.socket, address: tuple[str, int]) -> None:  # type: ignore[override]
+                request.settimeout(5)
+                try:
+                    # In the connection's own thread: a handshake that fails must not end the server.
+                    super().finish_request(tls.wrap_socket(request, server_side=True) if tls else request, address)
+                except (OSError, ssl.SSLError):
+                    return
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port: int = self._server.server_port
+        self._scheme = "https" if tls else "http"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def url(self, path: str = "/metrics", host: str = "127.0.0.1") -> str:
+        return f"{self._scheme}://{host}:{self.port}{path}"
+
+    def close(self) -> None:
+        self.over.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)
+
+
+@pytest.fixture
+def agents() -> Iterator[Agents]:
+    made = Agents()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def failure(url: str, access: jmx.Access = jmx.NO_ACCESS, timeout_s: float = 5.0, **options: int) -> ScrapeError:
+    with pytest.raises(ScrapeError) as caught:
+        jmx.read(url, timeout_s, access, **options)
+    return caught.value
+
+
+# -- one scrape ------------------------------------------------------------------------------------------------------
+
+
+def test_plain_and_packed_answers_are_read(agents: Agents) -> None:
+    agents.answers["/gzip"] = lambda h: well(h, gzip.compress(BODY), Content_Encoding="gzip")
+    assert jmx.scrape(agents.url(), 5) == SAMPLES
+    assert jmx.scrape(agents.url("/gzip"), 5) == SAMPLES
+
+
+def drip(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> None:
+    handler.wfile.write(head)
+    while True:  # Ends when the client hangs up, which is what is tested.
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+        threading.Event().wait(0.02)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: ",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n",
+        b"HTTP/1.1 200 ",
+    ],
+    ids=["body", "header", "chunk", "status"],
+)
+def test_an_agent_that_drips_costs_its_timeout_and_no_more(agents: Agents, head: bytes) -> None:
+    agents.answers["/metrics"] = lambda h: drip(h, head)
+    began = time.monotonic()
+    assert failure(agents.url(), timeout_s=TIMEOUT_S).cause is Cause.TIMEOUT
+    assert TIMEOUT_S * 0.9 < time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
+
+
+def test_a_port_that_takes_connections_and_says_nothing_costs_its_timeout(certificates: Certificates) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        for scheme in ("http", "https"):
+            began = time.monotonic()
+            found = failure(f"{scheme}://127.0.0.1:{port}/metrics", timeout_s=TIMEOUT_S)
+            assert found.cause is Cause.TIMEOUT, found
+            assert time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
+
+
+def test_an_answer_has_a_size_packed_or_not(agents: Agents) -> None:
+    many = b"kafka_a 1.0\n" * 100_000
+    agents.answers["/plain"] = lambda h: well(h, many)
+    agents.answers["/bomb"] = lambda h: well(h, gzip.compress(many), Content_Encoding="gzip")
+    for path in ("/plain", "/bomb"):
+        found = failure(agents.url(path), body_bytes_max=1_000_000)
+        assert (found.cause, "longer than 1 MB" in str(found)) == (Cause.TOO_LARGE, True)
+
+
+def status(code: int, **headers: str) -> Answer:
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(code)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return answer
+
+
+def cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + BODY)
+    handler.close_connection = True
+
+
+def packed_and_cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(BODY * 100)[:-20])
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause", "said"),
+    [
+        (status(404), Cause.HTTP, "HTTP 404: check the path of its URL"),
+        (status(500), Cause.HTTP, "HTTP 500"),
+        (status(302, Location="http://127.0.0.1:9/"), Cause.HTTP, "HTTP 302"),
+        (status(401), Cause.AUTH, "HTTP 401: the agent wants a user: set collector.username"),
+        (cut_off, Cause.HTTP, "breaks HTTP off"),
+        (packed_and_cut_off, Cause.HTTP, "breaks HTTP off"),
+        (lambda h: well(h, BODY, Content_Encoding="gzip"), Cause.HTTP, "says it is gzip and is not"),
+        (lambda h: well(h, b"<html>Sign in</html>"), Cause.NOT_METRICS, "not Prometheus text: '<html>"),
+        (lambda h: well(h, b""), Cause.NOT_METRICS, "not Prometheus text"),
+        (lambda h: h.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n"), Cause.HTTP, "breaks HTTP off"),
+    ],
+    ids=["404", "500", "302", "401", "cut off", "gzip cut off", "not gzip", "html", "empty", "ssh"],
+)
+def test_an_answer_that_is_none_says_what_to_look_at(agents: Agents, answer: Answer, cause: Cause, said: str) -> None:
+    agents.answers["/metrics"] = answer
+    found = failure(agents.url())
+    assert found.cause is cause
+    assert said in str(found)
+
+
+def test_nobody_there_is_not_a_timeout() -> None:
+    assert failure(f"http://127.0.0.1:{free_ports(1)[0]}/metrics").cause is Cause.CONNECT
+    assert failure("http://no-such-host.invalid:80/metrics").cause is Cause.CONNECT
+
+
+# -- TLS and passwords -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Certificates:
+    folder: Path
+
+    def file(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def server(self, name: str, *, client_ca: str | None = None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.file(f"{name}.pem"), self.file(f"{name}.key"))
+        if client_ca is not None:
+            context.load_verify_locations(self.file(client_ca))
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Two authorities, and what the first has signed: for 127.0.0.1, for another host, expired, and a client's."""
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    for name in ("ca", "other-ca"):
+        openssl("req", "-x509", *key, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-days", "2", "-subj", f"/CN={name}",
+                "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
+    for name, names, days in (
+        ("good", "IP:127.0.0.1,DNS:localhost", "2"),
+        ("elsewhere", "DNS:broker-9.example", "2"),
+        ("expired", "IP:127.0.0.1", "-1"),
+        ("client", "DNS:collector", "2"),
+    ):
+        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        (folder / f"{name}.ext").write_text(f"subjectAltName={names}\n")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                "-out", f"{name}.pem", "-extfile", f"{name}.ext", "-days", days)  # fmt: skip
+    return Certificates(folder)
+
+
+@contextmanager
+def served(tls: ssl.SSLContext | None) -> Iterator[Agents]:
+    made = Agents(tls)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_an_agent_behind_tls_is_read_when_its_authority_is_named(certificates: Certificates) -> None:
+    access = AccessFiles(ca=certificates.file("ca.pem")).load()
+    with served(certificates.server("good")) as agents:
+        assert jmx.scrape(agents.url(), 5, access) == SAMPLES
+        assert jmx.scrape(agents.url(host="localhost"), 5, access) == SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("server", "ca", "said"),
+    [
+        ("good", "other-ca.pem", "not signed by an authority we know"),
+        ("good", None, "name the right one in collector.tls_ca_file"),
+        ("expired", "ca.pem", "has expired): renew it on the node"),
+        ("elsewhere", "ca.pem", "certificate is for another host"),
+    ],
+)
+def test_a_certificate_that_is_wrong_is_refused_and_says_why(
+    certificates: Certificates, server: str, ca: str | None, said: str
+) -> None:
+    access = AccessFiles(ca=certificates.file(ca) if ca else None).load()
+    with served(certificates.server(server)) as agents:
+        found = failure(agents.url(), access)
+        assert found.cause is Cause.TLS
+        assert said in str(found)
+        assert agents.asked == []
+
+
+def test_another_hosts_name_may_be_let_pass_but_not_another_authority(certificates: Certificates) -> None:
+    with served(certificates.server("elsewhere")) as agents:
+        lax = AccessFiles(ca=certificates.file("ca.pem"), verify_host=False).load()
+        assert jmx.scrape(agents.url(), 5, lax) == SAMPLES
+        other = AccessFiles(ca=certificates.file("other-ca.pem"), verify_host=False).load()
+        assert "not signed by an authority we know" in str(failure(agents.url(), other))
+
+
+def test_an_agent_may_want_our_certificate(certificates: Certificates) -> None:
+    ca = certificates.file("ca.pem")
+    ours = AccessFiles(ca=ca, cert=certificates.file("client.pem"), key=certificates.file("client.key")).load()
+    with served(certificates.server("good", client_ca="ca.pem")) as agents:
+        assert jmx.scrape(agents.url(), 5, ours) == SAMPLES
+        found = failure(agents.url(), AccessFiles(ca=ca).load())
+        assert (found.cause, "collector.tls_cert_file" in str(found)) == (Cause.TLS, True)
+    with served(certificates.server("good", client_ca="other-ca.pem")) as agents:
+        found = failure(agents.url(), ours)
+        assert (found.cause, "collector.tls_cert_file" in str(found)) == (Cause.TLS, True)
+
+
+def test_http_and_https_mixed_up_are_told_apart(agents: Agents, certificates: Certificates) -> None:
+    found = failure(agents.url().replace("http:", "https:"), timeout_s=TIMEOUT_S)
+    assert found.cause in (Cause.TLS, Cause.TIMEOUT)
+    with served(certificates.server("good")) as behind_tls:
+        found = failure(behind_tls.url().replace("https:", "http:"))
+        assert (found.cause, "http or https as set" in str(found)) == (Cause.HTTP, True)
+
+
+def guarded(user: str, password: str) -> Answer:
+    wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+    return lambda h: well(h) if h.headers["Authorization"] == wanted else status(401)(h)
+
+
+def test_a_password_from_a_file_opens_and_a_wrong_one_is_named_without_being_shown(
+    agents: Agents, tmp_path: Path
+) -> None:
+    agents.answers["/metrics"] = guarded("metrics", "s3cr3t:ü ")
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("s3cr3t:ü \n")
+    wrong.write_text("guess\n")
+    assert jmx.scrape(agents.url(), 5, AccessFiles(username="metrics", password=str(right)).load()) == SAMPLES
+    found = failure(agents.url(), AccessFiles(username="metrics", password=str(wrong)).load())
+    assert found.cause is Cause.AUTH
+    assert "check collector.username and the password in collector.password_file" in str(found)
+    assert "guess" not in str(found)
+
+
+def test_a_file_that_is_none_of_what_its_setting_needs_names_the_setting(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    absent, cert, key = str(tmp_path / "absent"), certificates.file("client.pem"), certificates.file("good.key")
+    for files, said in (
+        (AccessFiles(ca=absent), "collector.tls_ca_file"),
+        (AccessFiles(ca=str(empty)), "collector.tls_ca_file"),
+        (AccessFiles(cert=cert, key=key), "collector.tls_cert_file"),
+        (AccessFiles(username="me", password=absent), "collector.password_file"),
+        (AccessFiles(username="me", password=str(empty)), "its first line is empty"),
+    ):
+        with pytest.raises(AccessError, match=said):
+            files.load()
+
+
+# -- many nodes ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Watch:
+    """A collector at work on agents alone: the cluster it would ask is not there."""
+
+    collector: Collector
+    scrapes: list[Scrape] = field(default_factory=list)
+
+    def of(self, node: int) -> list[Scrape]:
+        return [s for s in list(self.scrapes) if s.node == node]
+
+    def steps_s(self, node: int) -> list[float]:
+        return [(b.ts_ms - a.ts_ms) / 1000 for a, b in pairwise(self.of(node))]
+
+
+@contextmanager
+def collecting(settings: CollectorSettings) -> Iterator[Watch]:
+    nowhere = KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.2)
+    scrapes: list[Scrape] = []
+    stop = threading.Event()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(ClusterClient(nowhere, "test")) for _ in range(2)]
+        collector = Collector(settings, "test", clients[0], clients[1], scrapes.append)
+        thread = threading.Thread(target=collector.run, args=(stop,))
+        thread.start()
+        try:
+            yield Watch(collector, scrapes)
+        finally:
+            stop.set()
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+
+
+def test_many_nodes_share_the_slots_and_keep_their_moment(agents: Agents) -> None:
+    nodes, at_once = range(60), 8
+    under_way, most, lock = 0, 0, threading.Lock()
+
+    def slowly(handler: http.server.BaseHTTPRequestHandler) -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        agents.over.wait(0.02)
+        with lock:
+            under_way -= 1
+        well(handler)
+
+    agents.answers = {f"/{node}": slowly for node in nodes}
+    settings = CollectorSettings(
+        interval_s=1.5, timeout_s=0.5, spread_s=1.0, scrapes_at_once=at_once, endpoints={n: agents.url(f"/{n}") for n in nodes}
+    )  # fmt: skip
+    with collecting(settings) as watch:
+        until(lambda: len(watch.scrapes) >= 6 * len(nodes), 30, "six rounds")
+
+    assert 1 < most <= at_once
+    for node in nodes:
+        steps_s = watch.steps_s(node)
+        assert len(steps_s) >= 4
+        assert all(abs(step - 1.5) < 0.5 for step in steps_s), (node, steps_s)
+    of_one_round = sorted(watch.of(node)[2].ts_ms for node in nodes)
+    assert 700 < of_one_round[-1] - of_one_round[0] < 1500
+    assert {s.role for s in watch.scrapes} == {Role.CONTROLLER}  # No cluster said otherwise.
+    assert watch.collector.counts.scrape_failures == {}
+
+
+def test_nodes_that_hang_cost_the_others_nothing_and_are_back_soon_after_they_heal(agents: Agents) -> None:
+    """As many hang as answer, and each slot would be needed three times over if all were asked each round."""
+    healthy, hanging = range(20), range(100, 120)
+    healed = threading.Event()
+
+    def hang(handler: http.server.BaseHTTPRequestHandler) -> None:
+        if not healed.is_set():
+            agents.over.wait(5)
+        well(handler)
+
+    agents.answers = {f"/{node}": hang for node in hanging}
+    urls = {node: agents.url(f"/{node}") for node in (*healthy, *hanging)}
+    settings = CollectorSettings(interval_s=1, timeout_s=0.6, scrapes_at_once=8, endpoints=urls)
+    with collecting(settings) as watch:
+        counts = watch.collector.counts
+        # In the first rounds nobody knows yet who hangs.
+        until(lambda: set(counts.scrape_failures) >= set(hanging), 15, "all that hang are known")
+        known_s = time.monotonic()
+        known_round = counts.rounds
+        until(lambda: counts.rounds >= known_round + 12, 30, "twelve more rounds")
+        asked = Counter(path for path, at_s in list(agents.asked) if at_s > known_s)
+        for node in healthy:
+            assert asked[f"/{node}"] >= 11, "it answers, and had to wait for those that do not"
+        for node in hanging:
+            assert 1 <= asked[f"/{node}"] <= 7, asked
+        assert {cause for (node, cause) in counts.failures if node in hanging} <= {Cause.TIMEOUT, Cause.NOT_REACHED}
+
+        healed.set()
+        healed_ms = time.time() * 1000
+        until(lambda: all(watch.of(n) and watch.of(n)[-1].ts_ms > healed_ms for n in hanging), 10, "all are back")
+        again = counts.rounds
+        until(lambda: counts.rounds >= again + 4, 10, "four rounds")
+        assert all(len([s for s in watch.of(n) if s.ts_ms > healed_ms]) >= 3 for n in hanging)
+
+
+def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -> None:
+    agents.answers["/metrics"] = guarded("metrics", "new")
+    password = tmp_path / "password"
+    password.write_text("old\n")
+    settings = CollectorSettings(
+        interval_s=1, timeout_s=0.5, endpoints={1: agents.url()}, username="metrics", password_file=str(password)
+    )
+    with structlog.testing.capture_logs() as said, collecting(settings) as watch:
+        until(lambda: watch.collector.counts.failures[(1, Cause.AUTH)] >= 2, 10, "the old one is refused")
+        password.write_text("new\n")
+        until(lambda: watch.of(1), 10, "the new one is in use")
+        password.unlink()
+        until(
+            lambda: [line for line in said if "going on with the old ones" in line["event"]], 10, "its absence is told"
+        )
+        before = len(watch.of(1))
+        until(lambda: len(watch.of(1)) >= before + 2, 10, "the old one goes on")
+    told = [line for line in said if line["event"] == "node does not answer"]
+    assert [(line["node"], line["url"]) for line in told] == [(1, agents.url())]
+    assert "collector.password_file" in told[0]["reason"]
+    assert not any(word in json.dumps(said) for word in ('"old"', '"new"', "Basic"))
+
+
+# -- the collector about itself --------------------------------------------------------------------------------------
+
+
+def test_the_collectors_own_metrics_follow_its_counts() -> None:
+    counts = Counts()
+    counts.rounds, counts.late_rounds, counts.records, counts.sweep_s = 7, 1, 40, 0.5
+    for seconds in (0.02, 0.03, 99.0):
+        counts.scrape_took(seconds)
+    counts.failed(1, Cause.TIMEOUT)
+    counts.failed(2, Cause.AUTH)
+    counts.scraped_at_s |= {1: 1_700_000_000.5, 2: 1_700_000_001.0}
+    counts.not_taken()
+    server = serve(registry_of("main", counts), "127.0.0.1", 0)
+    try:
+        text = page(server.port)
+        for line in (
+            'rheostat_collector_scrape_seconds_bucket{cluster="main",le="0.025"} 1.0',
+            'rheostat_collector_scrape_seconds_bucket{cluster="main",le="10.0"} 2.0',
+            'rheostat_collector_scrape_seconds_count{cluster="main"} 3.0',
+            'rheostat_collector_scrape_failures_total{cause="timeout",cluster="main",node="1"} 1.0',
+            'rheostat_collector_last_scrape_timestamp_seconds{cluster="main",node="1"} 1.7000000005e+09',
+            'rheostat_collector_rounds_total{cluster="main"} 7.0',
+            'rheostat_collector_late_rounds_total{cluster="main"} 1.0',
+            'rheostat_collector_records_total{cluster="main"} 40.0',
+            'rheostat_collector_records_failed_total{cluster="main"} 1.0',
+            'rheostat_collector_sweep_seconds{cluster="main"} 0.5',
+        ):
+            assert line in text.splitlines(), f"{line}\n\n{text}"
+        for definition in ALL:
+            assert f"# TYPE {definition.name} {definition.kind}" in text
+
+        counts.forget_all_but([2])
+        text = page(server.port)
+        assert 'node="1"' not in text
+        assert 'node="2"' in text
+    finally:
+        server.close()
+    with pytest.raises(OSError, match=r"."):
+        page(server.port)
+
+
+def page(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_a_taken_port_is_an_error_and_not_a_line_in_a_log() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        serve(registry_of("main", Counts()), "127.0.0.1", taken.getsockname()[1])

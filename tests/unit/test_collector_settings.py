@@ -1,0 +1,52 @@
+"""What the collector's settings refuse, and that a password never stands in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streaming.collector.settings import CollectorSettings
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"endpoints": {1: "broker-1:7071/metrics"}}, "the URL of node 1 is not http(s)://host:port/path"),
+        ({"endpoints": {1: "http:///metrics"}}, "the URL of node 1 is not"),
+        ({"endpoints": {1: "http://broker-1:70710/metrics"}}, "the URL of node 1 is not"),
+        ({"endpoints": {1: "https://me:hush@broker-1:7071/"}}, "carries a user or password: use username and password_file"),
+        ({"tls_cert_file": "a.pem"}, "tls_cert_file and tls_key_file go together"),
+        ({"username": "me"}, "username and password_file go together"),
+        ({"username": "a:b", "password_file": "f"}, "username holds a colon"),
+        ({"scrapes_at_once": 1}, "greater than or equal to 2"),
+        ({"jmx_scheme": "ftp"}, "'http' or 'https'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        CollectorSettings(**given)
+    assert said in str(caught.value)
+    assert all("hush" not in fault["msg"] for fault in caught.value.errors())
+
+
+def test_urls_by_port_and_by_name() -> None:
+    settings = CollectorSettings(jmx_port=7071, jmx_scheme="https", endpoints={2: "http://b:1/m", 100: "https://c/m"})
+    assert settings.agent_urls({1: "a.example", 2: "b.example", 3: "2001:db8::3"}) == {
+        1: "https://a.example:7071/metrics",
+        2: "http://b:1/m",
+        3: "https://[2001:db8::3]:7071/metrics",
+        100: "https://c/m",
+    }
+    assert CollectorSettings().agent_urls({1: "a"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "timeout_s", "spread_s", "fitting_s"), [(5, 2, 2, 2), (5, 2, 60, 3), (1, 2, 2, 0), (5, 2, 0, 0)]
+)
+def test_the_last_scrape_of_a_round_still_has_its_timeout(
+    interval_s: float, timeout_s: float, spread_s: float, fitting_s: float
+) -> None:
+    settings = CollectorSettings(interval_s=interval_s, timeout_s=timeout_s, spread_s=spread_s)
+    assert settings.spread_s_fitting() == fitting_s
