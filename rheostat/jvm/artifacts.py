@@ -17,7 +17,8 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,6 @@ from rheostat.resources import cache_dir, conf_file
 
 RESOLVE_S_MAX = 900
 _COMPLETE = "complete.json"
-_USES = ("spark", "kafka", "jmx")  # The configurations of ivy.xml.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <caches defaultCacheDir="{cache}"/>
@@ -65,34 +65,45 @@ def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
     Raises:
         SetupError: no fitting Java, or the registry does not answer.
     """
-    ivy_xml = conf_file("jvm", "ivy.xml")
+    jars = resolve_jars(conf_file("jvm", "ivy.xml"), progress)
+    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0])
+
+
+def resolve_jars(ivy_xml: Path, progress: Progress = _silent) -> Mapping[str, tuple[Path, ...]]:
+    """Configuration → its jars, of any Ivy file: what only tests need has one of its own, and stays out of the image.
+
+    Raises:
+        SetupError: as ``resolve_artifacts``.
+    """
     home = _home(ivy_xml)
-    artifacts = _read(home)
-    if artifacts is None:
+    jars = _read(home, ivy_xml)
+    if jars is None:
         with _only_one(home, progress):
-            artifacts = _read(home)  # Another process may have finished it while we waited.
-            if artifacts is None:
+            jars = _read(home, ivy_xml)  # Another process may have finished it while we waited.
+            if jars is None:
                 _download(ivy_xml, home, progress)
-                artifacts = _read(home)
-    if artifacts is None:
+                jars = _read(home, ivy_xml)
+    if jars is None:
         raise SetupError(f"The JVM artifacts in {home} are not whole: remove that folder and try again.")
-    return artifacts
+    return jars
 
 
 def artifacts_present() -> bool:
     """True when nothing needs to be downloaded."""
-    return _read(_home(conf_file("jvm", "ivy.xml"))) is not None
+    ivy_xml = conf_file("jvm", "ivy.xml")
+    return _read(_home(ivy_xml), ivy_xml) is not None
 
 
 def _home(ivy_xml: Path) -> Path:
     return cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]
 
 
-def _read(home: Path) -> Artifacts | None:
+def _read(home: Path, ivy_xml: Path) -> dict[str, tuple[Path, ...]] | None:
+    uses = [conf.attrib["name"] for conf in ET.parse(ivy_xml).iter("conf")]
     try:
         sizes: Any = json.loads((home / _COMPLETE).read_text())
-        if not isinstance(sizes, dict) or {name.split("/")[0] for name in sizes} != set(_USES):
-            raise ValueError(f"it does not name {', '.join(_USES)}")
+        if not isinstance(sizes, dict) or {name.split("/")[0] for name in sizes} != set(uses):
+            raise ValueError(f"it does not name {', '.join(uses)}")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -101,8 +112,7 @@ def _read(home: Path) -> Artifacts | None:
         path = home / name
         if not path.is_file() or path.stat().st_size != size:
             raise SetupError(f"{path} is missing or damaged: remove {home} and try again.")
-    jars = {use: tuple(home / n for n in sorted(sizes) if n.startswith(f"{use}/")) for use in _USES}
-    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0])
+    return {use: tuple(home / n for n in sorted(sizes) if n.startswith(f"{use}/")) for use in uses}
 
 
 @contextmanager

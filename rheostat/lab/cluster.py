@@ -44,7 +44,7 @@ class LabSpec:
 
     ``settings`` go to every node, ``broker_settings`` to the brokers, ``settings_by_node`` to one; later ones win.
     ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: they get no rights but those granted,
-    while the plain listener keeps all of them.
+    while the plain listener keeps all of them. ``java_options`` go to every node's JVM, as for another agent in it.
     """
 
     brokers: int = 3
@@ -54,6 +54,7 @@ class LabSpec:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     settings_by_node: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict)
+    java_options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.brokers < 1 or self.controllers not in (1, 3):
@@ -130,6 +131,7 @@ class Lab:
             self.nodes[node_id] = Node(
                 node_id, role, self.home / f"{role}-{node_id}", logs / f"{role}-{node_id}.log",
                 port=next(ports), jmx_port=next(ports), client_port=next(ports) if spec.users else None, heap_mb=spec.heap_mb,
+                java_options=spec.java_options,
             )  # fmt: skip
         voters = ",".join(f"{n.node_id}@{HOST}:{n.port}" for n in self.nodes.values() if n.role is Role.CONTROLLER)
         for node in self.nodes.values():

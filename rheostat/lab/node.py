@@ -53,6 +53,7 @@ class Node:
     client_port: int | None = None  # A second listener with SASL, when the lab has users.
     heap_mb: int = 400
     settings: Mapping[str, str] = field(default_factory=dict)
+    java_options: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -81,6 +82,7 @@ class Node:
             f"-Xmx{self.heap_mb}m",
             f"-Xms{min(self.heap_mb, 128)}m",
             *_JVM_OPTIONS,
+            *self.java_options,
             f"-Dlog4j2.configurationFile={conf_file('jvm', 'log4j2-lab.xml')}",
             f"-javaagent:{artifacts.jmx_agent}={HOST}:{self.jmx_port}:{rules}",
             "-cp", artifacts.kafka_class_path, "kafka.Kafka", str(self.home / "server.properties"),

@@ -4,24 +4,15 @@ Spark's JSON reader is lenient where it hurts: it reads the first value and igno
 record with a field of the wrong type, and takes NaN for a number. So the value is wrapped before it is read, as
 ``{"record": <value>, "whole": true}``: an object after the first, or anything else, breaks the wrapper or leaves
 ``whole`` unread. Nothing is parsed twice for that.
-
-Vocabulary:
-    own time   the scrape's ``ts``, by the clock of whoever scraped.
-    log time   Kafka's timestamp of the record.
-
-Own time counts only while it agrees with log time. One clock that is minutes fast would push the watermark past
-everybody else's samples. It is replaced, not clamped: clamped samples land behind the watermark and are lost too.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.contract import SCHEMA_VERSION, Role
-
-CLOCK_ERROR_MS_MAX = 30_000
-VALUE_MAX = 1e300  # Beyond it sums and squares would overflow; no measured quantity comes near.
+from streaming.formats.common import Source, let, scrape
 
 _SCHEMA = (
     "record struct<v long, cluster string, node int, role string, ts long,"
@@ -30,25 +21,22 @@ _SCHEMA = (
 _OPTIONS = {"columnNameOfCorruptRecord": "_corrupt_record", "allowSingleQuotes": "false"}
 
 
-def parse(raw: DataFrame) -> DataFrame:
-    """The common schema (``streaming/formats/__init__.py``) from value, topic, partition, offset, timestamp."""
+def scrapes(source: Source) -> Column:  # noqa: ARG001 - these records say everything themselves
+    """``common.Format``: one scrape a record."""
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
-    record = F.col("json.record")
-    # As a generator of one row, because the optimizer pushes filters through a projection and would parse every record
-    # again for each rung of the reason; it does not push them through a generator.
-    parsed = raw.select("*", F.explode(F.array(F.from_json(wrapped, _SCHEMA, _OPTIONS))).alias("json"))
-    return parsed.select(
-        "topic",
-        "partition",
-        "offset",
-        "value",
-        _reason(text, F.col("json")).alias("reason"),
-        record.cluster.alias("cluster"),
-        record.node.alias("node"),
-        record.role.alias("role"),
-        _event_time_ms(record.ts, F.unix_millis("timestamp")).alias("ts"),
-        F.filter(record.samples, _is_measurement).alias("samples"),
+    return F.array(let(F.from_json(wrapped, _SCHEMA, _OPTIONS), lambda json: _scrape(text, json)))
+
+
+def _scrape(text: Column, json: Column) -> Column:
+    record = json.record
+    return scrape(
+        reason=_reason(text, json),
+        cluster=record.cluster,
+        node=record.node,
+        role=record.role,
+        ts=record.ts,
+        samples=record.samples,
     )
 
 
@@ -76,13 +64,3 @@ def _reason(text: Column, json: Column) -> Column:
         # All fields are there, and still the reader met something it could not take: a sample, then.
         .when(json["_corrupt_record"].isNotNull(), "a sample has a field of the wrong type")
     )
-
-
-def _event_time_ms(own: Column, log: Column) -> Column:
-    # Not abs(own - log): a ts near the end of its type would overflow, which ends the query under ANSI rules.
-    return F.when(own.between(log - CLOCK_ERROR_MS_MAX, log + CLOCK_ERROR_MS_MAX), own).otherwise(log)
-
-
-def _is_measurement(sample: Column) -> Column:
-    # Spark orders NaN above every number, so the comparison drops it as well.
-    return F.coalesce(sample.n.isNotNull() & sample.l.isNotNull() & (F.abs(sample.v) < VALUE_MAX), F.lit(False))

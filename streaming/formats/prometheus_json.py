@@ -1,0 +1,155 @@
+"""Prometheus samples as JSON, one a record: what prometheus-kafka-adapter makes of remote_write, Vector of a scrape.
+
+    {"timestamp": "2026-11-21T13:00:00Z", "value": "42", "name": "up", "labels": {"__name__": "up", "instance": "h:9"}}
+    {"name": "up", "timestamp": "…", "tags": {"instance": "h:9"}, "kind": "absolute", "gauge": {"value": 42.0}}
+
+Most of what Prometheus sends is not about replication. Such a record is good and gives no row, even from a host that
+nobody knows: a reject for each would bury the rejects that matter. So it is first asked whether the name is one of ours
+(``prometheus_names.py``), and only then what is wrong with the rest.
+
+Against the leniency of Spark's reader the value is wrapped before it is read; ``rheostat_json.py`` says why.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from streaming.contract import Role
+from streaming.formats.common import (
+    NO_NODE,
+    SAMPLES_TYPE,
+    SCRAPE_TYPE,
+    Source,
+    is_number,
+    let,
+    node_of,
+    scrape,
+)
+from streaming.formats.prometheus_names import SELECTORS, is_plausible, labels_of, metric_of
+
+NODE_LABELS = ("broker_id", "node_id", "kafka_broker_id", "kafka_node_id")
+HOST_LABELS = ("instance", "host")
+CLUSTER_LABELS = ("cluster", "kafka_cluster")
+
+_SCHEMA = (
+    "record struct<timestamp string, value string, name string, labels map<string, string>,"
+    " namespace string, tags map<string, string>, kind string, counter struct<value double>, gauge struct<value double>,"
+    " aggregated_summary struct<quantiles array<struct<quantile double, value double>>, count double>>,"
+    " whole boolean, _corrupt_record string"
+)
+_OPTIONS = {"columnNameOfCorruptRecord": "_corrupt_record", "allowSingleQuotes": "false"}
+_RFC3339 = r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$"
+
+
+def scrapes(source: Source) -> Column:
+    """``common.Format``: one scrape of one sample, rarely of two, or none when the sample is not ours."""
+    text = F.col("value").cast("string")
+    wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
+    json = F.from_json(wrapped, _SCHEMA, _OPTIONS)
+    return let(json, lambda read: let(_known(read), lambda known: _scrapes(text, known, source)))
+
+
+def _scrapes(text: Column, known: Column, source: Source) -> Column:
+    one = F.array(let(_facts(known, source), lambda facts: _scrape(text, facts, source)))
+    told = F.filter(one, lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
+    return F.when(known.ours | ~_is_readable(text, known), told).otherwise(F.array().cast(f"array<{SCRAPE_TYPE}>"))
+
+
+def _is_readable(text: Column, known: Column) -> Column:
+    return F.coalesce(F.is_valid_utf8(text) & known.json.whole & (known["name"] != ""), F.lit(False))
+
+
+def _known(json: Column) -> Column:
+    """The record, what it is a sample of, and of which metrics of ours; those are NULL for anything else."""
+    record = json.record
+    labels = F.coalesce(record.labels, record.tags)
+    bare = F.coalesce(F.try_element_at(labels, F.lit("__name__")), record["name"])
+    name = F.when(record.namespace.isNull(), bare).otherwise(F.concat_ws("_", record.namespace, bare))
+    selector = _first(labels, SELECTORS)
+    summary = record.aggregated_summary.isNotNull()
+    metric = metric_of(name, F.when(summary, "0.99").otherwise(selector))
+    count = F.when(summary, metric_of(F.concat(name, F.lit("_count")), selector))
+    return F.struct(
+        json.alias("json"),
+        labels.alias("labels"),
+        F.coalesce(name, F.lit("")).alias("name"),
+        metric.alias("metric"),
+        count.alias("count"),
+        (F.coalesce(metric, count).isNotNull() & F.try_element_at(labels, F.lit("topic")).isNull()).alias("ours"),
+    )
+
+
+def _facts(known: Column, source: Source) -> Column:
+    """What reason and scrape both need, so that it is worked out once."""
+    record, labels = known.json.record, known.labels
+    told = record.value.try_cast("double")
+    # Vector's "incremental" is what came in since its last record; a counter's sum would have to be kept here.
+    absolute = record.kind == "absolute"
+    vector = F.when(absolute, F.coalesce(record.counter.value, record.gauge.value, _p99(record)))
+    host = _first(labels, HOST_LABELS)
+    return F.struct(
+        known.alias("known"),
+        F.coalesce(told, vector).alias("value"),
+        F.when(absolute, record.aggregated_summary["count"]).alias("count"),
+        (record.value.isNotNull() & told.isNull()).alias("no_number"),
+        F.when(record.timestamp.rlike(_RFC3339), F.unix_millis(record.timestamp.try_cast("timestamp"))).alias("ts"),
+        host.alias("host"),
+        node_of(_first(labels, NODE_LABELS), host, source).alias("node"),
+    )
+
+
+def _scrape(text: Column, facts: Column, source: Source) -> Column:
+    known, labels = facts.known, facts.known.labels
+    json, record = known.json, known.json.record
+    samples = _samples(known.metric, facts.value, labels)
+    counts = _samples(known["count"], facts["count"], labels)
+    reason = (
+        # A tombstone parses to NULL, and NULL is neither good nor bad: it would vanish without this rung.
+        F.when(text.isNull() | (F.length("value") == 0), "empty record")
+        .when(~F.is_valid_utf8(text), "invalid UTF-8")
+        .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
+        .when(known["name"] == "", "no name: neither prometheus-kafka-adapter nor Vector wrote this")
+        .when(json["_corrupt_record"].isNotNull(), "a field has the wrong type")
+        .when(record.value.isNull() & record.kind.isNull(), "no value")
+        .when(
+            facts.no_number,
+            F.concat(F.lit("value is not a number: "), F.substring(record.value, 1, 40)),
+        )
+        .when(
+            record.timestamp.isNotNull() & facts.ts.isNull(),
+            F.concat(F.lit("timestamp is not in the form of RFC 3339: "), F.substring(record.timestamp, 1, 40)),
+        )
+        .when(facts.node.isNull(), _no_node(facts.host))
+    )
+    role = F.try_element_at(labels, F.lit("role"))
+    return scrape(
+        reason=reason,
+        cluster=F.coalesce(_first(labels, CLUSTER_LABELS), F.lit(source.cluster)),
+        node=facts.node,
+        role=F.when(role.isin([one.value for one in Role]), role),
+        ts=facts.ts,
+        samples=F.when(known["count"].isNull(), samples).otherwise(F.concat(samples, counts)),
+    )
+
+
+def _samples(metric: Column, value: Column, labels: Column) -> Column:
+    """Of one sample, or of none."""
+    canonical = labels_of(metric, lambda *names: _first(labels, names))
+    one = F.struct(metric.alias("n"), canonical.alias("l"), value.alias("v"))
+    ours = metric.isNotNull() & canonical.isNotNull() & is_number(value) & is_plausible(metric, value)
+    return F.when(ours, F.array(one)).otherwise(F.array().cast(SAMPLES_TYPE))
+
+
+def _no_node(host: Column) -> Column:
+    return F.replace(F.lit(NO_NODE), F.lit("{}"), F.coalesce(F.substring(host, 1, 100), F.lit("(no instance)")))
+
+
+def _p99(record: Column) -> Column:
+    return F.get(F.filter(record.aggregated_summary.quantiles, lambda one: one["quantile"] == 0.99), 0).value
+
+
+def _first(labels: Column, names: tuple[str, ...]) -> Column:
+    """Of the labels with one of these names; Prometheus knows no difference between an empty label and none."""
+    values = [F.try_element_at(labels, F.lit(name)) for name in names]
+    return F.coalesce(*[F.when(value != "", value) for value in values])

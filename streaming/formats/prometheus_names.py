@@ -1,0 +1,171 @@
+"""What Prometheus rule files call the metrics of ``contract.Metric``.
+
+JMX has one name for a thing; every rule file has another. Each family turns an MBean of a kind (meter, gauge, percentile,
+count) into a name in its own way, so the table is built kind by kind and not written out. The families:
+
+    ours          conf/collectors/jmx-exporter.yaml; contract.Metric as it stands
+    jmx_exporter  kafka-2_0_0.yml, kafka-kraft-3_0_0.yml, and Strimzi's rules: PerSec is cut off, percentiles are a label
+    reporter      Strimzi's Metrics Reporter: PerSec stays, totals end in _total; older ones say kafka_server_ twice
+    confluent     jmx-monitoring-stacks, taken over by Grafana Cloud's Kafka integration: a meter's Count under its bare name
+    bitnami       names of attributes at the end, total_ where a topic could be
+
+Upper case counts as lower case: lowercaseOutputName is a switch. What a family measures otherwise is not taken: the handlers'
+idle share over the JVM's life (jmx_exporter, Strimzi) would look well through every bad quarter of an hour.
+
+Vocabulary:
+    selector  the label that says which of several series under one name is meant: a quantile, an error, a quota's resource.
+    key       of the table: the name, and "/" with the selector where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from streaming.contract import Metric
+
+SELECTORS = ("quantile", "error", "resource")
+REQUESTS = MappingProxyType({"produce": "Produce", "fetchconsumer": "FetchConsumer", "fetchfollower": "FetchFollower"})
+_USER = r'user="?([^",]*)'
+
+# The share may exceed 1 a little. The same name for the meter's Count, in nanoseconds, does so by far.
+IDLE_RATIO_MAX = 2.0
+
+_METERS = {
+    Metric.CLIENT_IN: ("kafka_server_brokertopicmetrics", "bytesin"),
+    Metric.CLIENT_OUT: ("kafka_server_brokertopicmetrics", "bytesout"),
+    Metric.REPLICATION_IN: ("kafka_server_brokertopicmetrics", "replicationbytesin"),
+    Metric.REPLICATION_OUT: ("kafka_server_brokertopicmetrics", "replicationbytesout"),
+    Metric.REASSIGNMENT_IN: ("kafka_server_brokertopicmetrics", "reassignmentbytesin"),
+    Metric.REASSIGNMENT_OUT: ("kafka_server_brokertopicmetrics", "reassignmentbytesout"),
+    Metric.ISR_SHRINKS: ("kafka_server_replicamanager", "isrshrinks"),
+    Metric.ISR_EXPANDS: ("kafka_server_replicamanager", "isrexpands"),
+}
+_GAUGES = {
+    Metric.REPLICA_LAG_MAX: ("kafka_server_replicafetchermanager", "maxlag"),
+    Metric.UNDER_MIN_ISR: ("kafka_server_replicamanager", "underminisrpartitioncount"),
+    Metric.PARTITION_COUNT: ("kafka_server_replicamanager", "partitioncount"),
+    Metric.LEADER_COUNT: ("kafka_server_replicamanager", "leadercount"),
+    Metric.ACTIVE_CONTROLLER: ("kafka_controller_kafkacontroller", "activecontrollercount"),
+    Metric.CONTROLLER_IDLE: ("kafka_controller_controllereventmanager", "avgidleratio"),
+    Metric.OPERATIONS_STARTED: ("kafka_controller_kafkacontroller", "eventqueueoperationsstartedcount"),
+    Metric.OPERATIONS_TIMED_OUT: ("kafka_controller_kafkacontroller", "eventqueueoperationstimedoutcount"),
+    Metric.HEARTBEATS_TIMED_OUT: ("kafka_controller_kafkacontroller", "timedoutbrokerheartbeatcount"),
+    Metric.CLUSTER_TOPICS: ("kafka_controller_kafkacontroller", "globaltopiccount"),
+    Metric.CLUSTER_PARTITIONS: ("kafka_controller_kafkacontroller", "globalpartitioncount"),
+    Metric.ACTIVE_BROKERS: ("kafka_controller_kafkacontroller", "activebrokercount"),
+    Metric.FENCED_BROKERS: ("kafka_controller_kafkacontroller", "fencedbrokercount"),
+    Metric.METADATA_LAG: ("kafka_controller_kafkacontroller", "lastappliedrecordlagms"),
+}
+_P99 = {
+    Metric.TOTAL_TIME_P99: "kafka_network_requestmetrics_totaltimems",
+    Metric.EVENT_QUEUE_TIME_P99: "kafka_controller_controllereventmanager_eventqueuetimems",
+    Metric.EVENT_PROCESSING_P99: "kafka_controller_controllereventmanager_eventqueueprocessingtimems",
+}
+_SAME_EVERYWHERE = (
+    Metric.LEADER_THROTTLED,
+    Metric.FOLLOWER_THROTTLED,
+    Metric.EVENT_QUEUE_TIME_MEAN,
+    Metric.EVENT_QUEUE_TIME_COUNT,
+    Metric.EVENT_PROCESSING_MEAN,
+    Metric.EVENT_PROCESSING_COUNT,
+)
+_QUOTA = {
+    Metric.MUTATION_RATE: "mutation_rate",
+    Metric.MUTATION_TOKENS: "tokens",
+    Metric.MUTATION_THROTTLE_TIME: "throttle_time",
+}
+_NETWORK = {Metric.NETWORK_IN: "incoming_byte_total", Metric.NETWORK_OUT: "outgoing_byte_total"}
+
+
+def _families() -> Iterator[tuple[str, str]]:
+    for metric, (bean, name) in _METERS.items():
+        yield f"{bean}_{name}_total", metric
+        yield f"{bean}_{name}persec_total", metric
+        yield f"{bean}_{name}persec", metric
+        yield f"{bean}_{name}persec_count", metric
+        yield f"{bean}_total_{name}persec_count", metric
+    for metric, (bean, name) in _GAUGES.items():
+        yield f"{bean}_{name}", metric
+        yield f"{bean}_{name}_value", metric
+        yield f"{bean}_total_{name}_value", metric
+    for metric, histogram in _P99.items():
+        yield f"{histogram}/0.99", metric
+        yield f"{histogram}_99thpercentile", metric
+        yield f"{histogram}_p99", metric
+    for metric in _SAME_EVERYWHERE:
+        yield metric, metric
+    for metric, name in _QUOTA.items():
+        yield f"kafka_server_controllermutation_{name}", metric
+        yield f"kafka_server_quota_{name}/ControllerMutation", metric
+    for metric, name in _NETWORK.items():
+        yield f"kafka_server_socketservermetrics_{name}", metric
+        yield f"kafka_server_socket_server_metrics_{name}", metric
+    idle = Metric.HANDLER_IDLE
+    for suffix in ("", "_oneminuterate", "_total"):  # The last is what confluent calls the one-minute rate.
+        yield f"{idle}{suffix}", idle
+    yield "kafka_server_kafkarequesthandlerpool_total_requesthandleravgidlepercent_oneminuterate", idle
+    yield Metric.MUTATIONS_REJECTED, Metric.MUTATIONS_REJECTED
+    for name in ("errors_total", "errorspersec", "errorspersec_total", "errorspersec_count"):
+        yield f"kafka_network_requestmetrics_{name}/THROTTLING_QUOTA_EXCEEDED", Metric.MUTATIONS_REJECTED
+
+
+METRICS: Mapping[str, str] = MappingProxyType(dict(_families()))
+_TWICE = "kafka_server_kafka_"
+
+
+def metric_of(name: Column, selector: Column, metrics: Mapping[str, str] = METRICS) -> Column:
+    """The name in ``contract.Metric``, NULL for whatever is not ours."""
+    table = F.create_map(*[F.lit(part) for pair in metrics.items() for part in pair])
+    lower = F.lower(name)
+    once = F.when(F.startswith(lower, F.lit(_TWICE)), F.substring(lower, len("kafka_server_") + 1, 200)).otherwise(
+        lower
+    )
+    # kafka-2_0_0.yml has its rules in an order that leaves the user in the resource: ControllerMutation, user="u".
+    which = F.when(F.startswith(selector, F.lit("ControllerMutation,")), "ControllerMutation").otherwise(selector)
+    # A look-up reads the table through, so whatever cannot be in it is not looked up.
+    return F.when(F.startswith(lower, F.lit("kafka")), F.try_element_at(table, F.concat_ws("/", once, which)))
+
+
+def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
+    """Canonical labels of a sample; NULL when they are not those of a sample of ours.
+
+    Args:
+        label: of the sample, by the first of several names that it has; NULL when it has none.
+    """
+    requests = F.create_map(*[F.lit(part) for pair in REQUESTS.items() for part in pair])
+    request = label("request", "type")
+    resource = label("resource")
+    user = F.coalesce(label("user"), F.when(F.contains(resource, F.lit("user=")), F.regexp_extract(resource, _USER, 1)))
+    client = label("client_id", "clientId", "clientid", "client-id")
+    return (
+        F.when(label("topic").isNotNull(), None)
+        .when(metric == Metric.TOTAL_TIME_P99, _pairs(request=F.try_element_at(requests, F.lower(request))))
+        .when(metric == Metric.MUTATIONS_REJECTED, _pairs(request=request))
+        .when(metric.isin(*_QUOTA), _pairs(client_id=_unquoted(client), user=_unquoted(user)))
+        .when(
+            metric.isin(*_NETWORK),
+            _pairs(
+                listener=label("listener"),
+                networkprocessor=label("networkprocessor", "networkProcessor", "network_processor"),
+            ),
+        )
+        .otherwise("")
+    )
+
+
+def is_plausible(metric: Column, value: Column) -> Column:
+    return F.when(metric == Metric.HANDLER_IDLE, value.between(0, IDLE_RATIO_MAX)).otherwise(F.lit(True))
+
+
+def _unquoted(name: Column) -> Column:
+    return F.btrim(name, F.lit('"'))  # JMX quotes what has other than letters, digits and a few signs.
+
+
+def _pairs(**labels: Column) -> Column:
+    """As contract.canonical_labels does it; NULL when there is none."""
+    pairs = [F.concat(F.lit(f"{name}="), labels[name]) for name in sorted(labels)]
+    return F.when(F.coalesce(*pairs).isNotNull(), F.concat_ws(",", *pairs))

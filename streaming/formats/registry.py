@@ -1,0 +1,31 @@
+"""Which name in the settings means which format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from streaming.formats import (
+    cruise_control,
+    otlp_json,
+    prometheus_json,
+    rheostat_json,
+    telegraf_influx,
+    telegraf_json,
+)
+from streaming.formats.common import Format
+from streaming.settings import FormatName
+
+FORMATS: Mapping[FormatName, Format] = MappingProxyType(
+    {
+        "rheostat_json": rheostat_json.scrapes,
+        "telegraf_json": telegraf_json.scrapes,
+        "telegraf_influx": telegraf_influx.scrapes,
+        "prometheus_json": prometheus_json.scrapes,
+        "otlp_json": otlp_json.scrapes,
+        "cruise_control": cruise_control.scrapes,
+    }
+)
+
+# Those with all of a scrape in one record.
+WHOLE: frozenset[FormatName] = frozenset({"rheostat_json"})
