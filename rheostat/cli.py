@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -30,6 +31,13 @@ Config = Annotated[Path, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG"
 Json = Annotated[bool, typer.Option("--json", help="one JSON value on stdout, nothing else there")]
 Wait = Annotated[bool, typer.Option("--wait", help="wait for a cluster that does not answer, instead of exit code 3")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="decide and journal, write nothing to the cluster")]
+
+
+class Kind(StrEnum):
+    BROKER = "broker"
+    MOVE = "move"
+    CONTROLLER = "controller"
+    TENANT = "tenant"
 
 
 def _out(text: str) -> None:
@@ -64,12 +72,12 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     Supervisor(children_for(config, dry_run=dry_run)).run(stop)
 
 
-def _part(name: str, config: Path, wait: bool, dry_run: bool = False) -> None:
+def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
     from rheostat import services
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
 
-    settings = load_settings(config)
+    settings = load_settings(config, {**os.environ, **(given or {})})
     if dry_run:
         settings = settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
     set_up_logs()
@@ -86,9 +94,16 @@ def collect(config: Config, wait: Wait = False) -> None:
 
 
 @app.command()
-def stream(config: Config, wait: Wait = False) -> None:
-    """Only the stream: metrics topic → signals topic (Spark)."""
-    _part("stream", config, wait)
+def stream(
+    config: Config,
+    wait: Wait = False,
+    master: Annotated[
+        str | None, typer.Option("--master", help="local, or spark://host:port; wins over stream.master")
+    ] = None,
+) -> None:
+    """Only the stream: metrics topics → signals topic (Spark)."""
+    # As if it stood in the environment, so that it is checked with the rest.
+    _part("stream", config, wait, given={"RHEOSTAT_STREAM__MASTER": master} if master else None)
 
 
 @app.command()
@@ -113,6 +128,53 @@ def status(config: Config, as_json: Json = False) -> None:
     else:
         show(found, Console())
     raise typer.Exit(EXIT_NOT_WELL if stuck(found) else EXIT_DONE)
+
+
+@app.command()
+def signals(
+    config: Config,
+    kind: Annotated[
+        list[Kind] | None,
+        typer.Option("--kind", help="only signals of this kind; may stand several times"),
+    ] = None,
+    node: Annotated[
+        list[int] | None,
+        typer.Option("--node", "--broker", help="only signals of this broker or controller; may stand several times"),
+    ] = None,
+    all_clusters: Annotated[
+        bool, typer.Option("--all-clusters", help="also those of other clusters than the settings' own")
+    ] = False,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="again every 2 s, until Ctrl-C")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="each record as it comes, one JSON value a line, until Ctrl-C")
+    ] = False,
+    wait_s: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            min=0,
+            metavar="S",
+            help="take in more for so many seconds first; ends --watch and --raw after them",
+        ),
+    ] = None,
+) -> None:
+    """The live signals as the tuner sees them, without a tuner. Exit code 1 when there are none, or all are stale."""
+    if sum((as_json, watch, raw)) > 1:
+        raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch, --raw")
+
+    from rheostat import signals as live
+    from rheostat.logs import set_up_logs
+    from rheostat.settings import load_settings
+
+    set_up_logs()
+    settings = load_settings(config)
+    wanted = live.Wanted(None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ()))
+    if raw:
+        raise typer.Exit(live.follow(settings, wanted, wait_s))
+    if watch:
+        raise typer.Exit(live.watch(settings, wanted, wait_s))
+    raise typer.Exit(live.look(settings, wanted, wait_s or 0.0, as_json=as_json))
 
 
 @app.command()

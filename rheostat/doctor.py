@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,11 +21,17 @@ from rheostat.services import PROBE_S_MAX
 from rheostat.settings import Settings
 from streaming import words
 from streaming.collector import jmx
+from streaming.collector.jmx import AccessError, Cause, ScrapeError
 from streaming.contract import Metric
+from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.settings import SourceSettings
 from streaming.topics import ensure_topics, topic_specs
 
 _QUOTA_WINDOW = "replication.quota.window.num"
+_TIMESTAMP_TYPE = "message.timestamp.type"
+_BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # What a topic without a setting of its own has.
+_APPENDED = "LogAppendTime"
 
 
 class Verdict(StrEnum):
@@ -60,6 +67,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield from _topics(client, settings)  # First: rights on topics are tried on one that is there.
         yield from _rights(client, sorted(brokers), settings)
         yield from _quota_window(client, sorted(brokers))
+        for source in settings.stream.sources:
+            if source.kafka is None:
+                yield from _source(client, sorted(brokers), source, kafka)
+    for source in settings.stream.sources:
+        if source.kafka is not None:
+            yield from _source_elsewhere(source, source.kafka)
     yield from _agents(settings, brokers)
 
 
@@ -139,28 +152,28 @@ def _rights(client: ClusterClient, brokers: list[int], settings: Settings) -> It
             ("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
         ]
     for right, purpose, attempt in tries:
-        yield _try(f"right: {right}", purpose, attempt, settings)
+        yield _try(f"right: {right}", purpose, attempt, settings.kafka)
 
 
-def _try(check: str, purpose: str, attempt: Callable[[], object], settings: Settings) -> Finding:
+def _try(check: str, purpose: str, attempt: Callable[[], object], kafka: KafkaSettings) -> Finding:
     try:
         attempt()
         return Finding(check, Verdict.OK, f"may {purpose}")
     except MissingRight as error:
         return Finding(
-            check, Verdict.FAILED, f"may not {purpose}: missing right: {error.right}", _grant(error.right, settings)
+            check, Verdict.FAILED, f"may not {purpose}: missing right: {error.right}", _grant(error.right, kafka)
         )
     except ClusterError as error:
         return Finding(check, Verdict.FAILED, f"cannot {purpose}: {error}", "see the brokers' logs")
 
 
-def _grant(right: str, settings: Settings) -> str:
+def _grant(right: str, kafka: KafkaSettings) -> str:
     operation, _, resource = right.partition(" on ")
-    user = settings.kafka.sasl_username or "<principal>"
+    user = kafka.sasl_username or "<principal>"
     kind, _, name = resource.partition(" ")
     where = "--cluster" if kind == "Cluster" else f"--topic {name or '*'!r}"
     return (
-        f"kafka-acls --bootstrap-server {settings.kafka.bootstrap_servers.split(',')[0]} --add "
+        f"kafka-acls --bootstrap-server {_server(kafka)} --add "
         f"--allow-principal User:{user} --operation {operation} {where}"
     )
 
@@ -170,7 +183,7 @@ def _topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
     try:
         complaints = ensure_topics(client, names)
     except MissingRight as error:
-        yield Finding("own topics", Verdict.FAILED, str(error), _grant(error.right, settings))
+        yield Finding("own topics", Verdict.FAILED, str(error), _grant(error.right, settings.kafka))
         return
     except ClusterError as error:
         yield Finding("own topics", Verdict.FAILED, str(error), "see the brokers' logs")
@@ -183,7 +196,7 @@ def _topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
     for topic, operations in sorted(client.missing_operations(spec.name for spec in topic_specs(names)).items()):
         for operation in operations:
             right = f"{operation} on Topic {topic}"
-            yield Finding(f"right: {right}", Verdict.FAILED, f"missing right: {right}", _grant(right, settings))
+            yield Finding(f"right: {right}", Verdict.FAILED, f"missing right: {right}", _grant(right, settings.kafka))
 
 
 def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
@@ -199,25 +212,108 @@ def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding
         )  # fmt: skip
 
 
+def _source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:
+    short = kafka.model_copy(update={"request_timeout_s": min(PROBE_S_MAX, kafka.request_timeout_s)})
+    with ClusterClient(short, "rheostat-doctor") as client:
+        try:
+            brokers = sorted(e.node for e in client.brokers())
+        except ClusterError as error:
+            yield Finding(
+                _source_name(source), Verdict.FAILED, str(error),
+                "check this source's own kafka: in stream.sources: address, protocol and credentials",
+            )  # fmt: skip
+            return
+        yield from _source(client, brokers, source, kafka)
+
+
+def _source(
+    client: ClusterClient, brokers: list[int], source: SourceSettings, kafka: KafkaSettings
+) -> Iterator[Finding]:
+    """Whether another collector's topic is there, may be read, and has its records stamped by Kafka's clock."""
+    check, topic = _source_name(source), source.topic
+    try:
+        if not client.partitions([topic]):
+            yield Finding(
+                check, Verdict.FAILED, f"there is no topic {topic} at {kafka.bootstrap_servers}",
+                "let the collector that writes it create it, or correct stream.sources",
+            )  # fmt: skip
+            return
+        # Of others' topics only this: rheostat never writes there.
+        if "Read" in client.missing_operations([topic]).get(topic, []):
+            raise MissingRight(f"Read on Topic {topic}", "to read metrics")
+    except MissingRight as error:
+        yield Finding(check, Verdict.FAILED, f"missing right: {error.right}", _grant(error.right, kafka))
+        return
+    except ClusterError as error:
+        yield Finding(check, Verdict.FAILED, str(error), "see the brokers' logs")
+        return
+    try:
+        of_topic = client.topic_configs([topic], [_TIMESTAMP_TYPE]).get(topic, {}).get(_TIMESTAMP_TYPE)
+        found = {of_topic} if of_topic is not None else _timestamp_types(client, brokers)
+    except ClusterError as error:
+        # The stream works without this right; it is only that nobody can say how well.
+        do = _grant(_on(topic, error.right), kafka) if isinstance(error, MissingRight) else "see the brokers' logs"
+        yield Finding(
+            check, Verdict.ADVICE, f"there and readable, but its {_TIMESTAMP_TYPE} cannot be seen: {error}", do
+        )
+        return
+    if found == {_APPENDED}:
+        yield Finding(check, Verdict.OK, f"there, readable, its records stamped by Kafka's clock ({_APPENDED})")
+        return
+    yield Finding(
+        check, Verdict.FAILED,
+        f"topic {topic} has {_TIMESTAMP_TYPE}=CreateTime, so windows go by its senders' clocks: one that is fast closes "
+        "everybody's windows seconds early (how many is bounded, but not undone), one that is slow is left out as late",
+        f"kafka-configs --bootstrap-server {_server(kafka)} --alter --entity-type topics --entity-name {topic} "
+        f"--add-config {_TIMESTAMP_TYPE}={_APPENDED}",
+    )  # fmt: skip
+
+
+def _timestamp_types(client: ClusterClient, brokers: list[int]) -> set[str | None]:
+    """What a topic gets that says nothing itself, over all brokers; None is Kafka's default."""
+    answers = client.broker_configs(brokers, [_BROKERS_TIMESTAMP_TYPE])
+    _raise_first(answers)
+    return {
+        found[_BROKERS_TIMESTAMP_TYPE].value if _BROKERS_TIMESTAMP_TYPE in found else None
+        for found in answers.values()
+        if not isinstance(found, ClusterError)
+    }
+
+
+def _source_name(source: SourceSettings) -> str:
+    return f"source {source.topic}"
+
+
+def _on(topic: str, right: str) -> str:
+    """The right on this one topic, where Kafka's answer leaves its name out."""
+    return f"{right} {topic}" if right.endswith("on Topic") else right
+
+
+def _server(kafka: KafkaSettings) -> str:
+    return kafka.bootstrap_servers.split(",")[0]
+
+
 def _agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
     urls = settings.collector.agent_urls(brokers)
-    for node, url in sorted(urls.items()):
-        check = f"JMX agent of node {node}"
+    try:
+        access = settings.collector.access_files().load()
+    except AccessError as error:
+        yield Finding(
+            "access to the JMX agents", Verdict.FAILED, str(error), "correct it: without it the collector does not start"
+        )  # fmt: skip
+        return
+
+    def names_at(url: str) -> set[str] | Exception:
         try:
-            names = {sample.name for sample in jmx.scrape(url, settings.collector.timeout_s)}
+            return {sample.name for sample in jmx.scrape(url, settings.collector.timeout_s, access)}
         except (OSError, ValueError) as error:
-            yield Finding(
-                check, Verdict.FAILED, f"{url}: {error}",
-                "start the node with the JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
-            )  # fmt: skip
-            continue
-        if node in brokers and Metric.CLIENT_IN not in names:
-            yield Finding(
-                check, Verdict.FAILED, f"{url} answers, but without {Metric.CLIENT_IN}",
-                "let the agent use conf/collectors/jmx-exporter.yaml",
-            )  # fmt: skip
-        else:
-            yield Finding(check, Verdict.OK, f"{len(names)} metrics at {url}")
+            return error
+
+    nodes = sorted(urls)
+    with ThreadPoolExecutor(settings.collector.scrapes_at_once) as pool:
+        answers = pool.map(names_at, [urls[node] for node in nodes])
+        for node, names in zip(nodes, answers, strict=True):
+            yield _agent(node, urls[node], names, is_broker=node in brokers)
     without = sorted(brokers.keys() - urls.keys())
     if without:
         yield Finding(
@@ -225,6 +321,23 @@ def _agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
             "set collector.jmx_port or collector.endpoints: without it latency and throttled bytes are not known, and a stall is "
             "raised only where the throttle cannot carry the writes",
         )  # fmt: skip
+
+
+def _agent(node: int, url: str, names: set[str] | Exception, *, is_broker: bool) -> Finding:
+    check = f"JMX agent of node {node}"
+    if isinstance(names, ScrapeError) and names.cause in (Cause.TLS, Cause.AUTH):
+        return Finding(check, Verdict.FAILED, f"{url}: {names}", "compare the agent's own settings with collector's")
+    if isinstance(names, Exception):
+        return Finding(
+            check, Verdict.FAILED, f"{url}: {names}",
+            "start the node with the JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
+        )  # fmt: skip
+    if is_broker and Metric.CLIENT_IN not in names:
+        return Finding(
+            check, Verdict.FAILED, f"{url} answers, but without {Metric.CLIENT_IN}",
+            "let the agent use conf/collectors/jmx-exporter.yaml",
+        )  # fmt: skip
+    return Finding(check, Verdict.OK, f"{len(names)} metrics at {url}")
 
 
 def _raise_first(answers: dict[Any, Any]) -> None:

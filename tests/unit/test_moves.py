@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from tuner_cases import (
     traced,
 )
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.decide.moves import MovesView, decide_side, judge_destinations
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import Decision, Hold, Reason, SetRate
@@ -174,6 +175,43 @@ def test_what_is_not_measured_does_not_bind(brokers: list[BrokerSignal]) -> None
     decision = decide(brokers=brokers, stalls={3: STALLED})
     assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
     assert "how much of it is used is not measured" in decision.text
+
+
+@pytest.mark.parametrize(
+    ("by", "moving", "listed", "counts"),
+    [
+        (ThrottledBy.QUOTA, 2, 1, True),
+        (ThrottledBy.REASSIGNMENT, 1, 1, True),
+        # Bytes of a move that is in no list, too: no measure of this throttle.
+        (ThrottledBy.REASSIGNMENT, 2, 1, False),
+        # All replication: a busy cluster's is above any throttle.
+        (ThrottledBy.REPLICATION, 1, 1, False),
+    ],
+)
+@pytest.mark.parametrize("side", [SOURCE, TARGET])
+def test_a_measure_that_may_be_too_much_raises_nothing(
+    side: BrokerSide, by: ThrottledBy, moving: int, listed: int, counts: bool
+) -> None:
+    brokers = [
+        replace(broker_signal(1, leader=9.9 * MB), throttled_by=by.value),
+        replace(broker_signal(3, follower=9.9 * MB), throttled_by=by.value),
+    ]
+    signals = [
+        move_signal(*SOURCE, moving=moving, listed=listed),
+        move_signal(*TARGET, keep_up=3 * MB, moving=moving, listed=listed),
+    ]
+    decision = decide(side, signals=signals, brokers=brokers, stalls={3: STALLED})
+    if counts:
+        assert decision.reason is Reason.STALLED_THROTTLE_BOUND
+    else:
+        assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
+        assert "how much of it is used is not measured" in decision.text
+
+
+def test_a_throttle_below_keep_up_is_raised_whatever_is_measured() -> None:
+    brokers = [replace(b, throttled_by=ThrottledBy.REPLICATION.value) for b in E1_BROKERS]
+    decision = decide(SOURCE, live(E1_RATES), E1_SIGNALS, brokers, stalls={3: STALLED})
+    assert decision.reason is Reason.STALLED_BELOW_KEEP_UP
 
 
 def test_stalled_below_keep_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.contract import Signal
 
 
 class Freshness(StrEnum):
@@ -13,12 +13,12 @@ class Freshness(StrEnum):
     MISSING = "missing"
 
 
-def age_s(signal: BrokerSignal | MoveSignal, now_ms: int) -> float:
+def age_s(signal: Signal, now_ms: int) -> float:
     """Age of the newest sample in it; a sample a little from the future (a clock ahead of ours) is new, not negative."""
     return max(0.0, (now_ms - signal.sampled_at_ms) / 1000)
 
 
-def freshness(signal: BrokerSignal | MoveSignal | None, now_ms: int, age_s_max: float) -> Freshness:
+def freshness(signal: Signal | None, now_ms: int, age_s_max: float) -> Freshness:
     if signal is None:
         return Freshness.MISSING
     # Far in the future is as bad as far in the past: a clock that is wrong by that much says nothing about age.

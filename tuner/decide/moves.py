@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streaming.contract import MoveSignal, Side
+from streaming.contract import MoveSignal, Side, ThrottledBy
 from tuner.decide import replication_rate, stall, words
 from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting, side_name
@@ -62,9 +62,17 @@ class MovesView:
         return self._signals[side] if self.freshness(side) is Freshness.FRESH else None
 
     def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
-        signal = self._brokers.get(side[0])
+        """What passes under this side's throttle. Of the measures that take Kafka's place only one that is not too much:
+        by the others a throttle would seem to bind that does not, and be raised for nothing."""
+        signal, move = self._brokers.get(side[0]), self._signals.get(side)
         if signal is None or freshness(signal, self.now_ms, self.limits.signal_age_s_max) is not Freshness.FRESH:
             return None
+        unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
+        match signal.throttled_by:
+            case ThrottledBy.REPLICATION:
+                return None
+            case ThrottledBy.REASSIGNMENT if unlisted_moves:
+                return None
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
 
     def throttle(self, side: BrokerSide) -> RateSetting | None:

@@ -2,92 +2,165 @@
 
 Windows overlap: one scrape is in six of them, and the youngest holds only that scrape. So the best signal of an entity is
 not the one with the latest end, but among those with the newest sample the one with the most samples.
+
+What was made from records that waited while the stream was down (``backlog``) is history: it is counted, and kept out.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator
+from typing import Any, TypeVar
 
 import kafka.errors
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.contract import BrokerSignal, ContractError, MoveSignal, decode_signal
+from streaming.contract import (
+    BrokerSignal,
+    ContractError,
+    ControllerSignal,
+    MoveSignal,
+    Signal,
+    TenantSignal,
+    decode_signal,
+)
 from tuner.model.cluster import BrokerSide
 
 log = structlog.get_logger("tuner")
 
 # An entity that stopped sending: its age is shown and alerted on until then.
-_FORGET_MS = 10 * 60 * 1000
+FORGET_MS = 10 * 60 * 1000
 POLLS_MAX = 50  # A cycle takes in all that has come, but does not live in here.
 # kafka-python's network thread answers with these two beside its own errors.
-_TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
+TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
+
+# A look without a history begins so far back, and so many records at least: enough for every entity of a large cluster,
+# also of sources that speak once a minute, and with a stream that stands still for its last words.
+_REWIND_MS = 60_000
+_REWIND_RECORDS_MAX = 50_000
+_SILENCE_S_MAX = 3.0  # A first fetch takes its time; a partition without a leader never answers.
+
+Tenant = tuple[int, str | None, str | None]  # Node of the controller, user, client-id.
+K = TypeVar("K", bound=Hashable)
+S = TypeVar("S", bound=Signal)
 
 
-class SignalReader:
-    """Follows all partitions of the topic from its end, in no consumer group: every tuner sees everything."""
+class NewestSignals:
+    """The best signal yet of every entity of one cluster."""
 
-    def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
+    def __init__(self) -> None:
         self.brokers: dict[int, BrokerSignal] = {}
         self.moves: dict[BrokerSide, MoveSignal] = {}
-        self.unreadable = 0
+        self.controllers: dict[int, ControllerSignal] = {}
+        self.tenants: dict[Tenant, TenantSignal] = {}
+        self.backlog = 0
+
+    def take(self, signal: Signal) -> None:
+        if signal.backlog:
+            self.backlog += 1
+            return
+        match signal:
+            case BrokerSignal():
+                _keep(self.brokers, signal.broker, signal)
+            case MoveSignal():
+                _keep(self.moves, (signal.broker, signal.side), signal)
+            case ControllerSignal():
+                _keep(self.controllers, signal.node, signal)
+            case TenantSignal():
+                _keep(self.tenants, (signal.node, signal.user, signal.client_id), signal)
+
+    def forget_old(self, now_ms: int) -> None:
+        self.brokers = _young(self.brokers, now_ms)
+        self.moves = _young(self.moves, now_ms)
+        self.controllers = _young(self.controllers, now_ms)
+        self.tenants = _young(self.tenants, now_ms)
+
+
+class SignalTail:
+    """Follows all partitions of the topic, in no consumer group: everybody sees everything. Raises what Kafka raises."""
+
+    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         self._consumer = consumer
+        self._topic = topic
+        self._assigned: list[TopicPartition] = []
+
+    def new(self, timeout_ms: int = 0) -> Iterator[Any]:
+        """The records that have come since; the first call begins at the end.
+
+        Args:
+            timeout_ms: how long to wait for the first of them.
+        """
+        if not self._assigned and self._assign():
+            self._consumer.seek_to_end(*self._assigned)
+        if not self._assigned:
+            return
+        for _ in range(POLLS_MAX):
+            batches = self._consumer.poll(timeout_ms=timeout_ms, max_records=20_000)
+            if not batches:
+                return
+            timeout_ms = 0
+            for records in batches.values():
+                yield from records
+
+    def rewound(self, records: int) -> Iterator[Any]:
+        """Those of the last minute, and of each partition at least the newest ``records``; further calls of ``new`` go on."""
+        if not self._assign():
+            return
+        ends = self._consumer.end_offsets(self._assigned)
+        begins = self._consumer.beginning_offsets(self._assigned)
+        since_ms = round(time.time() * 1000) - _REWIND_MS
+        recent = self._consumer.offsets_for_times(dict.fromkeys(self._assigned, since_ms))
+        for partition, end in ends.items():
+            found = recent.get(partition)
+            start = min(end - records, found.offset if found is not None else end)
+            self._consumer.seek(partition, max(begins[partition], start, end - _REWIND_RECORDS_MAX))
+        heard_s = time.monotonic()
+        while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
+            batches = self._consumer.poll(timeout_ms=500)
+            if batches:
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > _SILENCE_S_MAX:
+                return
+            for batch in batches.values():
+                yield from batch
+
+    def _assign(self) -> bool:
+        partitions = self._consumer.partitions_for_topic(self._topic)
+        if not partitions:
+            return False  # Not created yet; asked again at the next call.
+        self._assigned = [TopicPartition(self._topic, p) for p in sorted(partitions)]
+        self._consumer.assign(self._assigned)
+        return True
+
+
+class SignalReader(NewestSignals):
+    """The signals of one cluster, for a loop that must go on: what cannot be read stays unknown."""
+
+    def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
+        super().__init__()
+        self.unreadable = 0
+        self._tail = SignalTail(consumer, topic)
         self._cluster = cluster
         self._topic = topic
-        self._assigned = False
 
     def poll(self) -> int:
         """Takes in what has come; how many records. A broker that is away costs nothing here but staleness later."""
-        try:
-            if not self._assigned:
-                self._assign()
-            taken = 0
-            for _ in range(POLLS_MAX):
-                batches = self._consumer.poll(timeout_ms=0, max_records=20_000)
-                for records in batches.values():
-                    for record in records:
-                        taken += 1
-                        self._take(record.value)
-                if not batches:
-                    break
-            return taken
-        except _TROUBLE as error:
-            log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
-            return 0
+        return self._take_all(self._tail.new())
 
     def rewind(self, records: int) -> None:
-        """Takes in the newest ``records`` of each partition that are there already; for a look without a history.
+        """Takes in the newest that are there already, at least ``records``; for a look without a history."""
+        self._take_all(self._tail.rewound(records))
 
-        Raises nothing: what cannot be read stays unknown, as with ``poll``.
-        """
+    def _take_all(self, records: Iterator[Any]) -> int:
+        taken = 0
         try:
-            self._assign()
-            if not self._assigned:
-                return
-            ends = self._consumer.end_offsets(list(self._consumer.assignment()))
-            begins = self._consumer.beginning_offsets(list(ends))
-            for partition, end in ends.items():
-                self._consumer.seek(partition, max(begins[partition], end - records))
-            while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
-                batches = self._consumer.poll(timeout_ms=1000)
-                if not batches:
-                    return
-                for batch in batches.values():
-                    for record in batch:
-                        self._take(record.value)
-        except _TROUBLE as error:
+            for record in records:
+                taken += 1
+                self._take(record.value)
+        except TROUBLE as error:
             log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
-
-    def forget_old(self, now_ms: int) -> None:
-        self.brokers = {k: s for k, s in self.brokers.items() if now_ms - s.sampled_at_ms < _FORGET_MS}
-        self.moves = {k: s for k, s in self.moves.items() if now_ms - s.sampled_at_ms < _FORGET_MS}
-
-    def _assign(self) -> None:
-        partitions = self._consumer.partitions_for_topic(self._topic)
-        if not partitions:
-            return  # Not created yet; asked again at the next poll.
-        assigned = [TopicPartition(self._topic, p) for p in sorted(partitions)]
-        self._consumer.assign(assigned)
-        self._consumer.seek_to_end(*assigned)
-        self._assigned = True
+        return taken
 
     def _take(self, value: bytes | None) -> None:
         try:
@@ -97,20 +170,23 @@ class SignalReader:
             if self.unreadable == 1:
                 log.warning("a signal cannot be read; further ones are only counted", error=str(error))
             return
-        if signal.cluster != self._cluster:
-            return
-        if isinstance(signal, MoveSignal):
-            key = (signal.broker, signal.side)
-            if _better(signal, self.moves.get(key)):
-                self.moves[key] = signal
-        elif _better(signal, self.brokers.get(signal.broker)):
-            self.brokers[signal.broker] = signal
+        if signal.cluster == self._cluster:
+            self.take(signal)
 
 
-def _better(new: BrokerSignal | MoveSignal, old: BrokerSignal | MoveSignal | None) -> bool:
+def _keep(known: dict[K, S], key: K, new: S) -> None:
+    if _better(new, known.get(key)):
+        known[key] = new
+
+
+def _young(known: dict[K, S], now_ms: int) -> dict[K, S]:
+    return {key: signal for key, signal in known.items() if now_ms - signal.sampled_at_ms < FORGET_MS}
+
+
+def _better(new: Signal, old: Signal | None) -> bool:
     if old is None:
         return True
     # A sample from far ahead came from a clock that was wrong then: it must not keep out all that come after.
-    if old.sampled_at_ms - new.sampled_at_ms > _FORGET_MS:
+    if old.sampled_at_ms - new.sampled_at_ms > FORGET_MS:
         return True
     return (new.sampled_at_ms, new.samples) >= (old.sampled_at_ms, old.samples)

@@ -1,0 +1,230 @@
+"""A table for every kind of signal: a row an entity, figures in the units people use, a dash for what was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from streaming.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    MoveSignal,
+    Signal,
+    TenantSignal,
+    ThrottledBy,
+)
+from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.model.limits import MB
+
+_DASH = "–"
+_LARGEST = 3
+_TOKENS_WITHOUT_QUOTA = 1e15
+
+Figure = Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """How signals of one kind are laid out: what the row is about, its age, and then the figures."""
+
+    title: str
+    about: tuple[tuple[str, Figure], ...]
+    figures: tuple[tuple[str, Figure], ...]
+
+
+def table(sheet: Sheet, signals: Iterable[Signal], now_ms: int, age_s_max: float, *, clusters: bool) -> Table:
+    """Args: clusters: say whose each row is."""
+    made = Table(title=sheet.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    about = ((("cluster", lambda s: s.cluster),) if clusters else ()) + sheet.about
+    for name, _ in about:
+        made.add_column(name, overflow="fold")
+    for name in ("age", "complete", *(name for name, _ in sheet.figures)):
+        made.add_column(name, justify="right", overflow="fold")
+    for signal in signals:
+        fresh = freshness(signal, now_ms, age_s_max) is Freshness.FRESH
+        made.add_row(
+            *(Text(printable(figure(signal))) for _, figure in about),
+            Text(_age(signal, now_ms, fresh), style="" if fresh else "red"),
+            Text(_share(signal.completeness)),
+            *(Text(printable(figure(signal))) for _, figure in sheet.figures),
+        )
+    return made
+
+
+def printable(text: str) -> str:
+    """A client names itself: what it puts there must not steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
+    if fresh:
+        return span(age_s(signal, now_ms))
+    ahead_s = (signal.sampled_at_ms - now_ms) / 1000
+    return f"{span(ahead_s)} ahead, stale" if ahead_s > 0 else f"{span(-ahead_s)}, stale"
+
+
+def _figure(value: float | None, form: Callable[[float], str]) -> str:
+    return _DASH if value is None else form(value)
+
+
+def span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return _figure(bytes_per_s, lambda v: f"{v / 1000:.1f} kB/s" if 0 < abs(v) < 0.05 * MB else f"{v / MB:.1f} MB/s")
+
+
+def _size(n_bytes: float | None) -> str:
+    def form(value: float) -> str:
+        for unit, name in ((1e12, "TB"), (1e9, "GB")):
+            if abs(value) >= unit:
+                return f"{value / unit:.1f} {name}"
+        return f"{value / MB:.0f} MB" if value == 0 or abs(value) >= MB else f"{value / 1000:.0f} kB"
+
+    return _figure(n_bytes, form)
+
+
+def _ms(value: float | None) -> str:
+    return _figure(value, lambda v: f"{v:.0f} ms" if v == 0 or v >= 10 else f"{v:.1f} ms")
+
+
+def _share(ratio: float | None) -> str:
+    return _figure(ratio, lambda v: f"{v * 100:.0f} %")
+
+
+def _per_s(value: float | None) -> str:
+    return _figure(value, lambda v: f"{v:.0f}/s" if v == 0 or v >= 10 else f"{v:.2f}/s")
+
+
+def _number(value: float | None) -> str:
+    return _figure(value, lambda v: f"{v:.0f}")
+
+
+def clock(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+
+
+# What Kafka itself counts against a throttle is the measure; the others stand in for it, and which way they err is said.
+_TAKEN_FROM = {
+    ThrottledBy.QUOTA.value: "quota",
+    ThrottledBy.REASSIGNMENT.value: "reassignment, at least",
+    ThrottledBy.REPLICATION.value: "replication, at most",
+}
+
+
+def _taken_from(signal: BrokerSignal) -> str:
+    by = signal.throttled_by
+    return _DASH if by is None else _TAKEN_FROM.get(by, by)
+
+
+def _largest(signal: MoveSignal) -> str:
+    shown = [f"{m.topic}-{m.partition} {_size(m.remaining_bytes)}" for m in signal.largest[:_LARGEST]]
+    return ", ".join(shown) or _DASH
+
+
+def _progress(signal: MoveSignal) -> str:
+    return _figure(signal.progress_age_s, lambda v: f"{span(v)} ago")
+
+
+def _tokens(signal: TenantSignal) -> str:
+    return _figure(signal.tokens, lambda v: "no quota" if v > _TOKENS_WITHOUT_QUOTA else f"{v:.1f}")
+
+
+def _active(signal: ControllerSignal) -> str:
+    return _figure(signal.active, lambda v: "yes" if v else "no")
+
+
+def _name(name: str | None) -> str:
+    return _DASH if name is None else name or '""'
+
+
+SHEETS = {
+    "broker": Sheet(
+        "Brokers",
+        (("broker", lambda s: str(s.broker)),),
+        (
+            ("leader throttle", lambda s: _rate(s.leader_rate_bytes_per_s)),
+            ("used", lambda s: _rate(s.leader_throttled_bytes_per_s)),
+            ("follower throttle", lambda s: _rate(s.follower_rate_bytes_per_s)),
+            ("used", lambda s: _rate(s.follower_throttled_bytes_per_s)),
+            ("used, by", _taken_from),
+            ("replication in", lambda s: _rate(s.replication_in_bytes_per_s)),
+            ("out", lambda s: _rate(s.replication_out_bytes_per_s)),
+            ("reassigned in", lambda s: _rate(s.reassignment_in_bytes_per_s)),
+            ("out", lambda s: _rate(s.reassignment_out_bytes_per_s)),
+            ("clients in", lambda s: _rate(s.client_in_bytes_per_s)),
+            ("out", lambda s: _rate(s.client_out_bytes_per_s)),
+            ("produce p99", lambda s: _ms(s.produce_p99_ms)),
+            ("fetch p99", lambda s: _ms(s.fetch_p99_ms)),
+            ("handlers idle", lambda s: _share(s.request_handler_idle_ratio)),
+            ("replica lag", lambda s: _number(s.replica_lag_sum_messages)),
+            ("ISR shrinks", lambda s: _per_s(s.isr_shrinks_per_s)),
+            ("under min ISR", lambda s: _number(s.under_min_isr_partitions)),
+            ("partitions", lambda s: _number(s.partitions)),
+            ("leads", lambda s: _number(s.leaders)),
+        ),
+    ),
+    "move": Sheet(
+        "Moves",
+        (("broker", lambda s: str(s.broker)), ("side", lambda s: str(s.side))),
+        (
+            ("moving", lambda s: _number(s.moving_partitions)),
+            ("listed", lambda s: _number(s.listed_partitions)),
+            ("done", lambda s: _number(s.done_partitions)),
+            ("remain", lambda s: _size(s.remaining_bytes)),
+            ("trend", lambda s: _rate(s.remaining_slope_bytes_per_s)),
+            ("keep-up", lambda s: _rate(s.keep_up_bytes_per_s)),
+            ("written", lambda s: _rate(s.write_bytes_per_s)),
+            ("lag", lambda s: _number(s.lag_messages)),
+            ("progress", _progress),
+            ("largest", _largest),
+        ),
+    ),
+    "controller": Sheet(
+        "Controllers",
+        (("controller", lambda s: str(s.node)), ("active", _active)),
+        (
+            ("queue p99", lambda s: _ms(s.event_queue_time_p99_ms)),
+            ("mean", lambda s: _ms(s.event_queue_time_mean_ms)),
+            ("processing p99", lambda s: _ms(s.event_processing_p99_ms)),
+            ("mean", lambda s: _ms(s.event_processing_mean_ms)),
+            ("events", lambda s: _per_s(s.events_per_s)),
+            ("queue depth", lambda s: _figure(s.queue_depth_mean, lambda v: f"{v:.2f}")),
+            ("operations", lambda s: _per_s(s.operations_per_s)),
+            ("timed out", lambda s: _per_s(s.operations_timed_out_per_s)),
+            ("heartbeats timed out", lambda s: _per_s(s.heartbeats_timed_out_per_s)),
+            ("mutations refused", lambda s: _per_s(s.mutations_rejected_per_s)),
+            ("idle", lambda s: _share(s.idle_ratio)),
+            ("metadata lag", lambda s: _ms(s.metadata_lag_ms)),
+            ("topics", lambda s: _number(s.topics)),
+            ("partitions", lambda s: _number(s.partitions)),
+            ("brokers", lambda s: _number(s.active_brokers)),
+            ("fenced", lambda s: _number(s.fenced_brokers)),
+        ),
+    ),
+    "tenant": Sheet(
+        "Tenants",
+        (
+            ("controller", lambda s: str(s.node)),
+            ("user", lambda s: _name(s.user)),
+            ("client-id", lambda s: _name(s.client_id)),
+        ),
+        (
+            ("mutations", lambda s: _per_s(s.mutation_rate_per_s)),
+            ("tokens", _tokens),
+            ("throttled for", lambda s: _ms(s.throttle_time_ms)),
+        ),
+    ),
+}

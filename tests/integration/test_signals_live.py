@@ -1,0 +1,258 @@
+"""`rheostat signals` on a real topic: answers at once, says what is missing, follows, and ends when it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from lab_parts import RHEOSTAT, rheostat, running, until
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from streaming.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    MoveSignal,
+    Side,
+    Signal,
+    TenantSignal,
+    Topics,
+    decode_signal,
+    encode_signal,
+    signal_key,
+)
+from streaming.kafka import producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+
+NOBODY = "nobody"
+LAB = LabSpec(brokers=1, users={NOBODY: "pw"})
+ANSWER_S_MAX = 10.0
+
+
+class Writer:
+    """Signals → one topic of this test's own."""
+
+    def __init__(self, sender: KafkaProducer, topic: str) -> None:
+        self.topic = topic
+        self._sender = sender
+
+    def write(self, *signals: Signal) -> None:
+        for one in signals:
+            self._sender.send(self.topic, key=signal_key(one), value=encode_signal(one))
+        self._sender.flush(timeout=10)
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    return request.node.name.split("[")[0][:60]
+
+
+@pytest.fixture
+def config(lab: Lab, tmp_path: Path, prefix: str) -> Path:
+    file = tmp_path / "rheostat.yaml"
+    file.write_text(json.dumps({**json.loads(lab_config(lab)), "topics": {"prefix": prefix}}))
+    return file
+
+
+@pytest.fixture
+def writer(lab: Lab, prefix: str) -> Iterator[Writer]:
+    topics = Topics.with_prefix(prefix)
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert ensure_topics(client, topics) == []
+    sender = producer(lab.kafka_settings(), "test")
+    yield Writer(sender, topics.signals)
+    sender.close(timeout=5)
+
+
+def now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def every(at_ms: int, cluster: str = "lab") -> list[Signal]:
+    return [
+        BrokerSignal(cluster, 1, at_ms, at_ms, 6, 1.0, leader_rate_bytes_per_s=4.5e6, throttled_by="quota"),
+        MoveSignal(cluster, 1, Side.LEADER, at_ms, at_ms, 6, 1.0, 2, 3, remaining_bytes=1.25e9),
+        ControllerSignal(cluster, 100, at_ms, at_ms, 6, 1.0, active=1.0),
+        TenantSignal(cluster, 100, at_ms, at_ms, 6, 1.0, user="alice", tokens=4.0),
+    ]
+
+
+def test_it_answers_at_once_with_what_is_there(config: Path, writer: Writer) -> None:
+    old = [replace(s, sampled_at_ms=s.sampled_at_ms - 5_000) for s in every(now_ms())]
+    writer.write(*old, *every(now_ms()))
+
+    began = time.monotonic()
+    done = rheostat("signals", "--config", config)
+
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < ANSWER_S_MAX
+    assert done.stderr == ""
+    for said in ("Brokers", "4.5 MB/s", "quota", "Moves", "1.2 GB", "Controllers", "yes", "Tenants", "alice"):
+        assert said in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_json_is_the_newest_of_every_entity_as_in_the_contract(config: Path, writer: Writer) -> None:
+    at_ms = now_ms()
+    fresh = every(at_ms)
+    history = [replace(s, backlog=True, sampled_at_ms=at_ms + 1) for s in fresh]
+    writer.write(*every(at_ms - 5_000), *fresh, *history, *every(at_ms, cluster="other"))
+
+    done = rheostat("signals", "--config", config, "--json")
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [decode_signal(json.dumps(one).encode()) for one in found] == fresh
+    for one, its in zip(found, fresh, strict=True):
+        assert set(one) == {"v", "kind"} | {f.name for f in fields(its)}
+
+    both = json.loads(rheostat("signals", "--config", config, "--json", "--all-clusters").stdout)
+    assert [one["cluster"] for one in both] == ["lab"] * 4 + ["other"] * 4
+    moves = json.loads(rheostat("signals", "--config", config, "--json", "--kind", "move", "--broker", "1").stdout)
+    assert [one["kind"] for one in moves] == ["move"]
+
+
+def test_none_and_stale_ones_are_one_and_say_where_to_look(config: Path, writer: Writer) -> None:
+    none = rheostat("signals", "--config", config, "--json")
+    assert (none.returncode, json.loads(none.stdout)) == (1, [])
+    assert f"There are no signals in {writer.topic}" in none.stderr
+
+    writer.write(*every(now_ms() - 60_000))
+    stale = rheostat("signals", "--config", config)
+    assert stale.returncode == 1
+    assert "All signals are stale" in stale.stderr
+    assert "rheostat collect" in stale.stderr
+    assert ", stale" in stale.stdout
+
+    other = rheostat("signals", "--config", config, "--node", "7")
+    assert other.returncode == 1
+    assert "No signal fits" in other.stderr
+
+
+def test_a_topic_that_is_not_there_is_not_silence(config: Path, prefix: str) -> None:
+    done = rheostat("signals", "--config", config)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"There is no topic {prefix}.signals yet" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_cluster_that_does_not_answer_is_three(config: Path) -> None:
+    done = rheostat("signals", "--config", config, env={"RHEOSTAT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9"})
+    assert done.returncode == 3
+    assert "No broker answers at 127.0.0.1:9" in done.stderr
+
+
+def test_a_missing_right_is_named_and_is_not_silence(lab: Lab, config: Path, writer: Writer) -> None:
+    writer.write(*every(now_ms()))
+    as_nobody = {
+        "BOOTSTRAP_SERVERS": lab.sasl_bootstrap_servers, "SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SASL_MECHANISM": "PLAIN",
+        "SASL_USERNAME": NOBODY, "SASL_PASSWORD": "pw",
+    }  # fmt: skip
+
+    def refused() -> str:
+        done = rheostat("signals", "--config", config, env={f"RHEOSTAT_KAFKA__{k}": v for k, v in as_nobody.items()})
+        assert (done.returncode, done.stdout, len(done.stderr.strip().splitlines())) == (1, "", 1), done.stderr
+        return done.stderr
+
+    assert f"missing right: Describe on Topic {writer.topic}" in refused()
+    allow = ACL(
+        f"User:{NOBODY}", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW,
+        ResourcePattern(ResourceType.TOPIC, writer.topic),
+    )  # fmt: skip
+    with lab.admin() as admin:
+        admin.create_acls([allow])
+    until(lambda: f"missing right: Read on Topic {writer.topic}" in refused(), 20, "the other right is asked for")
+
+
+def test_with_wait_it_sees_what_comes_meanwhile(config: Path, writer: Writer, tmp_path: Path) -> None:
+    command = (*RHEOSTAT, "signals", "--config", config, "--json", "--wait", "4")
+    with running(*command, log=tmp_path / "wait.json") as run:
+
+        def ended() -> bool:
+            writer.write(*every(now_ms()))
+            return not run.alive()
+
+        until(ended, 30, "it prints and ends")
+        assert run.process.returncode == 0
+        assert len(json.loads(run.said())) == 4
+
+
+def test_raw_is_every_record_as_it_comes(config: Path, writer: Writer, tmp_path: Path) -> None:
+    before = every(1_000)
+    writer.write(*before)
+    with running(
+        *RHEOSTAT, "signals", "--config", config, "--raw", "--kind", "broker", log=tmp_path / "raw.log"
+    ) as run:
+
+        def heard() -> bool:
+            writer.write(*every(now_ms()))
+            return bool(run.lines())
+
+        until(heard, 30, "it follows")
+        count = len(run.lines())
+        past = replace(every(now_ms())[0], backlog=True)
+        writer.write(past)
+        until(lambda: any(line["backlog"] for line in run.lines()), 10, "history is shown, too")
+        assert run.end(signal.SIGINT, 10) == 0
+
+    lines = run.lines()
+    assert len(lines) > count
+    assert {line["kind"] for line in lines} == {"broker"}
+    assert all(line["window_end_ms"] > 1_000 for line in lines)  # From the end of the topic on.
+    assert run.said() == "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def test_watch_goes_on_until_it_is_interrupted(config: Path, writer: Writer, tmp_path: Path) -> None:
+    writer.write(*every(now_ms()))
+    with running(*RHEOSTAT, "signals", "--config", config, "--watch", log=tmp_path / "watch.log") as run:
+        until(lambda: "Ctrl-C ends" in run.said(), 30, "the first picture")
+        writer.write(replace(every(now_ms())[0], leader_rate_bytes_per_s=77.7e6))  # type: ignore[type-var]
+        until(lambda: "77.7 MB/s" in run.said(), 10, "what came since")
+        assert run.end(signal.SIGINT, 10) == 0
+    assert "Traceback" not in run.said()
+    assert "interrupted" not in run.said()
+
+
+def test_watch_on_a_terminal_draws_in_place_and_gives_it_back(config: Path, writer: Writer) -> None:
+    writer.write(*every(now_ms()))
+    ours, theirs = pty.openpty()
+    said = b""
+
+    def drawn(what: bytes) -> bool:
+        nonlocal said
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(ours, 65536)
+        return what in said
+
+    os.set_blocking(ours, False)
+    watch = subprocess.Popen(
+        [*RHEOSTAT, "signals", "--config", str(config), "--watch"],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "60"},
+    )  # fmt: skip
+    try:
+        until(lambda: drawn(b"Ctrl-C ends"), 30, "the first picture")
+        said = b""
+        until(lambda: drawn(b"Ctrl-C ends"), 10, "the second one")
+        assert b"\x1b[1A" in said  # Up again, over the one before.
+        watch.send_signal(signal.SIGINT)
+        until(lambda: drawn(b"\x1b[?25h"), 10, "the cursor is back")
+        assert watch.wait(timeout=10) == 0
+    finally:
+        if watch.poll() is None:
+            watch.kill()
+            watch.wait(timeout=10)
+        os.close(theirs)
+        os.close(ours)

@@ -1,0 +1,232 @@
+"""The doctor's word on others' topics and on agents with a door: what is found, and what to do about it, to the letter."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rheostat import doctor
+from rheostat.doctor import Finding, Verdict
+from rheostat.settings import Settings
+from streaming.contract import Metric
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterError, ConfigValue, MissingRight, PartitionState, Unreachable
+from streaming.settings import SourceSettings
+
+TOPIC = "telegraf"
+APPENDED, CREATED = "LogAppendTime", "CreateTime"
+KAFKA = KafkaSettings(bootstrap_servers="kafka-1:9092,kafka-2:9092")
+SOURCE = SourceSettings(topic=TOPIC, format="telegraf_json")
+STATIC = 4  # DescribeConfigs' source of what stands in a broker's file.
+
+
+class FakeClient:
+    """A cluster with one topic of somebody else's."""
+
+    def __init__(
+        self,
+        *,
+        there: bool = True,
+        missing: Iterable[str] = (),
+        of_topic: Any = None,
+        of_brokers: Iterable[Any] = (None, None),
+    ) -> None:
+        self.there, self.missing, self.of_topic = there, list(missing), of_topic
+        self.of_brokers = list(of_brokers)
+
+    def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
+        if isinstance(self.there, Exception):
+            raise self.there
+        return [PartitionState(t, 0, 1, (1,), (1,)) for t in topics] if self.there else []
+
+    def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        return {topic: self.missing for topic in topics if self.missing}
+
+    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        if isinstance(self.of_topic, Exception):
+            raise self.of_topic
+        return {t: dict.fromkeys(keys, self.of_topic) for t in topics} if self.of_topic is not None else {}
+
+    def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, Any]:
+        (key,) = keys
+        assert key == "log.message.timestamp.type"
+        return {
+            broker: value if isinstance(value, ClusterError) else {key: ConfigValue(value, STATIC)} if value else {}
+            for broker, value in zip(brokers, self.of_brokers, strict=True)
+        }
+
+
+def examined(kafka: KafkaSettings = KAFKA, **cluster: Any) -> Finding:
+    (finding,) = doctor._source(FakeClient(**cluster), [1, 2], SOURCE, kafka)  # type: ignore[arg-type]  # what it asks is there
+    assert finding.check == "source telegraf"
+    return finding
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        {"of_topic": APPENDED},
+        {"of_topic": APPENDED, "of_brokers": (CREATED, CREATED)},
+        {"of_brokers": (APPENDED, APPENDED)},  # The brokers' own default is as good.
+        {"of_topic": APPENDED, "missing": ["Write"]},  # We do not write there.
+    ],
+)
+def test_a_topic_stamped_by_kafka_is_well(cluster: dict[str, Any]) -> None:
+    assert examined(**cluster).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        {},
+        {"of_topic": CREATED, "of_brokers": (APPENDED, APPENDED)},
+        {"of_brokers": (APPENDED, None)},
+        {"of_brokers": (CREATED,) * 2},
+    ],
+)
+def test_a_topic_with_its_senders_time_is_not_and_the_command_is_given(cluster: dict[str, Any]) -> None:
+    finding = examined(**cluster)
+    assert finding.verdict is Verdict.FAILED
+    assert "message.timestamp.type=CreateTime" in finding.found
+    assert "one that is fast closes everybody's windows" in finding.found
+    assert finding.do == (
+        "kafka-configs --bootstrap-server kafka-1:9092 --alter --entity-type topics --entity-name telegraf "
+        "--add-config message.timestamp.type=LogAppendTime"
+    )
+
+
+def test_a_topic_that_is_not_there() -> None:
+    finding = examined(there=False)
+    assert (finding.verdict, finding.found) == (
+        Verdict.FAILED,
+        f"there is no topic {TOPIC} at kafka-1:9092,kafka-2:9092",
+    )
+    assert "stream.sources" in finding.do
+
+
+@pytest.mark.parametrize(
+    ("cluster", "verdict", "operation"),
+    [
+        ({"there": MissingRight(f"Describe on Topic {TOPIC}", "to list partitions")}, Verdict.FAILED, "Describe"),
+        ({"missing": ["Read", "Write"], "of_topic": APPENDED}, Verdict.FAILED, "Read"),
+        # Reading it does not take this right; only the doctor's answer does.
+        (
+            {"of_topic": MissingRight("DescribeConfigs on Topic", "to describe configs")},
+            Verdict.ADVICE,
+            "DescribeConfigs",
+        ),
+    ],
+)
+def test_a_missing_right_is_granted_to_the_sources_own_user(cluster: Any, verdict: Verdict, operation: str) -> None:
+    own = KafkaSettings(
+        bootstrap_servers="elsewhere:9093", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="reader",
+        sasl_password="x",
+    )  # fmt: skip
+    finding = examined(own, **cluster)
+    assert finding.verdict is verdict
+    assert finding.do == (
+        f"kafka-acls --bootstrap-server elsewhere:9093 --add --allow-principal User:reader --operation {operation} "
+        f"--topic '{TOPIC}'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster", "verdict"),
+    [
+        ({"there": Unreachable("cannot list partitions")}, Verdict.FAILED),
+        ({"of_topic": Unreachable("broker 1, describe topic configs")}, Verdict.ADVICE),
+        ({"of_brokers": (APPENDED, Unreachable("broker 2"))}, Verdict.ADVICE),
+    ],
+)
+def test_what_cannot_be_asked_is_not_called_well(cluster: Any, verdict: Verdict) -> None:
+    finding = examined(**cluster)
+    assert finding.verdict is verdict
+    assert finding.do
+
+
+def test_a_source_whose_cluster_is_away_costs_one_finding() -> None:
+    away = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=0.5)
+    (finding,) = doctor._source_elsewhere(SOURCE, away)
+    assert (finding.verdict, finding.check) == (Verdict.FAILED, "source telegraf")
+    assert "127.0.0.1:9" in finding.found
+    assert "stream.sources" in finding.do
+
+
+# -- agents --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def agent() -> Iterator[str]:
+    """A JMX agent that wants a password; its URL."""
+    wanted = "Basic " + base64.b64encode(b"rheostat:open sesame").decode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.headers["Authorization"] == wanted else 401)
+            self.end_headers()
+            self.wfile.write(f"{Metric.CLIENT_IN} 1.0\n".encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/metrics"
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=5)
+
+
+def agents(folder: Path, **collector: Any) -> list[Finding]:
+    settings = Settings.model_validate(
+        {
+            "cluster": "lab",
+            "kafka": {"bootstrap_servers": "127.0.0.1:9"},
+            "stream": {"checkpoint_dir": str(folder)},
+            "tuner": {"rate_bytes_per_s_max": 50_000_000},
+            "collector": collector,
+        }
+    )
+    return list(doctor._agents(settings, {1: "127.0.0.1"}))
+
+
+def test_an_agent_is_asked_with_the_collectors_password(agent: str, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("open sesame\n")
+    (finding,) = agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=str(file))
+    assert finding == Finding("JMX agent of node 1", Verdict.OK, f"1 metrics at {agent}")
+
+
+def test_an_agent_that_refuses_is_not_to_be_started_anew(agent: str, tmp_path: Path) -> None:
+    (finding,) = agents(tmp_path, endpoints={1: agent})
+    assert finding.verdict is Verdict.FAILED
+    assert "collector.username" in finding.found
+    assert "jmx-exporter" not in finding.do
+
+
+def test_a_password_file_that_is_not_there_is_one_finding_with_its_setting(agent: str, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    (finding,) = agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=gone)
+    assert (finding.check, finding.verdict) == ("access to the JMX agents", Verdict.FAILED)
+    assert f"collector.password_file {gone}" in finding.found
+
+
+def test_every_agent_is_told_apart_in_the_order_of_nodes(agent: str, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("open sesame\n")
+    dead = "http://127.0.0.1:9/metrics"
+    found = agents(
+        tmp_path, endpoints={100: agent, 1: dead, 7: agent}, username="rheostat", password_file=str(file), timeout_s=1
+    )
+    assert [(f.check, f.verdict) for f in found] == [
+        ("JMX agent of node 1", Verdict.FAILED),
+        ("JMX agent of node 7", Verdict.OK),
+        ("JMX agent of node 100", Verdict.OK),
+    ]

@@ -1,0 +1,234 @@
+"""The newest signal of every entity: which one counts, which are history, and what a topic that fails costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import kafka.errors
+import pytest
+from kafka import TopicPartition
+from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
+
+from streaming.contract import ControllerSignal, Signal, TenantSignal, encode_signal
+from tuner.observe.signals import POLLS_MAX, SignalReader, SignalTail
+
+TOPIC = "rheostat.signals"
+
+
+class Offset(NamedTuple):
+    offset: int
+
+
+class Record(NamedTuple):
+    value: bytes | None
+    at_ms: int = 0
+
+
+class FakeConsumer:
+    """One log a partition; what a KafkaConsumer does of it, without waiting."""
+
+    def __init__(self, *logs: list[Record]) -> None:
+        self.logs = {TopicPartition(TOPIC, i): log for i, log in enumerate(logs)}
+        self.positions: dict[TopicPartition, int] = {}
+        self.begins: dict[TopicPartition, int] = {}
+        self.fails: Exception | None = None
+        self.polls = 0
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        assert topic == TOPIC
+        return {p.partition for p in self.logs}
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self.positions = {p: self.begins.get(p, 0) for p in partitions}
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        self.positions |= {p: len(self.logs[p]) for p in partitions}
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        assert self.begins.get(partition, 0) <= offset <= len(self.logs[partition])
+        self.positions[partition] = offset
+
+    def position(self, partition: TopicPartition) -> int:
+        return self.positions[partition]
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {p: len(self.logs[p]) for p in partitions}
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {p: self.begins.get(p, 0) for p in partitions}
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset | None]:
+        def first(partition: TopicPartition, at_ms: int) -> Offset | None:
+            return next((Offset(i) for i, r in enumerate(self.logs[partition]) if r.at_ms >= at_ms), None)
+
+        return {p: first(p, at_ms) for p, at_ms in times.items()}
+
+    def poll(self, max_records: int = 500, **_other: int) -> dict[TopicPartition, list[Record]]:
+        self.polls += 1
+        if self.fails is not None:
+            raise self.fails
+        found = {p: self.logs[p][at : at + max_records] for p, at in self.positions.items()}
+        self.positions |= {p: self.positions[p] + len(records) for p, records in found.items()}
+        return {p: records for p, records in found.items() if records}
+
+
+CONTROLLER = ControllerSignal(CLUSTER, 100, NOW_MS, NOW_MS, 6, 1.0, active=1.0)
+TENANT = TenantSignal(CLUSTER, 100, NOW_MS, NOW_MS, 6, 1.0, user="alice", tokens=-3.0)
+
+
+def reader_of(*signals: Signal) -> SignalReader:
+    consumer = FakeConsumer([])
+    reader = SignalReader(consumer, TOPIC, CLUSTER)
+    assert reader.poll() == 0  # From the end on.
+    consumer.logs[TopicPartition(TOPIC, 0)] += [Record(encode_signal(s)) for s in signals]
+    assert reader.poll() == len(signals)
+    return reader
+
+
+def test_every_kind_by_what_it_is_about() -> None:
+    other = replace(TENANT, client_id="loader")
+    reader = reader_of(
+        broker_signal(1), broker_signal(3), move_signal(*SOURCE), move_signal(*TARGET),
+        CONTROLLER, replace(CONTROLLER, node=101, active=0.0), TENANT, other, replace(TENANT, node=101),
+    )  # fmt: skip
+    assert set(reader.brokers) == {1, 3}
+    assert set(reader.moves) == {SOURCE, TARGET}
+    assert {node: s.active for node, s in reader.controllers.items()} == {100: 1.0, 101: 0.0}
+    assert set(reader.tenants) == {(100, "alice", None), (100, "alice", "loader"), (101, "alice", None)}
+
+
+@pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), CONTROLLER, TENANT])
+def test_history_is_counted_and_nothing_else(signal: Signal) -> None:
+    live = replace(signal, samples=1)
+    newer = replace(signal, backlog=True, sampled_at_ms=signal.sampled_at_ms + 1)
+    reader = reader_of(live, newer)
+    kept = [*reader.brokers.values(), *reader.moves.values(), *reader.controllers.values(), *reader.tenants.values()]
+    assert kept == [live]
+    assert reader.backlog == 1
+
+
+@pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), CONTROLLER, TENANT])
+@pytest.mark.parametrize(
+    ("later_ms", "samples", "wins"),
+    [(1, 1, True), (0, 6, True), (0, 7, True), (0, 5, False), (-1, 9, False), (-600_001, 1, True)],
+)
+def test_the_newest_sample_wins_then_the_fullest_window(
+    signal: Signal, later_ms: int, samples: int, wins: bool
+) -> None:
+    """The last case: the first one's clock was ten minutes ahead."""
+    second = replace(signal, sampled_at_ms=signal.sampled_at_ms + later_ms, samples=samples)
+    reader = reader_of(signal, second)
+    kept = [*reader.brokers.values(), *reader.moves.values(), *reader.controllers.values(), *reader.tenants.values()]
+    assert kept == [second if wins else signal]
+
+
+def test_what_has_not_spoken_for_ten_minutes_is_forgotten() -> None:
+    old = NOW_MS - 600_000
+    reader = reader_of(
+        broker_signal(1, age_s=599), broker_signal(3, age_s=600), move_signal(*SOURCE, age_s=600), move_signal(*TARGET),
+        replace(CONTROLLER, sampled_at_ms=old), replace(TENANT, sampled_at_ms=old), replace(TENANT, user="bob"),
+    )  # fmt: skip
+    reader.forget_old(NOW_MS)
+    assert (set(reader.brokers), set(reader.moves), set(reader.controllers)) == ({1}, {TARGET}, set())
+    assert set(reader.tenants) == {(100, "bob", None)}
+
+
+def test_other_clusters_and_what_cannot_be_read_are_left_out() -> None:
+    consumer = FakeConsumer([])
+    reader = SignalReader(consumer, TOPIC, CLUSTER)
+    reader.poll()
+    values = [None, b"", b"{}", encode_signal(replace(CONTROLLER, cluster="other")), encode_signal(CONTROLLER)]
+    consumer.logs[TopicPartition(TOPIC, 0)] += [Record(v) for v in values]
+    assert reader.poll() == 5
+    assert (reader.unreadable, set(reader.controllers)) == (3, {100})
+
+
+@pytest.mark.parametrize("error", [kafka.errors.KafkaTimeoutError("away"), RuntimeError("closed"), OSError("reset")])
+def test_a_topic_that_fails_costs_nothing_but_staleness(error: Exception) -> None:
+    consumer = FakeConsumer([Record(encode_signal(CONTROLLER))])
+    reader = SignalReader(consumer, TOPIC, CLUSTER)
+    consumer.fails = error
+    assert reader.poll() == 0
+    reader.rewind(10)
+    assert reader.controllers == {}
+    consumer.fails = None
+    reader.rewind(10)
+    assert set(reader.controllers) == {100}
+
+
+def test_a_topic_that_is_not_there_yet_is_asked_for_again() -> None:
+    consumer = FakeConsumer()
+    reader = SignalReader(consumer, TOPIC, CLUSTER)
+    assert reader.poll() == 0
+    reader.rewind(10)
+    consumer.logs[TopicPartition(TOPIC, 0)] = []
+    assert reader.poll() == 0
+    consumer.logs[TopicPartition(TOPIC, 0)].append(Record(encode_signal(CONTROLLER)))
+    assert reader.poll() == 1
+
+
+def test_a_cycle_does_not_live_in_a_poll() -> None:
+    class Endless(FakeConsumer):
+        def poll(self, **_limits: int) -> dict[TopicPartition, list[Record]]:
+            self.polls += 1
+            return {TopicPartition(TOPIC, 0): [Record(encode_signal(CONTROLLER))]}
+
+    consumer = Endless([])
+    assert SignalReader(consumer, TOPIC, CLUSTER).poll() == POLLS_MAX
+
+
+# -- a look without a history --------------------------------------------------------------------------------------------
+
+
+def log_of(count: int, now_ms: int, every_ms: int) -> list[Record]:
+    return [Record(b"%d" % i, now_ms - (count - 1 - i) * every_ms) for i in range(count)]
+
+
+@pytest.fixture
+def now_ms(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("tuner.observe.signals.time.time", lambda: NOW_MS / 1000)
+    return NOW_MS
+
+
+def rewound(consumer: FakeConsumer, records: int) -> list[int]:
+    return [int(r.value or b"-1") for r in SignalTail(consumer, TOPIC).rewound(records)]
+
+
+def test_a_large_clusters_last_minute_is_more_than_the_newest_few(now_ms: int) -> None:
+    """One record each 100 ms: 601 of them are of the last minute."""
+    consumer = FakeConsumer(log_of(2_000, now_ms, 100))
+    assert rewound(consumer, 10) == list(range(2_000 - 601, 2_000))
+
+
+def test_a_stream_that_stands_still_still_shows_its_last_words(now_ms: int) -> None:
+    consumer = FakeConsumer(log_of(2_000, now_ms - 3_600_000, 100), [])
+    assert rewound(consumer, 10) == list(range(1_990, 2_000))
+
+
+def test_not_before_what_retention_has_left(now_ms: int) -> None:
+    consumer = FakeConsumer(log_of(20, now_ms - 3_600_000, 100))
+    consumer.begins = {TopicPartition(TOPIC, 0): 15}
+    assert rewound(consumer, 10) == list(range(15, 20))
+
+
+def test_it_goes_on_from_there(now_ms: int) -> None:
+    consumer = FakeConsumer(log_of(3, now_ms, 100))
+    tail = SignalTail(consumer, TOPIC)
+    assert len(list(tail.rewound(10))) == 3
+    consumer.logs[TopicPartition(TOPIC, 0)].append(Record(b"3"))
+    assert [r.value for r in tail.new()] == [b"3"]
+
+
+def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute(FakeConsumer):
+        def poll(self, **_limits: int) -> dict[TopicPartition, list[Record]]:
+            self.polls += 1
+            return {}
+
+    clock = iter(range(1_000))
+    monkeypatch.setattr("tuner.observe.signals.time.monotonic", lambda: float(next(clock)))
+    consumer = Mute([Record(b"0")])
+    assert rewound(consumer, 10) == []
+    assert consumer.polls <= 5

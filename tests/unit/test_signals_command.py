@@ -1,0 +1,307 @@
+"""`rheostat signals`: what a person reads, what a machine reads, and what is said when there is nothing to read."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
+from typer.testing import CliRunner
+
+from rheostat.cli import app
+from rheostat.signal_tables import SHEETS, table
+from rheostat.signals import Seen, Wanted, as_records, complaint, console_of, raw_line, view
+from streaming.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    MovingPartition,
+    Signal,
+    TenantSignal,
+    ThrottledBy,
+    decode_signal,
+    encode_signal,
+    kind_of,
+)
+from tuner.model.limits import MB
+
+TOPIC = "rheostat.signals"
+AGE_S_MAX = 15.0
+OURS = Wanted(CLUSTER)
+BROKER = replace(
+    broker_signal(1, leader=4.6 * MB, age_s=3), leader_rate_bytes_per_s=4.5 * MB, throttled_by=ThrottledBy.QUOTA.value
+)
+MOVE = replace(
+    move_signal(*TARGET, remaining=2_340 * MB, slope=-2.1 * MB, age_s=3),
+    done_partitions=2,
+    progress_age_s=7.0,
+    largest=tuple(MovingPartition("orders", p, (9 - p) * 100 * MB) for p in range(5)),
+)
+CONTROLLER = ControllerSignal(
+    CLUSTER,
+    100,
+    NOW_MS,
+    NOW_MS - 3_000,
+    6,
+    1.0,
+    active=1.0,
+    event_queue_time_p99_ms=0.4,
+    idle_ratio=0.987,
+    fenced_brokers=0.0,
+)
+TENANT = TenantSignal(CLUSTER, 100, NOW_MS, NOW_MS - 3_000, 6, 1.0, user="alice", mutation_rate_per_s=0.25, tokens=-3.5)
+EVERY: list[Signal] = [BROKER, MOVE, CONTROLLER, TENANT]
+
+
+def seen_of(*signals: Signal, wanted: Wanted = OURS) -> Seen:
+    seen = Seen(wanted)
+    for signal in signals:
+        seen.take(encode_signal(signal))
+    return seen
+
+
+def shown(*signals: Signal, wanted: Wanted = OURS) -> str:
+    out = io.StringIO()
+    console = console_of(out)
+    for part in view(seen_of(*signals, wanted=wanted), wanted, NOW_MS, AGE_S_MAX):
+        console.print(part)
+    return out.getvalue()
+
+
+def cells(signal: Signal) -> dict[str, str]:
+    """Column → text, of one row; where a name stands for several columns, the last."""
+    made = table(SHEETS[kind_of(signal)], [signal], NOW_MS, AGE_S_MAX, clusters=False)
+    return {str(column.header): str(next(iter(column.cells))) for column in made.columns}
+
+
+# -- for people ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_for_every_kind_that_is_there() -> None:
+    everything, some = shown(*EVERY), shown(BROKER, TENANT)
+    assert [t for t in ("Brokers", "Moves", "Controllers", "Tenants") if t in everything] == [
+        "Brokers", "Moves", "Controllers", "Tenants",
+    ]  # fmt: skip
+    assert ("Moves" in some, "Controllers" in some) == (False, False)
+    assert shown() == ""
+
+
+def test_figures_are_in_peoples_units() -> None:
+    broker = cells(
+        replace(BROKER, follower_throttled_bytes_per_s=300.0, request_handler_idle_ratio=0.5, completeness=0.33)
+    )
+    assert broker["broker"] == "1"
+    assert (broker["age"], broker["complete"]) == ("3 s", "33 %")
+    assert broker["leader throttle"] == "4.5 MB/s"
+    assert broker["used"] == "0.3 kB/s"
+    assert (broker["produce p99"], broker["handlers idle"]) == ("9.0 ms", "50 %")
+    move = cells(MOVE)
+    assert (move["side"], move["remain"], move["trend"], move["keep-up"]) == (
+        "follower",
+        "2.3 GB",
+        "-2.1 MB/s",
+        "6.0 MB/s",
+    )
+    assert (move["done"], move["progress"]) == ("2", "7 s ago")
+    assert move["largest"] == "orders-0 900 MB, orders-1 800 MB, orders-2 700 MB"
+    controller = cells(CONTROLLER)
+    assert (controller["active"], controller["queue p99"], controller["idle"]) == ("yes", "0.4 ms", "99 %")
+    tenant = cells(TENANT)
+    assert (tenant["user"], tenant["client-id"], tenant["mutations"], tenant["tokens"]) == (
+        "alice",
+        "–",
+        "0.25/s",
+        "-3.5",
+    )
+    assert cells(replace(TENANT, tokens=1e20))["tokens"] == "no quota"
+
+
+@pytest.mark.parametrize("signal", EVERY, ids=kind_of)
+def test_what_was_not_measured_is_a_dash_and_not_zero(signal: Signal) -> None:
+    """Every optional figure gone; zeros, on the other hand, are zeros."""
+    bare = type(signal)(**{f.name: getattr(signal, f.name) for f in fields(signal) if f.default is not None})
+    optional = {name for name, text in cells(bare).items() if text == "–"}
+    assert {t for n, t in cells(bare).items() if n in optional} == {"–"}
+    assert len(optional) >= 3
+    assert not [t for n, t in cells(bare).items() if t.startswith(("0 ", "0.0 "))]
+    assert cells(replace(BROKER, produce_p99_ms=0.0))["produce p99"] == "0 ms"
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (ThrottledBy.QUOTA.value, "quota"),
+        (ThrottledBy.REASSIGNMENT.value, "reassignment, at least"),
+        (ThrottledBy.REPLICATION.value, "replication, at most"),
+        (None, "–"),
+        ("something newer", "something newer"),
+    ],
+)
+def test_it_says_what_the_throttled_bytes_were_taken_from(by: str | None, said: str) -> None:
+    assert cells(replace(BROKER, throttled_by=by))["used, by"] == said
+
+
+@pytest.mark.parametrize(
+    ("age_s", "said"),
+    [
+        (0, "0 s"), (15, "15 s"), (16, "16 s, stale"), (240, "4 min, stale"), (-10, "0 s"), (-40, "40 s ahead, stale"),
+    ],
+)  # fmt: skip
+def test_stale_is_what_the_tuner_calls_stale(age_s: float, said: str) -> None:
+    assert cells(replace(BROKER, sampled_at_ms=NOW_MS - round(age_s * 1000)))["age"] == said
+
+
+def test_in_a_file_nothing_is_cut_or_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "client-" + "x" * 240
+    text = shown(replace(TENANT, client_id=name), replace(BROKER, sampled_at_ms=NOW_MS - 60_000))
+    assert name in text
+    assert "\x1b" not in text
+    assert len([line for line in text.splitlines() if "60 s, stale" in line]) == 1
+
+
+def test_on_a_narrow_terminal_a_figure_is_folded_and_not_lost() -> None:
+    out = io.StringIO()
+    Console(file=out, width=60).print(
+        table(SHEETS["tenant"], [replace(TENANT, client_id="y" * 90)], NOW_MS, 15, clusters=False)
+    )
+    assert out.getvalue().count("y") == 90
+
+
+def test_a_clients_name_does_not_steer_the_terminal() -> None:
+    text = shown(replace(TENANT, client_id="a\x1b[2Jb\n[bold]c"))
+    assert "a\\x1b[2Jb\\n[bold]c" in text
+
+
+def test_clusters_are_told_apart_where_there_may_be_several() -> None:
+    every = Wanted()
+    text = shown(BROKER, replace(BROKER, cluster="other", leader_rate_bytes_per_s=7 * MB), wanted=every)
+    assert "4.5 MB/s" in text
+    assert "7.0 MB/s" in text
+    assert "other" in text
+    assert "cluster" not in shown(BROKER)
+
+
+def test_history_and_unreadable_ones_are_counted() -> None:
+    seen = seen_of(BROKER, replace(BROKER, broker=2, backlog=True))
+    seen.take(b"{}")
+    out = io.StringIO()
+    for part in view(seen, OURS, NOW_MS, AGE_S_MAX):
+        console_of(out).print(part)
+    assert "1 of history left out (made of records that waited), 1 unreadable" in out.getvalue()
+    assert [s.broker for s in seen.fitting(NOW_MS) if isinstance(s, BrokerSignal)] == [1]
+
+
+# -- for machines --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("signal", EVERY, ids=kind_of)
+def test_json_is_the_contract_field_by_field(signal: Signal) -> None:
+    (record,) = as_records([signal])
+    assert set(record) == {"v", "kind"} | {f.name for f in fields(signal)}
+    assert decode_signal(json.dumps(record).encode()) == signal
+
+
+def test_a_raw_line_is_the_record_on_one_line_history_included() -> None:
+    past = replace(MOVE, backlog=True)
+    value = json.dumps({**json.loads(encode_signal(past)), "unknown yet": [1, 2]}, indent=4).encode()
+    line = raw_line(value, OURS)
+    assert line is not None
+    assert "\n" not in line
+    assert json.loads(line) == json.loads(value)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"v": 9}'])
+def test_a_raw_record_that_is_no_signal_is_shown_with_the_reason(value: bytes | None) -> None:
+    shown = json.loads(raw_line(value, OURS) or "")
+    assert set(shown) == {"unreadable", "value"}
+    assert shown["unreadable"]
+
+
+FILTERS: list[tuple[dict[str, Any], list[Signal]]] = [
+    ({}, EVERY),
+    ({"kinds": frozenset({"move"})}, [MOVE]),
+    ({"kinds": frozenset({"broker", "tenant"})}, [BROKER, TENANT]),
+    ({"nodes": frozenset({3})}, [MOVE]),
+    ({"nodes": frozenset({1, 100})}, [BROKER, CONTROLLER, TENANT]),
+    ({"nodes": frozenset({100}), "kinds": frozenset({"tenant"})}, [TENANT]),
+    ({"nodes": frozenset({9})}, []),
+]
+
+
+@pytest.mark.parametrize(("filters", "left"), FILTERS)
+def test_filters(filters: dict[str, Any], left: list[Signal]) -> None:
+    wanted = Wanted(CLUSTER, **filters)
+    foreign = replace(BROKER, cluster="other")
+    assert seen_of(*EVERY, foreign, wanted=wanted).fitting(NOW_MS) == left
+    raw = [line for s in (*EVERY, foreign) if (line := raw_line(encode_signal(s), wanted)) is not None]
+    assert [decode_signal(line.encode()) for line in raw] == left
+
+
+# -- nothing to read -----------------------------------------------------------------------------------------------------
+
+
+def wrong(*signals: Signal, wanted: Wanted = OURS) -> str | None:
+    return complaint(seen_of(*signals, wanted=wanted), wanted, TOPIC, NOW_MS, AGE_S_MAX)
+
+
+def aged(signal: Signal, age_s: float) -> Signal:
+    return replace(signal, sampled_at_ms=NOW_MS - round(age_s * 1000))
+
+
+def test_one_fresh_signal_is_enough() -> None:
+    assert wrong(*EVERY) is None
+    assert wrong(aged(BROKER, 500), CONTROLLER) is None
+
+
+@pytest.mark.parametrize(
+    ("signals", "wanted", "said"),
+    [
+        ([], OURS, "There are no signals in rheostat.signals: are `rheostat collect` and `rheostat stream`"),
+        ([aged(BROKER, 60)], OURS, "The one signal is stale: the newest is of 2023-11-14 22:12:20 UTC, 60 s ago"),
+        ([aged(BROKER, 60), aged(MOVE, 40)], OURS, "All signals are stale: the newest is of 2023-11-14 22:12:40 UTC, 40 s ago"),
+        ([aged(BROKER, 7_300)], OURS, "2 h ago, and the tuner trusts none older than 15 s: are `rheostat collect`"),
+        ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's. Compare the clocks"),
+        ([replace(BROKER, backlog=True)], OURS, "Only history so far: 1 signals"),
+        ([replace(BROKER, cluster="other")], OURS, f"No signals of cluster {CLUSTER} in {TOPIC}, only of other"),
+        (EVERY, Wanted(CLUSTER, nodes=frozenset({7})), "1 of kind broker, 1 of kind controller, 1 of kind move, 1 of kind"),
+        ([aged(BROKER, 60), CONTROLLER], Wanted(CLUSTER, frozenset({"broker"})), "The one signal is stale"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_and_what_to_look_at(signals: list[Signal], wanted: Wanted, said: str) -> None:
+    assert said in (wrong(*signals, wanted=wanted) or "")
+
+
+def test_a_topic_of_another_version_is_named_as_such() -> None:
+    seen = Seen(OURS)
+    seen.take(json.dumps({"v": 2, "kind": "broker", **asdict(BROKER)}).encode())
+    assert "None of 1 records in rheostat.signals can be read" in (
+        complaint(seen, OURS, TOPIC, NOW_MS, AGE_S_MAX) or ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--kind", "brokers"], "--kind"),
+        (["--node", "one"], "--node"),
+        (["--wait", "-1"], "--wait"),
+        (["--raw", "--watch"], "--watch"),
+        (["--json", "--raw"], "--json"),
+        (["--topic", "orders"], "--topic"),
+    ],
+)
+def test_a_bad_option_is_named(options: list[str], named: str) -> None:
+    done = CliRunner().invoke(app, ["signals", "--config", "none.yaml", *options])
+    assert done.exit_code == 2
+    assert named in done.output
+
+
+def test_source_side_names_are_kept_apart() -> None:
+    rows = shown(move_signal(*SOURCE), move_signal(1, TARGET[1])).splitlines()
+    assert sum("leader" in row for row in rows) == 1
+    assert sum("follower" in row for row in rows) == 1
