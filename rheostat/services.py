@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+import time
+from contextlib import ExitStack
 from types import FrameType
+from typing import Any
 
 import kafka.errors
 import structlog
 
 from rheostat.errors import CommandError, SetupError, UnreachableError
 from rheostat.settings import Settings
+from streaming.collector.counts import Counts
+from streaming.collector.jmx import AccessError
 from streaming.collector.loop import Collector
+from streaming.collector.metrics import registry_of, serve
 from streaming.contract import Scrape
 from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
@@ -21,6 +26,8 @@ from streaming.topics import ensure_topics
 PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
 _RETRY_S_MAX = 30.0
 _SUMMARY_S = 60.0
+_SUMMARY_NODES_MAX = 20  # In a line of the log; the metrics have them all.
+_BLOCK_MS_MAX = 500
 
 
 def stop_on_signals() -> threading.Event:
@@ -66,8 +73,10 @@ def run_tune(settings: Settings, stop: threading.Event) -> None:
 def run_stream(settings: Settings, stop: threading.Event) -> None:
     from rheostat.jvm.artifacts import resolve_artifacts
     from rheostat.jvm.java import find_java
+    from streaming.backlog import State
     from streaming.errors import StreamError
-    from streaming.runner import Progress, run
+    from streaming.runner import Listener, Progress, run
+    from streaming.sources import feeds
 
     log = structlog.get_logger("stream")
     find_java()
@@ -83,53 +92,107 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
             log.info("first batch", **progress)
             first = False
 
+    def again(cause: str, in_s: float) -> None:
+        log.error("the query ended; starting it again", cause=cause, in_s=in_s)
+
+    said_percent = -1
+
+    def of_backlog(state: State) -> None:
+        nonlocal said_percent
+        if state.done_percent == said_percent:
+            return
+        said_percent = state.done_percent
+        log.info(
+            f"backlog: {state.done_percent} % of {state.records:,} records",
+            remaining_records=state.remaining_records,
+            lost_records=state.lost_records,
+        )
+
+    def backlog_failed(cause: str, in_s: float) -> None:
+        log.warning("a piece of the backlog failed; trying it again", cause=cause, in_s=in_s)
+
+    topics = settings.topic_names()
+    found = feeds(
+        settings.kafka, topics, settings.stream,
+        cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
+    )  # fmt: skip
+    listener = Listener(progressed, again, of_backlog, backlog_failed)
     try:
-        run(settings.kafka, settings.topic_names(), settings.stream, artifacts.spark_jars, stop, progressed)
+        run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener)
     except StreamError as error:
         raise CommandError(str(error)) from error
 
 
 def run_collect(settings: Settings, stop: threading.Event) -> None:
     log = structlog.get_logger("collector")
+    own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
+    try:
+        settings.collector.access_files().load()
+    except AccessError as error:
+        raise SetupError(f"The collector cannot start: {error}.") from error
     _until_topics(settings, stop)
     if stop.is_set():
         return
-    topic = settings.topic_names().metrics
-    unsent = 0
+    with ExitStack() as stack:
+        client = stack.enter_context(ClusterClient(own, "rheostat-collector"))
+        sweep_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-sweep"))
+        sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
+        stack.callback(sender.close, timeout=5)
+        counts = Counts()
+        publish = _Outlet(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
+        collector = Collector(settings.collector, settings.cluster, client, sweep_client, publish, counts=counts)
+        where = {}
+        if settings.collector.http.port is not None:
+            host, port = settings.collector.http.host, settings.collector.http.port
+            try:
+                server = serve(registry_of(settings.cluster, counts), host, port)
+            except OSError as error:
+                raise SetupError(
+                    f"The collector cannot listen on {host}:{port}: {error}; set collector.http."
+                ) from error
+            stack.callback(server.close)
+            where = {"http": f"http://{host}:{server.port}/metrics"}
+        threading.Thread(target=_summarise, args=(counts, stop), daemon=True).start()
+        log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **where)
+        collector.run(stop)
 
-    def failed(error: BaseException) -> None:
-        nonlocal unsent
-        unsent += 1
-        if unsent == 1:
-            log.warning("a record was not taken; further ones are only counted", topic=topic, error=str(error))
 
-    sender = producer(settings.kafka, "rheostat-collector", max_block_ms=1000, linger_ms=20)
+class _Outlet:
+    """Records → topic. A record that is not taken is counted, and the first one told."""
 
-    def publish(scrape: Scrape) -> None:
+    def __init__(self, sender: Any, topic: str, pause_s: float, counts: Counts) -> None:
+        self._sender = sender
+        self._topic = topic
+        self._pause_s = pause_s
+        self._counts = counts
+        self._again_s = 0.0
+
+    def publish(self, scrape: Scrape) -> None:
+        # While the topic takes nothing every send blocks; a thousand of them would hold the round up for minutes.
+        if time.monotonic() < self._again_s:
+            self._counts.not_taken()
+            return
         try:
-            sender.send(topic, key=scrape.key(), value=scrape.value()).add_errback(failed)
+            self._sender.send(self._topic, key=scrape.key(), value=scrape.value()).add_errback(self._failed)
         except kafka.errors.KafkaError as error:
-            failed(error)
+            self._again_s = time.monotonic() + self._pause_s
+            self._failed(error)
 
-    own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
-    with ClusterClient(own, "rheostat-collector") as client:
-        collector = Collector(settings.collector, settings.cluster, client, publish)
-        summary = threading.Thread(target=_summarise, args=(collector, lambda: unsent, stop), daemon=True)
-        summary.start()
-        log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s)
-        try:
-            collector.run(stop)
-        finally:
-            sender.close(timeout=5)
+    def _failed(self, error: BaseException) -> None:
+        if self._counts.not_taken() == 1:
+            structlog.get_logger("collector").warning(
+                "a record was not taken; further ones are only counted", topic=self._topic, error=str(error)
+            )
 
 
-def _summarise(collector: Collector, unsent: Callable[[], int], stop: threading.Event) -> None:
+def _summarise(counts: Counts, stop: threading.Event) -> None:
     log = structlog.get_logger("collector")
     while not stop.wait(_SUMMARY_S):
-        c = collector.counts
+        failures = sorted(counts.scrape_failures.items(), key=lambda item: -item[1])
         log.info(
-            "so far", rounds=c.rounds, late_rounds=c.late_rounds, records=c.records, records_not_taken=unsent(),
-            scrape_failures=c.scrape_failures, admin_failures=c.admin_failures,
+            "so far", rounds=counts.rounds, late_rounds=counts.late_rounds, records=counts.records,
+            records_not_taken=counts.records_not_taken, scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
+            nodes_with_failures=len(failures), admin_failures=counts.admin_failures,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rheostat.errors import BadInputError
 from streaming.collector.settings import CollectorSettings
@@ -27,7 +27,7 @@ ENV_DELIMITER = "__"
 # Variables of ours that are not settings of the file.
 _ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
 _SCALARS = {"cluster"}  # Keys of the top level that are no section.
-_MAPPINGS = {("collector", "endpoints")}  # Settings whose value is not a plain word.
+_STRUCTURED = {("collector", "endpoints"), ("stream", "sources")}  # Settings whose value is not a plain word.
 
 
 class TopicSettings(BaseModel):
@@ -54,6 +54,21 @@ class Settings(BaseModel):
     collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")
     stream: StreamSettings = Field(description="how signals are made from metrics")
     tuner: TunerSettings = Field(description="what the tuner may do")
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Settings:
+        if 2 * self.collector.interval_s > self.stream.window_s:
+            raise ValueError(
+                f"collector.interval_s ({self.collector.interval_s:g}) is more than half of stream.window_s"
+                f" ({self.stream.window_s}): a rate is measured between two scrapes inside one window"
+            )
+        ours = self.topic_names()
+        for i, source in enumerate(self.stream.sources):
+            if source.kafka is None and source.topic in (ours.metrics, ours.signals, ours.journal, ours.rejects):
+                raise ValueError(
+                    f"stream.sources[{i}].topic {source.topic} is rheostat's own: its metrics are read in any case"
+                )
+        return self
 
     def topic_names(self) -> Topics:
         return Topics.with_prefix(self.topics.prefix)
@@ -115,7 +130,7 @@ def _index(node: yaml.Node, at: tuple[str | int, ...], lines: dict[tuple[str | i
 
 
 def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
-    """``RHEOSTAT_TUNER__DRY_RUN=true`` → ``{"tuner": {"dry_run": "true"}}``; JSON where the setting is a mapping.
+    """``RHEOSTAT_TUNER__DRY_RUN=true`` → ``{"tuner": {"dry_run": "true"}}``; JSON where the setting is a mapping or a list.
 
     Args:
         variables: is told which variable each key came from.
@@ -133,15 +148,15 @@ def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...
             if not isinstance(at, dict):
                 raise BadInputError(f"environment: {variable} goes into a value that another variable sets whole")
         variables[tuple(keys)] = variable
-        at[keys[-1]] = _mapping(text, variable) if tuple(keys) in _MAPPINGS else text
+        at[keys[-1]] = _structure(text, variable) if tuple(keys) in _STRUCTURED else text
     return found
 
 
-def _mapping(text: str, variable: str) -> Any:
+def _structure(text: str, variable: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise BadInputError(f"environment: {variable}: expected a mapping as JSON, e.g. {{1: http://...}}") from error
+        raise BadInputError(f"environment: {variable}: expected JSON, a mapping or a list") from error
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +176,9 @@ def _fault(
     written = {tuple(map(str, place)): line for place, line in lines.items()}
     line = next((written[spelt] for n in range(len(at), 0, -1) if (spelt := tuple(map(str, at[:n]))) in written), None)
     where = f"{name}:{line}" if line is not None else name
-    if (variable := variables.get(tuple(map(str, at)))) is not None:
+    # A variable may set a whole structure, of which only a part is wrong.
+    own = (variables.get(tuple(map(str, at[:n]))) for n in range(len(at), 0, -1))
+    if (variable := next(filter(None, own), None)) is not None:
         where = f"environment: {variable}"
     kind = fault["type"]
     if kind == "extra_forbidden":
@@ -174,24 +191,32 @@ def _fault(
         what = model.model_fields[str(at[-1])].description if model is not None else ""
         return f"{where}: {key} is missing: {what}"
     given = fault.get("input")
-    shown = "" if isinstance(given, dict) or "password" in key else f", found {given!r}"
+    shown = "" if isinstance(given, dict | list | tuple) or "password" in key else f", found {given!r}"
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
 
 
 def _dotted(at: tuple[str | int, ...]) -> str:
-    return ".".join(str(part) for part in at) or "the file"
+    spelt = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
+    return spelt.removeprefix(".") or "the file"
 
 
 def _model_at(at: tuple[str | int, ...]) -> type[BaseModel] | None:
     model: type[BaseModel] = Settings
     for part in at:
-        field = model.model_fields.get(str(part))
-        inner = inner_model(field.annotation) if field is not None else None
+        if isinstance(part, int):
+            continue  # A list's items are of the model that its own key led to.
+        field = model.model_fields.get(part)
+        inner = inner_model(field.annotation) or item_model(field.annotation) if field is not None else None
         if inner is None:
             return None
         model = inner
     return model
+
+
+def item_model(annotation: Any) -> type[BaseModel] | None:
+    """Of what a list's items are."""
+    return inner_model(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:

@@ -1,13 +1,79 @@
-"""One query, one checkpoint. Spark's file manager that we use for its speed does not see a second query; we do."""
+"""What is left of a query for the next one: who holds it, what it was made with, how far it came.
+
+    <checkpoint_dir>/rheostat.json   the record: one file, replaced whole, so that a crash leaves the old one or the new
+    <checkpoint_dir>/live-<n>/       Spark's own files of the query that runs; the record says which <n>
+    <checkpoint_dir>.lock            beside the folder, which may be removed to start anew
+
+Spark keeps no note of what state was made with: with another window, or another row in the state, it fails late and
+obscurely, or goes on and is wrong. So that is in the record, and compared at every start.
+
+Invariants: nothing is reset silently. A query starts from a folder that is new, or whole and made with the same.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import json
+import os
+import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from streaming.errors import StreamError
+from streaming.sources import Offsets
+
+RECORD = "rheostat.json"
+_RECORD_VERSION = 1
+_LIVE = "live-"
+_JVM_GONE_S_MAX = 20.0
+_SHOWN_CHARS_MAX = 120
+_LOST = "lost by that: signals of the last half minute and, with stream.start latest, what was not read yet"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """What a checkpoint fits. Names as the operator sets them, where they are settings."""
+
+    spark: str
+    state: str
+    window_s: int
+    hop_s: int
+    lateness_s: int
+    shuffle_partitions: int
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Windows that end after ``from_ms`` and not after ``to_ms``, and are not worked off yet."""
+
+    from_ms: int
+    to_ms: int
+    records: int  # That they are made from.
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The file beside Spark's."""
+
+    made_with: MadeWith
+    live: str  # The folder of Spark's files.
+    live_from_ms: int | None = None  # Where its query began; None: where the settings say.
+    whole_from_ms: int | None = None  # Windows that end after this are its, the others are the backlog's.
+    skipped: tuple[Skipped, ...] = ()
+    skipped_records: int = 0  # Of all that is or was in ``skipped`` since it was last empty.
+    lost_records: int = 0  # Of those, what retention took.
+
+    def next_live(self) -> str:
+        return f"{_LIVE}{int(self.live.removeprefix(_LIVE)) + 1}"
 
 
 @contextmanager
@@ -17,8 +83,7 @@ def held(checkpoint_dir: Path) -> Iterator[None]:
     Raises:
         StreamError: another query holds it, or it cannot be made.
     """
-    # Next to the folder, not in it: the folder may be removed to start anew.
-    lock = checkpoint_dir.with_name(checkpoint_dir.name + ".lock")
+    lock = _lock_file(checkpoint_dir)
     try:
         checkpoint_dir.mkdir(parents=True, exist_ok=True)
         file = lock.open("a")
@@ -31,8 +96,199 @@ def held(checkpoint_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise StreamError(
-                f"The checkpoint {checkpoint_dir} is in use by another rheostat (it holds {lock}): stop that one, or set"
-                " another stream.checkpoint_dir."
-            ) from error
+            raise _in_use(checkpoint_dir) from error
         yield
+
+
+@contextmanager
+def held_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JVM_GONE_S_MAX) -> Iterator[None]:
+    """Holds it in the JVM too, which is who writes: it may outlive a Python process that was killed by a few seconds.
+
+    The kernel keeps these locks apart from those of ``held``, on one file.
+
+    Raises:
+        StreamError: a JVM of before still has it after ``wait_s``.
+    """
+    assert spark._jvm is not None
+    file = spark._jvm.java.io.RandomAccessFile(str(_lock_file(checkpoint_dir)), "rw")
+    deadline = time.monotonic() + wait_s
+    try:
+        while file.getChannel().tryLock() is None:
+            if time.monotonic() > deadline:
+                raise _in_use(checkpoint_dir)
+            threading.Event().wait(0.1)
+        yield
+    finally:
+        file.close()
+
+
+def _lock_file(checkpoint_dir: Path) -> Path:
+    return checkpoint_dir.with_name(checkpoint_dir.name + ".lock")
+
+
+def _in_use(checkpoint_dir: Path) -> StreamError:
+    return StreamError(
+        f"The checkpoint {checkpoint_dir} is in use by another rheostat (it holds {_lock_file(checkpoint_dir)}): stop that"
+        " one, or set another stream.checkpoint_dir."
+    )
+
+
+def opened(checkpoint_dir: Path, now: MadeWith) -> Record:
+    """The record of the checkpoint; of an empty folder a new one, which is written.
+
+    Raises:
+        StreamError: the checkpoint was made with something else, or is damaged.
+    """
+    file = checkpoint_dir / RECORD
+    if not file.exists():
+        others = sorted(path.name for path in checkpoint_dir.iterdir() if not path.name.endswith(".tmp"))
+        if others:
+            raise StreamError(
+                f"The checkpoint {checkpoint_dir} has files ({', '.join(others[:5])}) and no {RECORD}, so what it was made"
+                f" with is not known. {_remedy(checkpoint_dir)}"
+            )
+        record = Record(now, f"{_LIVE}1")
+        write(checkpoint_dir, record)
+        return record
+    record = _read(file)
+    differences = _differences(record.made_with, now)
+    if differences:
+        raise StreamError(
+            f"The checkpoint {checkpoint_dir} was made with something else: {'; '.join(differences)}. "
+            f"{_remedy(checkpoint_dir)}"
+        )
+    _check_whole(checkpoint_dir / record.live, len(now.sources))
+    for path in checkpoint_dir.glob(f"{_LIVE}*"):
+        if path.name != record.live:  # Left by a switch that a crash cut short.
+            shutil.rmtree(path, ignore_errors=True)
+    return record
+
+
+def write(checkpoint_dir: Path, record: Record) -> None:
+    """Replaces the record whole, and returns when it is on the disk."""
+    file = checkpoint_dir / RECORD
+    draft = checkpoint_dir / f".{RECORD}.tmp"
+    with draft.open("w", encoding="utf-8") as out:
+        json.dump({"v": _RECORD_VERSION, **asdict(record)}, out, indent=1)
+        out.flush()
+        os.fsync(out.fileno())
+    draft.replace(file)
+    folder = os.open(checkpoint_dir, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def switched(checkpoint_dir: Path, before: Record, after: Record) -> None:
+    """From one live folder to the next. The old one goes when the new one is on record."""
+    write(checkpoint_dir, after)
+    shutil.rmtree(checkpoint_dir / before.live, ignore_errors=True)
+
+
+def positions(checkpoint_dir: Path, record: Record) -> list[Offsets] | None:
+    """Of every source the first offsets that are not in a finished batch; None when no batch was finished."""
+    folder = checkpoint_dir / record.live
+    commits = _batches(folder / "commits")
+    if not commits:
+        return None
+    return _read_offsets(folder / "offsets" / str(commits[-1]))
+
+
+def _read(file: Path) -> Record:
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        if body.pop("v") != _RECORD_VERSION:
+            raise ValueError("another version")
+        made_with = body["made_with"]
+        record = Record(**body)
+        return replace(
+            record,
+            made_with=MadeWith(**{**made_with, "sources": tuple(made_with["sources"])}),
+            skipped=tuple(Skipped(**one) for one in body["skipped"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(file, f"it is not what rheostat writes: {error}") from error
+
+
+def _differences(then: MadeWith, now: MadeWith) -> list[str]:
+    names = {"spark": "Spark", "state": "what the state keeps"}
+    return [
+        f"{names.get(field.name, f'stream.{field.name}')}: {_shown(before, after)} then, {_shown(after, before)} now"
+        for field in fields(MadeWith)
+        if (before := getattr(then, field.name)) != (after := getattr(now, field.name))
+    ]
+
+
+def _shown(value: Any, other: Any) -> str:
+    """Of a long text only what differs, and not where it begins, which is the same."""
+    text, beside = (", ".join(v) if isinstance(v, tuple) else str(v) for v in (value, other))
+    if max(len(text), len(beside)) <= _SHOWN_CHARS_MAX:
+        return text
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, beside, strict=False)))
+    begin = max(0, same - _SHOWN_CHARS_MAX // 4)
+    return (
+        ("…" if begin else "")
+        + text[begin : begin + _SHOWN_CHARS_MAX]
+        + ("…" if begin + _SHOWN_CHARS_MAX < len(text) else "")
+    )
+
+
+def _check_whole(folder: Path, sources: int) -> None:
+    """What Spark reads first when it starts; a cut file there ends it with words that name neither file nor remedy."""
+    if not folder.exists():
+        return  # No query has started in it yet.
+    offsets, commits = _batches(folder / "offsets"), _batches(folder / "commits")
+    metadata = folder / "metadata"
+    if metadata.exists() or offsets:
+        try:
+            json.loads(metadata.read_text(encoding="utf-8"))["id"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _damaged(metadata, "empty or cut") from error
+    for batch in offsets[-2:]:
+        if len(_read_offsets(folder / "offsets" / str(batch))) != sources:
+            raise _damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
+    for batch in commits[-2:]:
+        _log_lines(folder / "commits" / str(batch))
+    if commits and (not offsets or commits[-1] > offsets[-1]):
+        raise _damaged(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
+
+
+def _batches(log: Path) -> list[int]:
+    return sorted(int(path.name) for path in log.iterdir() if path.name.isdigit()) if log.is_dir() else []
+
+
+def _log_lines(file: Path) -> list[Any]:
+    """The JSON values of one entry of Spark's logs; None for a source without an offset."""
+    try:
+        version, *lines = file.read_text(encoding="utf-8").splitlines()
+        if not version.startswith("v") or not lines:
+            raise ValueError("no version, or nothing after it")
+        return [None if line == "-" else json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise _damaged(file, "empty or cut") from error
+
+
+def _read_offsets(file: Path) -> list[Offsets]:
+    _, *sources = _log_lines(file)  # The first is the batch's time and settings.
+    try:
+        return [
+            {
+                topic: {int(partition): int(offset) for partition, offset in of_topic.items()}
+                for topic, of_topic in (source or {}).items()
+            }
+            for source in sources
+        ]
+    except (AttributeError, ValueError, TypeError) as error:
+        raise _damaged(file, "not offsets of Kafka") from error
+
+
+def _damaged(path: Path, what: str) -> StreamError:
+    folder = path.parent
+    while folder.parent != folder and not (folder / RECORD).exists():
+        folder = folder.parent
+    return StreamError(f"The checkpoint is damaged: {path}: {what}. {_remedy(folder)}")
+
+
+def _remedy(checkpoint_dir: Path) -> str:
+    return f"Remove the folder {checkpoint_dir}, or set another stream.checkpoint_dir; {_LOST}."

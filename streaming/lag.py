@@ -8,8 +8,9 @@ A log that shrank (retention) has grown by an unknown amount: its step adds 0 by
 nor time to the write rate.
 
 Vocabulary (with contract.py's and partitions.py's):
-    history   array of structs ``ts`` (epoch ms) and ``partitions``, ascending, without duplicates.
-    scrapes   the same with the partitions of each as a map; see ``scrapes``.
+    history   array of structs ``ts`` (epoch ms, to show), ``own_ms`` (the sender's clock, to measure), ``at_ms``
+              (Kafka's) and ``partitions``, ascending.
+    scrapes   the same with the partitions of each as a map, and nothing twice; see ``scrapes``.
 
 All of it is linear in the number of partitions: ``map_zip_with`` hashes, while element access of a map scans.
 """
@@ -21,13 +22,32 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from streaming.formats.common import let
 from streaming.partitions import excess
+from streaming.rates import STEP_S_MAX, same_clock
+
+LARGEST = 5
 
 
 def scrapes(history: Column) -> Column:
-    """The history with maps, which state cannot hold because they have no order."""
+    """The history with maps, which state cannot hold because they have no order.
+
+    Without what was delivered twice or overtaken: a scrape whose own time is not after one that stands before it.
+    """
+    fresh = F.filter(
+        history,
+        lambda s, i: (
+            ~F.exists(F.slice(history, 1, i), lambda before: (before.own_ms - s.own_ms).between(0, STEP_S_MAX * 1000))
+        ),
+    )
     return F.transform(
-        history, lambda s: F.struct(s.ts.alias("ts"), F.map_from_entries(s.partitions).alias("partitions"))
+        fresh,
+        lambda s: F.struct(
+            s.ts.alias("ts"),
+            s.own_ms.alias("own_ms"),
+            s.at_ms.alias("at_ms"),
+            F.map_from_entries(s.partitions).alias("partitions"),
+        ),
     )
 
 
@@ -38,7 +58,10 @@ def steps(scrapes: Column) -> Column:
     """
     count = F.size(scrapes)
     pairs = F.zip_with(F.slice(scrapes, 1, F.greatest(count - 1, F.lit(0))), F.slice(scrapes, 2, count), _step)
-    return F.filter(pairs, lambda step: step.moving > 0)
+    # A longer or a backward step is a clock that was set, or a gap.
+    return F.filter(
+        pairs, lambda step: (step.moving > 0) & (step.dt_s > 0) & (step.dt_s <= STEP_S_MAX) & step.same_clock
+    )
 
 
 def _step(before: Column, after: Column) -> Column:
@@ -64,16 +87,17 @@ def _step(before: Column, after: Column) -> Column:
         remaining=lambda change: change.remaining,
         closed=lambda change: change.closed,
     )
-    return _let(
+    return let(
         sums,
         lambda sums: F.struct(
             after.ts.alias("at_ms"),
-            ((after.ts - before.ts) / F.lit(1000.0)).alias("dt_s"),
+            ((after.own_ms - before.own_ms) / F.lit(1000.0)).alias("dt_s"),
             sums.gained.alias("gained_bytes"),
             sums.written.alias("written_bytes"),
             sums.remaining.alias("remaining_bytes"),
             sums.closed.alias("closed_bytes"),
             sums.moving.alias("moving"),
+            same_clock(before, after).alias("same_clock"),
         ),
     )
 
@@ -104,8 +128,10 @@ def totals(scrapes: Column) -> Column:
         write=lambda p: F.when(p.now.adding, p.rate),
         remaining=lambda p: p.now.remaining_bytes,
         remaining_unknown=lambda p: _one_if(p.now.remaining_bytes.isNull()),
+        lag=lambda p: p.now.lag_messages,
+        lag_known=lambda p: _one_if(p.now.lag_messages.isNotNull()),
     )
-    return _let(
+    return let(
         sums,
         lambda s: F.struct(
             s.moving.cast("int").alias("moving_partitions"),
@@ -113,25 +139,59 @@ def totals(scrapes: Column) -> Column:
             F.when(s.remaining_unknown == 0, s.remaining).alias("remaining_bytes"),
             F.when((s.listed == 0) | (s.listed_rated > 0), s.keep_up).alias("keep_up_bytes_per_s"),
             F.when((s.moving == 0) | (s.moving_rated > 0), s.write).alias("write_bytes_per_s"),
+            F.when(s.lag_known > 0, s.lag).alias("lag_messages"),
         ),
     )
 
 
+def largest(scrapes: Column) -> Column:
+    """Of the moving partitions of the newest scrape the ``LARGEST`` by remaining bytes, largest first."""
+    growth = _growth(scrapes)
+    moving = F.filter(F.map_entries(F.element_at(scrapes, -1).partitions), lambda p: p.value.adding)
+    ranked = F.slice(
+        F.sort_array(F.transform(moving, lambda p: F.struct(p.value.remaining_bytes, p.key)), asc=False), 1, LARGEST
+    )
+    return F.transform(
+        ranked,
+        lambda p: let(
+            F.element_at(growth, p.key),
+            lambda seen: F.struct(
+                F.substring_index(p.key, "topic=", -1).alias("topic"),
+                F.substring_index(F.substring_index(p.key, ",", 1), "=", -1).cast("int").alias("partition"),
+                p.remaining_bytes.alias("remaining_bytes"),
+                F.try_divide(seen.grown, seen.seconds).alias("write_bytes_per_s"),
+            ),
+        ),
+    )
+
+
+def done(scrapes: Column) -> Column:
+    """How many partitions were moving in this window and are not any more in its newest scrape."""
+
+    def moving(scrape: Column) -> Column:
+        return F.map_keys(F.map_filter(scrape.partitions, lambda _, p: p.adding))
+
+    ever = F.flatten(F.transform(scrapes, moving))
+    return F.size(F.array_except(ever, moving(F.element_at(scrapes, -1))))
+
+
 def _growth(scrapes: Column) -> Column:
     """Per partition: what its leader's log grew by, and in how many seconds, over the steps where that is known."""
-    nothing = F.create_map().cast("map<string, struct<bytes double, at_ms long, grown double, seconds double>>")
+    nothing = F.create_map().cast(
+        "map<string, struct<bytes double, own_ms long, at_ms long, grown double, seconds double>>"
+    )
 
     def add(seen: Column, scrape: Column) -> Column:
         def one(_: Column, before: Column, now: Column) -> Column:
             grown = now.leader_bytes - before["bytes"]  # NULL when either scrape lacks the partition.
+            seconds = (scrape.own_ms - before.own_ms) / F.lit(1000.0)
+            known = (grown >= 0) & (seconds > 0) & (seconds <= STEP_S_MAX) & same_clock(before, scrape)
             return F.struct(
                 now.leader_bytes.alias("bytes"),
-                scrape.ts.alias("at_ms"),
-                (F.coalesce(before.grown, F.lit(0.0)) + F.when(grown >= 0, grown).otherwise(0.0)).alias("grown"),
-                (
-                    F.coalesce(before.seconds, F.lit(0.0))
-                    + F.when(grown >= 0, (scrape.ts - before.at_ms) / F.lit(1000.0)).otherwise(0.0)
-                ).alias("seconds"),
+                scrape.own_ms.alias("own_ms"),
+                scrape.at_ms.alias("at_ms"),
+                (F.coalesce(before.grown, F.lit(0.0)) + F.when(known, grown).otherwise(0.0)).alias("grown"),
+                (F.coalesce(before.seconds, F.lit(0.0)) + F.when(known, seconds).otherwise(0.0)).alias("seconds"),
             )
 
         return F.map_zip_with(seen, scrape.partitions, one)
@@ -181,8 +241,3 @@ def _sums(items: Column, **terms: Callable[[Column], Column]) -> Column:
 
 def _one_if(condition: Column) -> Column:
     return F.when(condition, 1.0).otherwise(0.0)
-
-
-def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """``body(value)`` with the value computed once: a lambda's body has no common subexpressions."""
-    return F.element_at(F.transform(F.array(value), body), 1)

@@ -6,6 +6,7 @@ Vocabulary (with contract.py's), of the values in ``PARTITIONS_TYPE``; the key i
     counted           replicas whose bytes count against this side's quota.
     adding            a replica is being added: on the leader side any, on the follower side this one.
     remaining_bytes   what the adding replicas lack; 0 when nothing is being added, NULL when unknown.
+    lag_messages      ConsumerLag of the follower while it is being added; NULL on the leader side and when unknown.
 
 A list and not a map, because state needs an order and maps have none.
 """
@@ -19,19 +20,11 @@ from streaming.contract import Metric
 
 PARTITIONS_TYPE = (
     "array<struct<key string, value struct<leader_bytes double, own_bytes double, counted double, adding boolean,"
-    " remaining_bytes double>>>"
+    " remaining_bytes double, lag_messages double>>>"
 )
 
 
-_METRICS = (
-    Metric.LED_SIZE, Metric.LED_COUNTED, Metric.LED_REMAINING,
-    Metric.FOLLOWED_SIZE, Metric.FOLLOWED_LEADER_SIZE, Metric.FOLLOWED_COUNTED, Metric.FOLLOWED_ADDING,
-)  # fmt: skip
-
-
-def samples(scraped: Column) -> Column:
-    """Those of a scrape that are of partitions: what ``led`` and ``followed`` look through, once a metric."""
-    return F.filter(scraped, lambda s: s.n.isin(*_METRICS))
+PREFIX = "rheostat_move_"  # Of the names of the samples that are of partitions.
 
 
 def led(samples: Column) -> Column:
@@ -51,6 +44,7 @@ def led(samples: Column) -> Column:
                 counted=led.counted,
                 adding=remaining.isNotNull(),
                 remaining=remaining,
+                lag=F.lit(None).cast("double"),
             ),
         )
     ).cast(PARTITIONS_TYPE)
@@ -64,9 +58,13 @@ def followed(samples: Column) -> Column:
         lambda _, own, leader: F.struct(own.alias("own"), leader.alias("leader")),
     )
     flags = F.map_zip_with(
-        _by_partition(samples, Metric.FOLLOWED_COUNTED),
-        _by_partition(samples, Metric.FOLLOWED_ADDING),
-        lambda _, counted, adding: F.struct(counted.alias("counted"), adding.alias("adding")),
+        F.map_zip_with(
+            _by_partition(samples, Metric.FOLLOWED_COUNTED),
+            _by_partition(samples, Metric.FOLLOWED_ADDING),
+            lambda _, counted, adding: F.struct(counted.alias("counted"), adding.alias("adding")),
+        ),
+        _by_partition(samples, Metric.FOLLOWED_LAG),
+        lambda _, flag, lag: F.struct(flag.counted.alias("counted"), flag.adding.alias("adding"), lag.alias("lag")),
     )
     return F.map_entries(
         F.map_zip_with(
@@ -78,6 +76,7 @@ def followed(samples: Column) -> Column:
                 counted=flag.counted,
                 adding=F.coalesce(flag.adding > 0, F.lit(False)),
                 remaining=excess(size.leader, size.own),
+                lag=flag.lag,
             ),
         )
     ).cast(PARTITIONS_TYPE)
@@ -87,13 +86,16 @@ def _by_partition(samples: Column, name: str) -> Column:
     return F.map_from_entries(F.transform(F.filter(samples, lambda s: s.n == name), lambda s: F.struct(s.l, s.v)))
 
 
-def _partition(*, leader: Column, own: Column, counted: Column, adding: Column, remaining: Column) -> Column:
+def _partition(
+    *, leader: Column, own: Column, counted: Column, adding: Column, remaining: Column, lag: Column
+) -> Column:
     return F.struct(
         leader.alias("leader_bytes"),
         own.alias("own_bytes"),
         F.coalesce(counted, F.lit(0.0)).alias("counted"),
         adding.alias("adding"),
         F.when(adding, remaining).otherwise(0.0).alias("remaining_bytes"),
+        F.when(adding, lag).alias("lag_messages"),
     )
 
 

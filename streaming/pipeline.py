@@ -1,65 +1,167 @@
 """The pipeline, joined. Read this file first.
 
-    metrics topic → sources.metrics → rheostat_json.parse ─ good ─→ signals.entities → signals.signals ─→ signals topic
-                                                          └ refused ─→ sinks.rejects ───────────────────→ rejects topic
+    sources.records ─→ formats.*.parse ─→ entities.entities ─┐ one branch a source
+                                                            ├─→ signals.signals ─→ signals topic, rejects topic
+    sources.records ─→ ...             ─→ ...              ─┘ one state, one query
 
 Everything between source and sink is a function from DataFrame to DataFrame, and runs on a batch as well as on a
-stream: the tests use that. State is kept in one place, ``signals.signals``.
+stream: the tests use that, and so does the backlog after an outage. State is kept in one place, ``signals.spans``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import checkpoint, sinks, sources
+from streaming import backlog, checkpoint, sinks, sources
+from streaming.backlog import Chunk
+from streaming.checkpoint import MadeWith
 from streaming.contract import Topics
-from streaming.formats import rheostat_json
+from streaming.entities import ROW_TYPE, entities
+from streaming.formats.common import RAW, Source
+from streaming.formats.registry import FORMATS, WHOLE
 from streaming.kafka import KafkaSettings
-from streaming.settings import StreamSettings
-from streaming.signals import entities, signals
+from streaming.settings import FormatName, StreamSettings
+from streaming.signals import Shape, signals, spans
+from streaming.sources import Feed
 
+DEFAULT_SHAPE = Shape()
 STOP_S_MAX = 1.5  # With batches longer than the trigger there is no such moment.
 
 
-def build(raw: DataFrame, topics: Topics) -> DataFrame:
-    """Raw records (value, topic, partition, offset, timestamp) → records with key, value and topic."""
-    parsed = rheostat_json.parse(raw)
-    good = parsed.filter(F.col("reason").isNull())
-    # One task for the rejects, beside the one that keeps the state: a task costs more than its few records.
-    return signals(entities(good), topics.signals).unionByName(sinks.rejects(parsed.coalesce(1), topics.rejects))
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One source: what it is read as."""
+
+    format: FormatName
+    source: Source
+    every_ms: int = 5000
+
+
+def build(
+    inputs: Sequence[tuple[DataFrame, Input]], topics: Topics, shape: Shape = DEFAULT_SHAPE, *, backlog: bool = False
+) -> DataFrame:
+    """Raw records (``formats.common.RAW``) of every source → records with key, value and topic."""
+    rows = [
+        entities(raw, FORMATS[one.format], one.source, one.every_ms, whole=one.format in WHOLE) for raw, one in inputs
+    ]
+    return signals(reduce(DataFrame.unionByName, rows), shape, topics, backlog=backlog)
+
+
+def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, until_ms: int | None) -> DataFrame:
+    """Signals of the windows that end after the one and not after the other; rejects have no window, and all pass."""
+    if after_ms is None and until_ms is None:
+        return records
+    end_ms = F.substring_index(F.col("key").cast("string"), "|", -1).try_cast("long")
+    inside = F.lit(True)
+    if after_ms is not None:
+        inside = inside & (end_ms > after_ms)
+    if until_ms is not None:
+        inside = inside & (end_ms <= until_ms)
+    return records.filter((F.col("topic") != topics.signals) | inside)
+
+
+def shape_of(settings: StreamSettings) -> Shape:
+    return Shape(settings.window_s, settings.hop_s, settings.lateness_s)
+
+
+def made_with(spark: SparkSession, feeds: Sequence[Feed], settings: StreamSettings) -> MadeWith:
+    """What a checkpoint of this very program, with these settings, is made with."""
+    rows = entities(spark.createDataFrame([], RAW), FORMATS["rheostat_json"], Source(""), 1, whole=True)
+    return MadeWith(
+        spark=spark.version,
+        state=f"{spans(rows, shape_of(settings)).schema.simpleString()} {ROW_TYPE}",
+        window_s=settings.window_s,
+        hop_s=settings.hop_s,
+        lateness_s=settings.lateness_s,
+        shuffle_partitions=settings.shuffle_partitions,
+        sources=tuple(f"{'+'.join(f.topics)} as {f.format} from {f.kafka.bootstrap_servers}" for f in feeds),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What runs: the query, and beside it whoever works off what it skipped."""
+
+    query: StreamingQuery
+    worker: backlog.Worker | None
 
 
 @contextmanager
 def start(
-    spark: SparkSession, kafka: KafkaSettings, topics: Topics, settings: StreamSettings
-) -> Iterator[StreamingQuery]:
-    """The running query, which holds its checkpoint; stopped when the block is left.
+    spark: SparkSession,
+    kafka: KafkaSettings,
+    topics: Topics,
+    feeds: Sequence[Feed],
+    settings: StreamSettings,
+    on_backlog: Callable[[backlog.State], None],
+    on_backlog_failure: Callable[[str, float], None],
+) -> Iterator[Live]:
+    """The running query; stopped when the block is left. The caller holds the checkpoint.
+
+    Args:
+        feeds: what ``sources.feeds`` made of the settings.
+        on_backlog: hears of every chunk, in another thread; ``on_backlog_failure`` of one that is tried again later.
 
     Raises:
-        StreamError: another query holds the checkpoint.
+        StreamError: the checkpoint does not fit or is damaged.
+        ClusterError, KafkaError: the topics cannot be asked how far the checkpoint is behind them.
     """
-    with checkpoint.held(settings.checkpoint_dir):
-        raw = sources.metrics(
-            spark,
-            kafka,
-            topics.metrics,
-            start=settings.start,
-            max_records_per_trigger=settings.max_records_per_trigger,
-        )
-        writer = sinks.to_kafka(
-            build(raw, topics), kafka, checkpoint_dir=settings.checkpoint_dir, trigger_ms=settings.trigger_ms
-        )
+    folder, shape = settings.checkpoint_dir, shape_of(settings)
+    record = checkpoint.opened(folder, made_with(spark, feeds, settings))
+    with backlog.timelines(feeds) as times:
+        positions = checkpoint.positions(folder, record)
+        planned = backlog.planned(record, positions, times, settings, int(time.time() * 1000))
+    if planned != record:
+        checkpoint.switched(folder, record, planned)
+
+    begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
+    records_max = sources.share(settings.max_records_per_trigger, feeds)
+    frames = [
+        (sources.live(spark, feed, start=begin, max_records_per_trigger=records_max), _input(feed)) for feed in feeds
+    ]
+    records = ending_between(build(frames, topics, shape), topics, planned.whole_from_ms, None)
+
+    def work(chunk: Chunk) -> None:
+        pieces = [
+            # One task a feed: what is left of the cores is the live query's.
+            (sources.between(spark, feed, first, end).coalesce(1), _input(feed))
+            for feed, (first, end) in zip(feeds, chunk.reads, strict=True)
+        ]
+        made = build(pieces, topics, shape, backlog=True)
+        sinks.write_once(ending_between(made, topics, chunk.from_ms, chunk.to_ms), kafka)
+
+    with ExitStack() as teardown:
+        writer = sinks.to_kafka(records, kafka, checkpoint_dir=folder / planned.live, trigger_ms=settings.trigger_ms)
         query = writer.start()
-        try:
-            yield query
-        finally:
-            _stop(query)
+        teardown.callback(_stop, query)
+        worker = None
+        if planned.skipped:
+            worker = backlog.Worker(
+                spark,
+                folder,
+                planned,
+                feeds,
+                settings,
+                work,
+                lambda: query.lastProgress is not None,
+                on_backlog,
+                on_backlog_failure,
+            )
+            worker.start()
+            teardown.callback(worker.stop)
+        yield Live(query, worker)
+
+
+def _input(feed: Feed) -> Input:
+    return Input(feed.format, feed.source, feed.every_ms)
 
 
 def _stop(query: StreamingQuery) -> None:

@@ -1,8 +1,9 @@
 """The pipeline as something to run: session and query up, progress out, both down in reverse order.
 
-A query that dies takes ``run`` with it. Starting it again is the caller's decision: the checkpoint is whole, so a
-restart goes on where it ended, and a cause that stays (a topic that is missing) must be seen and not be hidden in a
-loop.
+A query that dies because Kafka was away is started again here, from its checkpoint and in the session that is warm, each
+time with a word about the cause: a cluster that stays away is a line in the log every half minute, and not silence. It
+must have been there once, though: an address that was wrong from the start is an error. Whatever else a query dies of
+takes ``run`` with it. Starting it again is then the caller's decision, since a cause that stays must be seen.
 """
 
 from __future__ import annotations
@@ -11,70 +12,137 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import kafka.errors
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import pipeline
+from streaming import backlog, checkpoint, pipeline
 from streaming.contract import Topics
 from streaming.errors import StreamError
 from streaming.kafka import KafkaSettings
-from streaming.session import spark_session
+from streaming.kafka.cluster import ClusterError
+from streaming.pipeline import Live
+from streaming.session import Standalone, spark_session
 from streaming.settings import StreamSettings
+from streaming.sources import Feed
 
 POLL_S = 1
-_SCANS = 2  # pipeline.build reads every record for the signals and for the rejects; Spark counts both.
+_AGAIN_S_MIN = 1.0
+_AGAIN_S_MAX = 30.0
+_SHOWN_CHARS_MAX = 300  # Of Spark's words: its plans are pages.
 
 Progress = dict[str, Any]
 
 
+def _nobody(*_: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears of what happens. ``backlog`` and ``backlog_failed`` are called in another thread."""
+
+    # Of every batch that had input: ``batch``, ``batch_ms``, ``input_rows``, ``input_rows_per_s``, ``state_rows``,
+    # ``late_rows_dropped`` (behind the watermark), ``at`` (ISO time), ``backlog_remaining_records``.
+    progress: Callable[[Progress], None] = _nobody
+    again: Callable[[str, float], None] = _nobody  # The query starts again: because of what, in how many seconds.
+    backlog: Callable[[backlog.State], None] = _nobody  # At its begin and after every chunk.
+    backlog_failed: Callable[[str, float], None] = _nobody  # The same chunk comes again: because of what, in s.
+
+
 def run(
-    kafka: KafkaSettings,
+    kafka_: KafkaSettings,
     topics: Topics,
+    feeds: Sequence[Feed],
     settings: StreamSettings,
     jars: Sequence[Path],
     stop: threading.Event,
-    on_progress: Callable[[Progress], None] | None = None,
+    listener: Listener = Listener(),
 ) -> None:
     """Makes signals until ``stop`` is set.
 
-    Args:
-        on_progress: hears of every batch that had input: ``batch``, ``batch_ms``, ``input_rows``,
-            ``input_rows_per_s``, ``state_rows``, ``late_rows_dropped`` (behind the watermark), ``at`` (ISO time).
-
     Raises:
-        StreamError: the checkpoint is in use, or the query died; the message names the cause.
+        StreamError: the checkpoint is in use or does not fit, or the query died; the message names the cause.
     """
-    # Torn down last in, first out: query, lock, session, scratch folder.
+    # Torn down last in, first out: query, locks, session, scratch folder.
     with ExitStack() as teardown:
+        teardown.enter_context(checkpoint.held(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
-        spark = spark_session(
-            jars,
-            app_name="rheostat",
-            driver_memory_mb=settings.driver_memory_mb,
-            local_dir=Path(scratch),
-            cores=settings.cores,
-            shuffle_partitions=settings.shuffle_partitions,
-        )
-        teardown.callback(spark.stop)
         try:
-            query = teardown.enter_context(pipeline.start(spark, kafka, topics, settings))
-            _watch(query, stop, on_progress)
-        except PySparkException as error:
-            raise StreamError(why(str(error), kafka, topics, settings)) from error
+            spark = spark_session(
+                jars,
+                app_name="rheostat",
+                driver_memory_mb=settings.driver_memory_mb,
+                local_dir=Path(scratch),
+                cores=settings.cores,
+                shuffle_partitions=settings.shuffle_partitions,
+                standalone=_standalone(settings),
+            )
+        except Exception as error:  # Py4J's, for whatever the JVM did not like.
+            cause = getattr(error, "java_exception", error)
+            raise StreamError(
+                f"Spark does not start with stream.master {settings.master}: {_first_line(cause)}"
+            ) from error
+        teardown.callback(spark.stop)
+        teardown.enter_context(checkpoint.held_by_jvm(spark, settings.checkpoint_dir))
+        watch = _Watch(stop, listener)
+        while not stop.is_set():
+            try:
+                with pipeline.start(
+                    spark, kafka_, topics, feeds, settings, listener.backlog, listener.backlog_failed
+                ) as live:
+                    watch.until_end(live)
+            except (PySparkException, kafka.errors.KafkaError, ClusterError) as error:
+                report = f"{type(error).__name__}: {error}"
+                cause = why(report, kafka_, topics, settings, feeds)
+                if not (watch.was_reached and is_lost(report)):
+                    raise StreamError(cause) from error
+                listener.again(cause, watch.wait_s)
+                watch.pause()
 
 
-def _watch(query: StreamingQuery, stop: threading.Event, on_progress: Callable[[Progress], None] | None) -> None:
-    reported = None
-    while not stop.is_set():
-        if query.awaitTermination(POLL_S):  # Raises what the query died of.
-            raise StreamError("The query was stopped from outside.")
-        last = query.lastProgress
-        if on_progress is not None and last is not None and last["numInputRows"] and last["batchId"] != reported:
-            reported = last["batchId"]
-            on_progress(progress(last))
+def _standalone(settings: StreamSettings) -> Standalone | None:
+    if settings.is_local:
+        return None
+    return Standalone(
+        settings.master,
+        settings.driver_host or "127.0.0.1",
+        settings.executor_memory_mb,
+        settings.executor_cores,
+    )
+
+
+class _Watch:
+    """Looks after one query after the other."""
+
+    def __init__(self, stop: threading.Event, listener: Listener) -> None:
+        self._stop = stop
+        self._listener = listener
+        self.was_reached = False  # Spark has had an answer of Kafka since this process began.
+        self.wait_s = _AGAIN_S_MIN
+
+    def until_end(self, live: Live) -> None:
+        """Returns when asked to stop, and raises what the query died of."""
+        reported = None
+        while not self._stop.is_set():
+            if live.query.awaitTermination(POLL_S):
+                raise StreamError("The query was stopped from outside.")
+            last = live.query.lastProgress
+            if last is None:
+                continue
+            self.was_reached = True
+            if last["numInputRows"] and last["batchId"] != reported:
+                reported = last["batchId"]
+                self.wait_s = _AGAIN_S_MIN
+                left = live.worker.state().remaining_records if live.worker is not None else 0
+                self._listener.progress({**progress(last), "backlog_remaining_records": left})
+
+    def pause(self) -> None:
+        self._stop.wait(self.wait_s)
+        self.wait_s = min(_AGAIN_S_MAX, self.wait_s * 2)
 
 
 def progress(last: Any) -> Progress:
@@ -84,33 +152,65 @@ def progress(last: Any) -> Progress:
         "batch": last["batchId"],
         "at": last["timestamp"],
         "batch_ms": last["durationMs"].get("triggerExecution"),
-        "input_rows": last["numInputRows"] // _SCANS,
-        "input_rows_per_s": last["inputRowsPerSecond"] / _SCANS,
+        "input_rows": last["numInputRows"],
+        "input_rows_per_s": last["inputRowsPerSecond"],
         "state_rows": sum(operator["numRowsTotal"] for operator in state),
         "late_rows_dropped": sum(operator["numRowsDroppedByWatermark"] for operator in state),
     }
 
 
-def why(report: str, kafka: KafkaSettings, topics: Topics, settings: StreamSettings) -> str:
+_LOST = (
+    "node assignment",
+    "TimeoutException",
+    "No resolvable bootstrap urls",
+    "DisconnectException",
+    "NetworkException",
+    "NotEnoughReplicas",
+    "KafkaTimeoutError",
+    "KafkaConnectionError",
+    "NoBrokersAvailable",
+    "NodeNotReadyError",
+    "DisconnectError",
+    "RequestTimedOutError",
+    "Unreachable",
+)
+_REFUSED = ("SaslAuthentication", "SslAuthentication", "AuthorizationException", "AuthorizationFailed", "MissingRight")
+
+
+def is_lost(report: str) -> bool:
+    """Whether a query died because Kafka was away, and nothing else."""
+    return any(mark in report for mark in _LOST) and not any(mark in report for mark in _REFUSED)
+
+
+def why(
+    report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
+) -> str:
     """The operator's words for what a query died of. Causes that hide others come last."""
-    ours = f"{topics.metrics}, {topics.signals} or {topics.rejects}"
+    read = dict.fromkeys([topics.metrics, *(topic for feed in feeds for topic in feed.topics)])
+    ours = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
+    servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])
     causes = (
-        (("SaslAuthenticationException", "SslAuthenticationException"), "Kafka refuses our credentials"),
-        (("TopicAuthorizationException", "GroupAuthorizationException"), f"no right to read or write {ours}"),
-        (("UnknownTopicOrPartitionException", "not present in metadata"), f"a topic is missing: {ours}"),
+        (("SaslAuthentication", "SslAuthentication"), "Kafka refuses our credentials"),
+        (("AuthorizationException", "AuthorizationFailed", "MissingRight"), f"no right to read or write {ours}"),
+        (("UnknownTopicOrPartition", "not present in metadata"), f"a topic is missing: {ours}"),
         (
             ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata"),
             f"the checkpoint {settings.checkpoint_dir} does not fit this version or is damaged: remove that folder"
-            " (signals of the last half minute are made anew)",
+            " (signals of the last half minute are made anew)"
+            + (
+                ""
+                if settings.is_local
+                else "; or executors do not see it: it must be on storage that they share with us"
+            ),
         ),
         (("OutOfMemoryError",), f"the heap of {settings.driver_memory_mb} MiB is full: raise stream.driver_memory_mb"),
-        (
-            ("node assignment", "TimeoutException", "No resolvable bootstrap urls", "DisconnectException"),
-            f"no answer from {kafka.bootstrap_servers}",
-        ),
+        (_LOST, f"no answer from {' or '.join(servers)}"),
     )
-    first_line = report.strip().splitlines()[0] if report.strip() else "no message"
     for marks, cause in causes:
         if any(mark in report for mark in marks):
-            return f"The stream processor died: {cause}. Spark says: {first_line}"
-    return f"The stream processor died: {first_line}"
+            return f"The stream processor died: {cause}. Spark says: {_first_line(report)}"
+    return f"The stream processor died: {_first_line(report)}"
+
+
+def _first_line(report: object) -> str:
+    return next((line[:_SHOWN_CHARS_MAX] for line in str(report).strip().splitlines() if line), "no message")

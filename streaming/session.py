@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+# The live query's jobs are in Spark's default pool. They get their cores first, and what is left goes to the backlog's; a
+# task that runs is not taken off its core, so the backlog has one at a time.
+BACKLOG_POOL = "backlog"
+_POOLS = """\
+<allocations>
+  <pool name="default"><schedulingMode>FIFO</schedulingMode><weight>100</weight><minShare>{cores}</minShare></pool>
+  <pool name="{backlog}"><schedulingMode>FIFO</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
+"""
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -25,6 +36,8 @@ rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 """
 _QUIET = {
+    # Each try to connect, several a second and client; when it is for long, the query ends, and that is said once.
+    "org.apache.kafka.clients.NetworkClient": "error",
     "org.apache.spark.SparkConf": "error",  # Which setting names the scratch folder.
     "org.apache.spark.util.SparkStringUtils": "error",  # That a plan is long.
     "org.apache.hadoop.util.NativeCodeLoader": "error",
@@ -35,6 +48,27 @@ _QUIET = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """A standalone cluster to compute on, and its executors. They need no Python: nothing in the pipeline is in Python."""
+
+    master: str
+    driver_host: str = "127.0.0.1"  # Where executors reach this process.
+    executor_memory_mb: int = 1024
+    executor_cores: int = 1
+
+    def settings(self, jars: Sequence[Path], cores: int) -> dict[str, str]:
+        return {
+            # Executors fetch them from here.
+            "spark.jars": ",".join(str(jar) for jar in jars),
+            "spark.cores.max": str(cores),
+            "spark.executor.memory": f"{self.executor_memory_mb}m",
+            "spark.executor.cores": str(self.executor_cores),
+            # Expressions as deep as ours are read back recursively.
+            "spark.executor.extraJavaOptions": "-Xss8m -XX:+UseSerialGC -Duser.timezone=UTC",
+        }
+
+
 def spark_session(
     jars: Sequence[Path],
     *,
@@ -43,24 +77,31 @@ def spark_session(
     local_dir: Path,
     cores: int,
     shuffle_partitions: int = 1,
+    standalone: Standalone | None = None,
     ui: bool = False,
 ) -> SparkSession:
-    """A local session.
+    """A session, local if nothing else is said.
 
     Args:
         jars: the Kafka connector and what it needs; none for work without Kafka.
         local_dir: scratch space; worthless after the session.
+        cores: threads, over all executors.
         shuffle_partitions: a query with a checkpoint keeps the number it was first started with.
     """
-    # Otherwise Spark warns that the host's name is a loopback address, whatever spark.driver.host says.
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    host = "127.0.0.1" if standalone is None else standalone.driver_host
+    if host == "127.0.0.1":
+        # Otherwise Spark warns that the host's name is a loopback address, whatever spark.driver.host says.
+        os.environ.setdefault("SPARK_LOCAL_IP", host)
     settings = {
-        # Not spark.jars: those are copied, served to executors that a local session has none of, and loaded apart.
+        # Not spark.jars alone: those are copied, served to executors that a local session has none of, and loaded apart.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
         "spark.driver.memory": f"{driver_memory_mb}m",
         "spark.driver.extraJavaOptions": _java_options(_write_logging(local_dir)),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": host,
+        # The address that others reach us at need not be one of ours: a container has another inside.
+        "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": str(_write_pools(local_dir, cores)),
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(local_dir),
@@ -77,6 +118,8 @@ def spark_session(
         # its compilation is cached, and the lambdas that do most of the work are interpreted in any case.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # A set is looked up by hash; a list of a hundred sample names is compared one by one, for every sample.
+        "spark.sql.optimizer.inSetConversionThreshold": "2",
         # The default manager costs 23 ms more per log entry. It also tells two queries on one checkpoint apart, which
         # this one does not: streaming/checkpoint.py does.
         "spark.sql.streaming.checkpointFileManagerClass": (
@@ -85,10 +128,17 @@ def spark_session(
         "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.HDFSBackedStateStoreProvider",
         # In update mode the empty batch that moves the watermark brings nothing.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        # Beyond 128 keys in a batch it would sort instead of hash, at five times the cost.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+        # What is used twice is bound to a name (formats/common.py, let); looking for more costs with every row.
+        "spark.sql.subexpressionElimination.enabled": "false",
         # A scrape that names a sample twice must not end the query.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
+    if standalone is not None:
+        settings |= standalone.settings(jars, cores)
+    master = f"local[{cores}]" if standalone is None else standalone.master
+    builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -106,6 +156,13 @@ def _java_options(logging: Path) -> str:
         f'"-Dlog4j2.configurationFile={logging.as_uri()}"',
     )
     return " ".join(options)
+
+
+def _write_pools(local_dir: Path, cores: int) -> Path:
+    local_dir.mkdir(parents=True, exist_ok=True)
+    path = local_dir / "pools.xml"
+    path.write_text(_POOLS.format(cores=cores, backlog=BACKLOG_POOL))
+    return path.absolute()
 
 
 def _write_logging(local_dir: Path) -> Path:

@@ -1,175 +1,399 @@
-"""Scrapes in, signals out, through the one stateful operator of the pipeline.
+"""Entity rows in, records out, through the one stateful operator of the pipeline.
 
-Intuition: state is what a stream processor pays for. So a scrape is folded to a few small rows before any state, one
-per entity, and the state holds those rows and nothing else; every measurement is taken from the six or seven rows of
-a window, without state, by native expressions.
+Intuition: every measurement is taken from the last WINDOW seconds of an entity's rows. The state keeps them in spans twice as
+long as a window, one beginning with every window: whichever window one asks for lies whole in one span. So a row is kept
+twice, where sliding windows would keep it once for each of the six it is in.
 
 Vocabulary:
-    entity    what a signal is about: a broker, or one side of a broker that moves or throttles replicas.
-    history   the rows of one entity in one window, by time, one per scrape.
-    due       a window whose end is less than one hop past the entity's newest scrape. Only those leave: an earlier
-              look at a window shows a beginning that an older window already shows whole. So every scrape yields one
-              record per entity, not one for each of the six windows it is in.
+    span      what the state keeps: the rows of one entity over two windows, in no order.
+    window    ends at a multiple of the hop. A span answers for the windows that end in its second half.
+    due       a window with a row within its last hop. Others leave nothing: their rows are all in one that is.
+    touched   a window that a row of this very batch is in. Only those leave, so that a row yields one record and not one
+              for each window that the span still remembers.
 
-Invariant: a record that arrives twice changes nothing, and neither does the order within a window.
+Invariants: a row that arrives twice changes nothing, nor does the order of arrival. What leaves for a window is a
+function of the rows that have come, not of how they were cut into batches; after a crash the last record of a key is
+the one of an uninterrupted run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from streaming import lag, partitions, rates
-from streaming.contract import HOP_S, SCHEMA_VERSION, WATERMARK_S, WINDOW_S, Metric, Role, Side
+from streaming import lag, rates
+from streaming.contract import SCHEMA_VERSION, ThrottledBy, Topics
+from streaming.entities import (
+    BROKER_COUNTERS,
+    BROKER_GAUGES,
+    CONTROLLER_COUNTERS,
+    CONTROLLER_GAUGES,
+    CONTROLLER_TOTALS,
+    KEYS,
+    REJECT,
+    ROW_TYPE,
+    SMOOTHED,
+    TENANT_GAUGES,
+)
+from streaming.formats.common import let
+from streaming.rates import CLOCK_ERROR_S_MAX
 
-# Field of BrokerSignal → sample name and labels.
-COUNTERS = {
-    "replication_in_bytes_per_s": (Metric.REPLICATION_IN, ""),
-    "replication_out_bytes_per_s": (Metric.REPLICATION_OUT, ""),
-    "reassignment_in_bytes_per_s": (Metric.REASSIGNMENT_IN, ""),
-    "reassignment_out_bytes_per_s": (Metric.REASSIGNMENT_OUT, ""),
-    "client_in_bytes_per_s": (Metric.CLIENT_IN, ""),
-    "client_out_bytes_per_s": (Metric.CLIENT_OUT, ""),
-    "isr_shrinks_per_s": (Metric.ISR_SHRINKS, ""),
-}
-GAUGES = {
-    "leader_throttled_bytes_per_s": (Metric.LEADER_THROTTLED, ""),
-    "follower_throttled_bytes_per_s": (Metric.FOLLOWER_THROTTLED, ""),
-    "leader_rate_bytes_per_s": (Metric.LEADER_RATE, ""),
-    "follower_rate_bytes_per_s": (Metric.FOLLOWER_RATE, ""),
-    "produce_p99_ms": (Metric.TOTAL_TIME_P99, "request=Produce"),
-    # Consumers only: a throttled follower's fetches wait long on purpose.
-    "fetch_p99_ms": (Metric.TOTAL_TIME_P99, "request=FetchConsumer"),
-    "request_handler_idle_ratio": (Metric.HANDLER_IDLE, ""),
-    "under_min_isr_partitions": (Metric.UNDER_MIN_ISR, ""),
-    "partitions": (Metric.PARTITION_COUNT, ""),
-    "leaders": (Metric.LEADER_COUNT, ""),
-}
-_KEYS = ("cluster", "kind", "broker", "side")
+# A gauge is good until the next one is overdue.
+_GAUGE_INTERVALS = 1.5
 
 
-def entities(scrapes: DataFrame) -> DataFrame:
-    """A good scrape (formats' common schema) → one row per entity. Controllers have none yet."""
-    named = scrapes.select(
-        "cluster",
-        F.col("node").alias("broker"),
-        "ts",
-        F.timestamp_millis("ts").alias("time"),
-        _broker_samples(F.col("samples")).alias("measured"),
-        partitions.samples(F.col("samples")).alias("moves"),
-        (F.col("role") == Role.BROKER.value).alias("is_broker"),
-    ).withColumns({"led": partitions.led(F.col("moves")), "followed": partitions.followed(F.col("moves"))})
-    rows = F.array(
-        F.when(F.col("is_broker"), _entity("broker", None, COUNTERS, GAUGES, F.array())),
-        F.when(F.col("is_broker") & (F.size("led") > 0), _entity("move", Side.LEADER, {}, {}, F.col("led"))),
-        F.when(
-            F.col("is_broker") & (F.size("followed") > 0), _entity("move", Side.FOLLOWER, {}, {}, F.col("followed"))
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How time is cut. Part of what a checkpoint was made with."""
+
+    window_s: int = 30
+    hop_s: int = 5
+    lateness_s: int = 10
+
+
+def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool = False) -> DataFrame:
+    """Rows of ``entities`` → records with key, value and topic, as contract.py's functions write them."""
+    # Without this most spans would be read only to find that they have nothing to say: the later one of every row's two.
+    speaking = spans(entities, shape).filter(_end_after(F.col("newest_at_ms"), shape) > _half_ms(shape))
+    # One expression, and not a stage for each thing it computes: see formats/common.py.
+    rows = F.from_json(F.concat(F.lit("["), F.array_join("rows", ","), F.lit("]")), f"array<{ROW_TYPE}>")
+    records = let(
+        rows,
+        lambda rows: F.transform(
+            _due(rows, shape),
+            lambda end: let(_history(rows, end, shape), lambda history: _record(history, end, shape, backlog)),
         ),
     )
-    return named.select("cluster", "broker", "ts", "time", F.inline(F.array_compact(rows)))
-
-
-def signals(entities: DataFrame, topic: str) -> DataFrame:
-    """Rows of ``entities`` → records with key, value and topic, as contract.py's functions write them."""
-    windows = (
-        entities.withWatermark("time", f"{WATERMARK_S} seconds")
-        .groupBy(F.window("time", f"{WINDOW_S} seconds", f"{HOP_S} seconds").alias("window"), *_KEYS)
-        .agg(F.sort_array(F.collect_list(F.struct("ts", "counters", "gauges", "partitions"))).alias("sorted"))
-    )
-    due = (
-        windows.select(*_KEYS, F.unix_millis("window.end").alias("window_end_ms"), "sorted")
-        .filter(F.col("window_end_ms") - F.element_at("sorted", -1).ts <= HOP_S * 1000)
-        .withColumn("history", _one_per_time(F.col("sorted")))
-        .withColumn("newest", F.element_at("history", -1))
-        .withColumn("scrapes", lag.scrapes(F.col("history")))
-        .withColumn("steps", lag.steps(F.col("scrapes")))
-        .withColumn("totals", lag.totals(F.col("scrapes")))
-        .withColumn("fit", lag.slope(F.col("steps")))
-        .withColumn("rates", rates.increases_per_s(F.col("history"), len(COUNTERS)))
-    )
-    is_move = F.col("kind") == "move"
-    identity = (F.col("cluster"), F.col("kind"), F.col("broker").cast("string"))
-    return due.select(
-        F.concat_ws("|", *identity, "side", F.col("window_end_ms").cast("string")).cast("binary").alias("key"),
-        F.when(is_move, F.to_json(_move_signal())).otherwise(F.to_json(_broker_signal())).cast("binary").alias("value"),
-        F.lit(topic).alias("topic"),
+    topic = F.when(F.col("kind") == REJECT, topics.rejects).otherwise(topics.signals)
+    # A value that is NULL is of a node of which nothing tells yet whether it is a broker or a controller.
+    return speaking.select("kind", F.inline(F.filter(records, lambda record: record["value"].isNotNull()))).select(
+        F.col("key").cast("binary"), F.col("value").cast("binary"), topic.alias("topic")
     )
 
 
-def _broker_samples(samples: Column) -> Column:
-    """The few samples of the broker itself by "name labels"; thousands of others would make each look-up slow."""
-    wanted = [f"{name} {labels}" for name, labels in (COUNTERS | GAUGES).values()]
-    names = [name for name, _ in (COUNTERS | GAUGES).values()]
-    own = F.transform(
-        F.filter(samples, lambda s: s.n.isin(names)), lambda s: F.struct(F.concat_ws(" ", s.n, s.l).alias("k"), s.v)
-    )
-    return F.map_from_entries(F.filter(own, lambda s: s.k.isin(wanted)))
-
-
-def _entity(
-    kind: str,
-    side: Side | None,
-    counters: dict[str, tuple[str, str]],
-    gauges: dict[str, tuple[str, str]],
-    moved: Column,
-) -> Column:
-    def pick(wanted: dict[str, tuple[str, str]]) -> Column:
-        found = [F.element_at("measured", F.lit(f"{name} {labels}")) for name, labels in wanted.values()]
-        return F.array(*found).cast("array<double>")
-
-    return F.struct(
-        F.lit(kind).alias("kind"),
-        F.lit(side.value if side else None).cast("string").alias("side"),
-        pick(counters).alias("counters"),
-        pick(gauges).alias("gauges"),
-        moved.cast(partitions.PARTITIONS_TYPE).alias("partitions"),
+def spans(entities: DataFrame, shape: Shape) -> DataFrame:
+    """``span``, ``KEYS``, ``rows`` and ``newest_at_ms``. The one operator with state."""
+    span = F.window("time", f"{2 * shape.window_s} seconds", f"{shape.window_s} seconds")
+    return (
+        entities.withWatermark("time", f"{shape.lateness_s} seconds")
+        .withColumn("span", span)
+        # A refused record has no history to be looked back on.
+        .filter((F.col("kind") != REJECT) | (F.col("at_ms") >= _half_ms(shape)))
+        .groupBy("span", *KEYS)
+        .agg(F.collect_list("row").alias("rows"), F.max("at_ms").alias("newest_at_ms"))
     )
 
 
-def _one_per_time(history: Column) -> Column:
-    """Drops a scrape that was delivered twice. Of two that claim the same time, the same one stays in any order."""
-    return F.filter(history, lambda s, i: (i == 0) | (s.ts != F.element_at(history, F.greatest(i, F.lit(1))).ts))
+def _half_ms(shape: Shape) -> Column:
+    return F.unix_millis("span.start") + F.lit(shape.window_s * 1000)
 
 
-def _broker_signal() -> Column:
-    per_s, gauges = F.col("rates"), F.col("newest").gauges
-    measured = [_finite(F.get(per_s, F.lit(i))).alias(field) for i, field in enumerate(COUNTERS)]
-    measured += [F.get(gauges, F.lit(i)).alias(field) for i, field in enumerate(GAUGES)]
-    return F.struct(*_head(), *measured)
+def _end_after(at_ms: Column, shape: Shape) -> Column:
+    hop_ms = shape.hop_s * 1000
+    return at_ms - at_ms % hop_ms + hop_ms
 
 
-def _move_signal() -> Column:
-    totals, fit, newest = F.col("totals"), F.col("fit"), F.col("newest")
+def _due(rows: Column, shape: Shape) -> Column:
+    """The ends of the windows that are due and touched."""
+    window_ms, hop_ms, half_ms = shape.window_s * 1000, shape.hop_s * 1000, _half_ms(shape)
+    now_ms = F.unix_millis(F.current_timestamp())
+    touched = F.flatten(
+        F.transform(
+            F.filter(rows, lambda r: r.seen_ms == now_ms),
+            lambda r: let(
+                _end_after(r.at_ms, shape),
+                lambda first: F.filter(
+                    F.sequence(first, first + F.lit(window_ms - hop_ms), F.lit(hop_ms).cast("long")),
+                    lambda end: (end > half_ms) & (end <= half_ms + window_ms),
+                ),
+            ),
+        )
+    )
+    return F.filter(
+        F.array_distinct(touched), lambda end: F.exists(rows, lambda r: (r.at_ms >= end - hop_ms) & (r.at_ms < end))
+    )
+
+
+def _history(rows: Column, end: Column, shape: Shape) -> Column:
+    inside = F.filter(rows, lambda r: (r.at_ms >= end - shape.window_s * 1000) & (r.at_ms < end))
+    return let(
+        F.sort_array(inside),
+        lambda sorted_: F.when(
+            (F.col("kind") == "move") | (F.size(F.array_distinct(sorted_.own_ms)) == F.size(sorted_)), sorted_
+        ).otherwise(_put_together(sorted_)),
+    )
+
+
+def _put_together(rows: Column) -> Column:
+    """One row a scrape, where a format brings one record a metric; also what was delivered twice is one again."""
+
+    def one(parts: Column) -> Column:
+        newest = F.element_at(parts, -1)
+        none = F.array().cast("array<long>")
+        return F.struct(
+            newest.own_ms.alias("own_ms"),
+            newest.ts.alias("ts"),
+            # The first: what is delivered again later was measured then all the same.
+            F.array_min(parts.at_ms).alias("at_ms"),
+            newest.every_ms.alias("every_ms"),
+            F.exists(parts, lambda r: r.sure).alias("sure"),
+            F.aggregate(
+                parts,
+                none,
+                lambda older, r: F.zip_with(
+                    older, F.coalesce(r.counters, none), lambda before, now: F.coalesce(now, before)
+                ),
+            ).alias("counters"),
+            F.array_join(_latest(parts), ",", "").alias("gauges"),
+            F.when(
+                F.exists(parts, lambda r: r.sums.isNotNull()),
+                F.flatten(F.filter(parts.sums, lambda sums: sums.isNotNull())),
+            ).alias("sums"),
+            newest.partitions.alias("partitions"),
+            newest.note.alias("note"),
+            F.array_max(parts.seen_ms).alias("seen_ms"),
+        )
+
+    def when(row: Column) -> Column:
+        # A clock that was set back shows the same time twice; Kafka's tells the two apart.
+        return F.struct(row.own_ms.alias("own_ms"), F.floor(row.at_ms / (CLOCK_ERROR_S_MAX * 1000)).alias("about"))
+
+    return F.transform(
+        F.array_distinct(F.transform(rows, when)), lambda time: let(F.filter(rows, lambda r: when(r) == time), one)
+    )
+
+
+def _latest(rows: Column) -> Column:
+    """Of every gauge the last text that is not empty."""
+    return F.aggregate(
+        rows,
+        F.array().cast("array<string>"),
+        lambda older, r: F.zip_with(
+            older,
+            F.split(F.coalesce(r.gauges, F.lit("")), ","),
+            lambda before, now: F.coalesce(F.nullif(now, F.lit("")), before),
+        ),
+    )
+
+
+def _record(history: Column, end_ms: Column, shape: Shape, backlog: bool) -> Column:
+    def value(newest: Column) -> Column:
+        def head(kind: str, node: str) -> list[Column]:
+            return _head(kind, node, history, newest, end_ms, shape, backlog)
+
+        def gauges(body: Callable[[Column], Column]) -> Column:
+            return let(_gauges(history, newest), body)
+
+        def per_s(counters: int, body: Callable[[Column], Column], rows: Column = history) -> Column:
+            return let(rates.with_sums(rates.increases_per_s(rows, counters), rows), body)
+
+        kind = F.col("kind")
+        return (
+            F.when(kind == REJECT, newest.note)
+            .when(
+                kind.isin("broker", "controller") & ~F.exists(history, lambda r: F.coalesce(r.sure, F.lit(False))),
+                F.lit(None).cast("string"),
+            )
+            .when(
+                kind == "broker",
+                per_s(
+                    len(BROKER_COUNTERS),
+                    lambda r: gauges(lambda g: F.to_json(F.struct(*head("broker", "broker"), *_broker(r, g)))),
+                ),
+            )
+            .when(
+                kind == "controller",
+                per_s(
+                    len(CONTROLLER_COUNTERS) + len(CONTROLLER_TOTALS),
+                    lambda r: gauges(lambda g: F.to_json(F.struct(*head("controller", "node"), *_controller(r, g)))),
+                    _with_totals(history),
+                ),
+            )
+            .when(kind == "tenant", gauges(lambda g: F.to_json(F.struct(*head("tenant", "node"), *_tenant(g)))))
+            .otherwise(
+                let(
+                    lag.scrapes(history),
+                    lambda scrapes: let(
+                        F.struct(lag.totals(scrapes).alias("totals"), lag.steps(scrapes).alias("steps")),
+                        lambda now: let(
+                            lag.slope(now.steps),
+                            lambda fit: F.to_json(
+                                F.struct(*head("move", "broker"), *_move(scrapes, now.steps, now.totals, fit, newest))
+                            ),
+                        ),
+                    ),
+                )
+            )
+        )
+
+    key = F.when(F.col("kind") == REJECT, F.col("part")).otherwise(
+        F.concat_ws(
+            "|",
+            "cluster",
+            "kind",
+            F.col("node").cast("string"),
+            F.nullif(F.col("part"), F.lit("")),
+            end_ms.cast("string"),
+        )
+    )
+    return F.struct(key.alias("key"), let(F.element_at(history, -1), value).alias("value"))
+
+
+def _gauges(history: Column, newest: Column) -> Column:
+    """Of every gauge the last that was measured, while it is good; records that bring one metric each meet here."""
+    return _latest(F.filter(history, lambda r: newest.own_ms - r.own_ms < r.every_ms * _GAUGE_INTERVALS))
+
+
+def _gauge(gauges: Column, i: int) -> Column:
+    return F.nullif(F.get(gauges, F.lit(i)), F.lit("")).cast("double")
+
+
+def _scrapes(history: Column) -> Column:
+    """How many scrapes the rows are of: those closer together than half an interval are parts of one."""
+    return F.size(
+        F.filter(
+            history,
+            lambda r, i: (
+                (i == 0) | (r.own_ms - F.element_at(history, F.greatest(i, F.lit(1))).own_ms > r.every_ms / F.lit(2))
+            ),
+        )
+    )
+
+
+def _broker(per_s: Column, gauges: Column) -> list[Column]:
+    counted = {field: F.get(per_s, F.lit(i)) for i, field in enumerate(BROKER_COUNTERS)}
+    gauged = {field: _gauge(gauges, i) for i, field in enumerate(BROKER_GAUGES)}
+    for field in [field for field in gauged if field.endswith(SMOOTHED)]:
+        counter = field.removesuffix(SMOOTHED)
+        counted[counter] = F.coalesce(counted[counter], gauged.pop(field))
+    return [*_throttled(counted, gauged), *_named(counted | gauged)]
+
+
+def _throttled(counters: dict[str, Column], gauges: dict[str, Column]) -> list[Column]:
+    """Takes the two throttled rates out of the gauges, and puts in their place the best there is.
+
+    LeaderReplication exists from a follower's first fetch on, so a broker that shows it has collectors that read both;
+    FollowerReplication exists only where something was throttled, and its absence then is 0.
+    """
+    own = {side: gauges.pop(f"{side}_throttled_bytes_per_s") for side in ("leader", "follower")}
+    way = {"leader": "out", "follower": "in"}
+    quota = own["leader"].isNotNull() | own["follower"].isNotNull()
+    reassigned = {side: counters[f"reassignment_{way[side]}_bytes_per_s"] for side in own}
+    replicated = {side: counters[f"replication_{way[side]}_bytes_per_s"] for side in own}
+
+    def any_known(columns: dict[str, Column]) -> Column:
+        return columns["leader"].isNotNull() | columns["follower"].isNotNull()
+
+    found = {
+        f"{side}_throttled_bytes_per_s": F.when(quota, F.coalesce(own[side], F.lit(0.0)))
+        .when(any_known(reassigned), reassigned[side])
+        .otherwise(replicated[side])
+        for side in own
+    }
+    by = (
+        F.when(quota, ThrottledBy.QUOTA.value)
+        .when(any_known(reassigned), ThrottledBy.REASSIGNMENT.value)
+        .when(any_known(replicated), ThrottledBy.REPLICATION.value)
+    )
+    return [*_named(found), by.alias("throttled_by")]
+
+
+def _controller(per_s: Column, gauges: Column) -> list[Column]:
+    counted = {field: F.get(per_s, F.lit(i)) for i, field in enumerate([*CONTROLLER_COUNTERS, *CONTROLLER_TOTALS])}
+    processed_per_s = counted.pop("processed_per_s")
+    queued_ms_per_s, processed_ms_per_s = counted.pop("queued_ms_per_s"), counted.pop("processed_ms_per_s")
+    derived = {
+        "event_queue_time_mean_ms": F.try_divide(queued_ms_per_s, counted["events_per_s"]),
+        "event_processing_mean_ms": F.try_divide(processed_ms_per_s, processed_per_s),
+        "queue_depth_mean": queued_ms_per_s / F.lit(1000.0),
+    }
+    means = {mean for mean, _ in CONTROLLER_TOTALS.values()}
+    gauged = {field: _gauge(gauges, i) for i, field in enumerate(CONTROLLER_GAUGES) if field not in means}
+    return _named(counted | derived | gauged)
+
+
+def _with_totals(history: Column) -> Column:
+    """The rows of a controller with mean × count as further counters."""
+    counters, gauges = list(CONTROLLER_COUNTERS), list(CONTROLLER_GAUGES)
+
+    def totals(row: Column, texts: Column) -> Column:
+        return F.array(
+            *[
+                # Kafka sums whole milliseconds: rounding gives the very sum back, and keeps it from falling, a reset.
+                F.round(_gauge(texts, gauges.index(mean)) * F.get(row.counters, F.lit(counters.index(count))))
+                for mean, count in CONTROLLER_TOTALS.values()
+            ]
+        )
+
+    return F.transform(
+        history,
+        lambda r: let(
+            F.split(F.coalesce(r.gauges, F.lit("")), ","),
+            lambda texts: F.struct(
+                r.own_ms.alias("own_ms"),
+                r.at_ms.alias("at_ms"),
+                F.concat(
+                    r.counters, F.transform(totals(r, texts), lambda v: F.when(v.between(0, 1 << 62), v.cast("long")))
+                ).alias("counters"),
+                r.sums.alias("sums"),
+            ),
+        ),
+    )
+
+
+def _tenant(gauges: Column) -> list[Column]:
+    def label(name: str) -> Column:
+        # Kafka has encoded what a label must not hold.
+        found = F.regexp_extract("part", f"(?:^|,){name}=([^,]*)", 1)
+        return F.try_url_decode(F.nullif(found, F.lit(""))).alias(name)
+
+    gauged = {field: _gauge(gauges, i) for i, field in enumerate(TENANT_GAUGES)}
+    return [label("user"), label("client_id"), *_named(gauged)]
+
+
+def _move(scrapes: Column, steps: Column, totals: Column, fit: Column, newest: Column) -> list[Column]:
     fields = ("at_ms", "dt_s", "gained_bytes", "written_bytes", "remaining_bytes")
-    return F.struct(
-        *_head(),
-        F.col("side"),
+    return [
+        F.col("part").alias("side"),
         totals.moving_partitions.alias("moving_partitions"),
         totals.listed_partitions.alias("listed_partitions"),
-        _finite(totals.remaining_bytes).alias("remaining_bytes"),
-        _finite(fit.slope).alias("remaining_slope_bytes_per_s"),
-        _finite(fit.r2).alias("remaining_slope_r2"),
-        _finite(totals.keep_up_bytes_per_s).alias("keep_up_bytes_per_s"),
-        _finite(totals.write_bytes_per_s).alias("write_bytes_per_s"),
-        lag.progress_age_s(F.col("steps"), newest.ts).alias("progress_age_s"),
-        F.transform("steps", lambda step: F.struct(*[step[field].alias(field) for field in fields])).alias("steps"),
-    )
+        lag.done(scrapes).alias("done_partitions"),
+        *_named(
+            {
+                "remaining_bytes": totals.remaining_bytes,
+                "lag_messages": totals.lag_messages,
+                "remaining_slope_bytes_per_s": fit.slope,
+                "remaining_slope_r2": fit.r2,
+                "keep_up_bytes_per_s": totals.keep_up_bytes_per_s,
+                "write_bytes_per_s": totals.write_bytes_per_s,
+            }
+        ),
+        lag.progress_age_s(steps, newest.ts).alias("progress_age_s"),
+        F.transform(steps, lambda step: F.struct(*[step[field].alias(field) for field in fields])).alias("steps"),
+        lag.largest(scrapes).alias("largest"),
+    ]
 
 
-def _head() -> tuple[Column, ...]:
-    samples = F.size("history")
-    return (
+def _head(
+    kind: str, node: str, history: Column, newest: Column, end_ms: Column, shape: Shape, backlog: bool
+) -> list[Column]:
+    samples = _scrapes(history)
+    head = [
         F.lit(SCHEMA_VERSION).alias("v"),
-        F.col("kind"),
+        F.lit(kind).alias("kind"),
         F.col("cluster"),
-        F.col("broker"),
-        F.col("window_end_ms"),
-        F.col("newest").ts.alias("sampled_at_ms"),
+        F.col("node").alias(node),
+        end_ms.alias("window_end_ms"),
+        newest.ts.alias("sampled_at_ms"),
         samples.alias("samples"),
-        (samples / F.lit(WINDOW_S / HOP_S)).alias("completeness"),
-    )
+        (samples * newest.every_ms / F.lit(shape.window_s * 1000)).alias("completeness"),
+    ]
+    return [*head, F.lit(True).alias("backlog")] if backlog else head
 
 
-def _finite(number: Column) -> Column:
+def _named(numbers: dict[str, Column]) -> list[Column]:
     """JSON has no infinity: what overflowed is unknown."""
-    return F.when(F.abs(number) < 1e300, number)
+    return [F.when(F.abs(number) < 1e300, number).alias(field) for field, number in numbers.items()]

@@ -1,12 +1,62 @@
-"""The metrics topic as a DataFrame: value, topic, partition, offset, timestamp."""
+"""Topics with metrics as DataFrames of ``formats.common.RAW``, and which of them there are."""
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.contract import Topics
+from streaming.formats.common import Source
 from streaming.kafka import KafkaSettings
+from streaming.settings import FormatName, StreamSettings
+
+# Topic → partition → offset: the first that is not read yet, or the end of a range.
+Offsets = Mapping[str, Mapping[int, int]]
+
+_COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
+# How long Spark asks for the ends of the topics before the query ends: twice, 8 s each. A broker that is restarted is back
+# by then. With Spark's and Kafka's own numbers, three times a minute, an unreachable cluster is three minutes of silence.
+_PATIENCE = {
+    "kafka.default.api.timeout.ms": "8000",
+    "kafka.request.timeout.ms": "8000",
+    "fetchOffset.numRetries": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Topics that are read as one: from one cluster, in one format."""
+
+    kafka: KafkaSettings
+    topics: tuple[str, ...]
+    format: FormatName
+    source: Source
+    every_ms: int
+
+
+def feeds(
+    kafka: KafkaSettings, topics: Topics, settings: StreamSettings, *, cluster: str, own_interval_s: float
+) -> list[Feed]:
+    """rheostat's own topic, then the others; those that differ in nothing but the topic are one."""
+    found = [Feed(kafka, (topics.metrics,), "rheostat_json", Source(cluster), int(own_interval_s * 1000))]
+    for one in settings.sources:
+        feed = Feed(
+            one.kafka or kafka,
+            (one.topic,),
+            one.format,
+            Source(one.cluster or cluster, dict(one.hosts)),
+            int(one.interval_s * 1000),
+        )
+        same = next((i for i, other in enumerate(found) if replace(other, topics=feed.topics) == feed), None)
+        if same is None:
+            found.append(feed)
+        else:
+            found[same] = replace(feed, topics=(*found[same].topics, *feed.topics))
+    return found
 
 
 def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
@@ -14,25 +64,52 @@ def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in kafka.for_java().items()}
 
 
-def metrics(
-    spark: SparkSession,
-    kafka: KafkaSettings,
-    topic: str,
-    *,
-    start: Literal["latest", "earliest"],
-    max_records_per_trigger: int,
-) -> DataFrame:
-    """The metrics topic, from ``start`` when the query has no checkpoint, otherwise from where it ended."""
-    reader = spark.readStream.format("kafka")
-    for name, value in kafka_options(kafka).items():
-        reader = reader.option(name, value)
-    return (
-        reader.option("subscribe", topic)
-        .option("startingOffsets", start)
+def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_trigger: int) -> DataFrame:
+    """The topics as a stream.
+
+    Args:
+        start: where a query without checkpoint begins: latest, earliest, or at a time, epoch ms.
+    """
+    reader = _options(spark.readStream.format("kafka"), feed)
+    if isinstance(start, int):
+        reader = reader.option("startingTimestamp", start).option("startingOffsetsByTimestampStrategy", "latest")
+    else:
+        reader = reader.option("startingOffsets", start)
+    found: DataFrame = (
+        reader.option("subscribe", ",".join(feed.topics))
         .option("maxOffsetsPerTrigger", max_records_per_trigger)
-        # Retention may delete records while we are down. They are minutes old then and of no use for control, so a
-        # gap is no reason to stay down; freshness and completeness of the signals show it.
-        .option("failOnDataLoss", "false")
         .load()
-        .select("value", "topic", "partition", "offset", "timestamp")
+        .select(*_COLUMNS)
     )
+    return found
+
+
+def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> DataFrame:
+    """The records from ``start`` to before ``end``, for which partition by partition both are given."""
+    reader = _options(spark.read.format("kafka"), feed).option(
+        "assign", json.dumps({topic: sorted(partitions) for topic, partitions in start.items()})
+    )
+    found: DataFrame = (
+        reader.option("startingOffsets", json.dumps(_plain(start)))
+        .option("endingOffsets", json.dumps(_plain(end)))
+        .load()
+        .select(*_COLUMNS)
+    )
+    return found
+
+
+def _options(reader: Any, feed: Feed) -> Any:
+    for name, value in (kafka_options(feed.kafka) | _PATIENCE).items():
+        reader = reader.option(name, value)
+    # Retention may delete records while we are down. That gap is no reason to stay down: freshness and completeness of
+    # the signals show it.
+    return reader.option("failOnDataLoss", "false")
+
+
+def _plain(offsets: Offsets) -> dict[str, dict[str, int]]:
+    return {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
+
+
+def share(records_max: int, feeds: Sequence[Feed]) -> int:
+    """How many of so many records one feed may bring to a batch."""
+    return max(1, records_max // len(feeds))

@@ -1,13 +1,19 @@
-"""One Spark session for all tests here: its start costs as much as a dozen of them."""
+"""One Spark session for all tests here: its start costs as much as a dozen of them. And the same examples every time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from streaming.session import spark_session
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Unless --hypothesis-seed asks for others."""
+    settings.register_profile("streaming", derandomize=config.getoption("--hypothesis-seed", None) is None)
 
 
 @pytest.fixture(scope="session")

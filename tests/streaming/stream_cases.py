@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.contract import Role, Sample, Scrape, Signal, Topics, decode_signal, signal_key
-from streaming.pipeline import build
+from streaming.formats.common import RAW, Source
+from streaming.pipeline import DEFAULT_SHAPE, Input, build
+from streaming.runner import progress
+from streaming.signals import Shape
 
 TOPICS = Topics.with_prefix("rheostat")
-RAW = "value binary, topic string, partition int, offset long, timestamp timestamp"
+OURS = Input("rheostat_json", Source("c"))
 T0 = 1_700_000_010_000  # On a boundary of windows: every HOP_S of epoch time.
 MB = 1_000_000.0
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A record as Kafka holds it."""
+
+    value: bytes | None
+    at_ms: int = T0  # When Kafka took it.
+    topic: str = TOPICS.metrics
+    partition: int = 0
+    offset: int | None = None  # By default, as many as stand before it.
+
+
+Record = Logged | Scrape | bytes | None
+
+
 def scrape(
-    at_s: float, samples: dict[tuple[str, str] | str, float], *, node: int = 1, role: Role = Role.BROKER
+    at_s: float,
+    samples: Mapping[Any, float],
+    *,
+    node: int = 1,
+    role: Role = Role.BROKER,
+    cluster: str = "c",
 ) -> Scrape:
     """A scrape of cluster ``c`` that many seconds after T0; a bare name is a sample without labels."""
     named = [(name, "") if isinstance(name, str) else name for name in samples]
     values = zip(named, samples.values(), strict=True)
-    return Scrape("c", node, role, T0 + int(at_s * 1000), tuple(Sample(n, labels, v) for (n, labels), v in values))
+    return Scrape(
+        cluster, node, role, T0 + round(at_s * 1000), tuple(Sample(n, labels, v) for (n, labels), v in values)
+    )
 
 
 def changed(one: Scrape, **fields: Any) -> bytes:
@@ -33,11 +64,32 @@ def changed(one: Scrape, **fields: Any) -> bytes:
     return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
 
 
-def raw(spark: SparkSession, values: list[bytes | None], logged_at_ms: int = T0) -> DataFrame:
-    """Records of the metrics topic with these values, at offsets 0, 1, 2 …"""
-    logged = datetime.fromtimestamp(logged_at_ms / 1000, UTC)
-    rows = [(value, TOPICS.metrics, 0, offset, logged) for offset, value in enumerate(values)]
+def at(at_s: float, *values: Record, topic: str = TOPICS.metrics) -> list[Logged]:
+    """Records that Kafka took that many seconds after T0, whatever their own time says."""
+    return [Logged(_logged(one).value, T0 + round(at_s * 1000), topic) for one in values]
+
+
+def _logged(one: Record) -> Logged:
+    """A scrape is logged at its own time, a bare value at T0."""
+    if isinstance(one, Logged):
+        return one
+    return Logged(one.value(), one.ts_ms) if isinstance(one, Scrape) else Logged(one)
+
+
+def numbered(records: Iterable[Record], *, first: int = 0) -> list[Logged]:
+    found = enumerate(map(_logged, records), first)
+    return [replace(one, offset=offset) if one.offset is None else one for offset, one in found]
+
+
+def raw(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
+    """Records of the metrics topic, at offsets 0, 1, 2 …"""
+    rows = [(r.value, r.topic, r.partition, r.offset, _time(r.at_ms)) for r in numbered(records)]
     return spark.createDataFrame(rows, RAW)
+
+
+def _time(ms: int) -> datetime:
+    seconds, rest = divmod(ms, 1000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=1000 * rest)
 
 
 def records(frame: DataFrame, topic: str) -> dict[bytes, bytes]:
@@ -45,28 +97,130 @@ def records(frame: DataFrame, topic: str) -> dict[bytes, bytes]:
     return {bytes(row.key): bytes(row.value) for row in frame.collect() if row.topic == topic}
 
 
-def signals_of(spark: SparkSession, scrapes: list[Scrape | bytes]) -> list[Signal]:
+def signals_of(spark: SparkSession, scrapes: Sequence[Record]) -> list[Signal]:
     """All signals that these scrapes yield; each is checked against the contract."""
-    values: list[bytes | None] = [one.value() if isinstance(one, Scrape) else one for one in scrapes]
-    found = records(build(raw(spark, values), TOPICS), TOPICS.signals)
+    return decoded(records(build([(raw(spark, scrapes), OURS)], TOPICS), TOPICS.signals))
+
+
+def decoded(found: Mapping[bytes, bytes]) -> list[Signal]:
     for key, value in found.items():
         assert signal_key(decode_signal(value)) == key
     return [decode_signal(value) for value in found.values()]
 
 
-def newest(signals: list[Signal], kind: type[Signal] | Any, **fields: Any) -> Any:
+def newest(signals: Iterable[Signal], kind: type[Signal] | Any, **fields: Any) -> Any:
     """The signal of that type and those fields with the latest window."""
     fitting = [s for s in signals if isinstance(s, kind) and all(getattr(s, k) == v for k, v in fields.items())]
     assert fitting, f"no {kind.__name__} with {fields} in {signals}"
     return max(fitting, key=lambda signal: signal.window_end_ms)
 
 
-def write_records(folder: Path, name: str, values: list[bytes], logged_at_ms: int) -> None:
-    """A file that the streaming test reads as a piece of the metrics topic; whole or not there."""
+class Stream:
+    """The pipeline on the streaming engine, over folders of files; each file is a micro-batch's share of one topic.
+
+    Attributes:
+        batches: what each batch wrote, in order: topic → key → value.
+        late: rows that were dropped because they came behind the watermark.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        home: Path,
+        inputs: Mapping[str, Input] | None = None,
+        shape: Shape = DEFAULT_SHAPE,
+    ) -> None:
+        self._spark = spark
+        self._home = home
+        self._inputs = dict(inputs or {TOPICS.metrics: OURS})
+        self._shape = shape
+        self._files = 0
+        self._offsets = dict.fromkeys(self._inputs, 0)
+        for topic in self._inputs:
+            (home / "topics" / topic).mkdir(parents=True)
+        self.batches: list[dict[str, dict[bytes, bytes]]] = []
+        self.late = 0
+
+    def feed(self, *values: Record) -> None:
+        """One batch; a query that runs takes it at once, one that does not when it is started."""
+        self._files += 1
+        for topic in self._inputs:
+            mine = numbered((r for r in map(_logged, values) if r.topic == topic), first=self._offsets[topic])
+            self._offsets[topic] += len(mine)
+            _write(self._home / "topics" / topic, self._files, mine)
+
+    def run(self, *batches: Iterable[Record]) -> None:
+        """All batches, one after the other, in one run."""
+        for batch in batches:
+            self.feed(*batch)
+        with self.running() as query:
+            query.processAllAvailable()
+
+    @contextmanager
+    def running(self) -> Iterator[StreamingQuery]:
+        inputs = [(self._read(topic), one) for topic, one in self._inputs.items()]
+        writer = build(inputs, TOPICS, self._shape).writeStream.outputMode("update").foreachBatch(self._collect)
+        query = writer.option("checkpointLocation", str(self._home / "checkpoint")).start()
+        try:
+            yield query
+        finally:
+            self.late += sum(progress(one)["late_rows_dropped"] for one in query.recentProgress)
+            query.stop()
+
+    def _read(self, topic: str) -> DataFrame:
+        lines = (
+            self._spark.readStream.schema("value string, partition int, offset long, at_ms long")
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self._home / "topics" / topic))
+        )
+        return lines.select(
+            F.unbase64("value").alias("value"),
+            F.lit(topic).alias("topic"),
+            "partition",
+            "offset",
+            F.timestamp_millis("at_ms").alias("timestamp"),
+        )
+
+    def _collect(self, batch: DataFrame, _: int) -> None:
+        found: dict[str, dict[bytes, bytes]] = {TOPICS.signals: {}, TOPICS.rejects: {}}
+        for row in batch.collect():
+            found[row.topic][bytes(row.key)] = bytes(row.value)
+        self.batches.append(found)
+
+    @property
+    def signals(self) -> list[Signal]:
+        """Of the last batch."""
+        return decoded(self.batches[-1][TOPICS.signals])
+
+    @property
+    def rejects(self) -> list[bytes]:
+        """Of the last batch."""
+        return list(self.batches[-1][TOPICS.rejects].values())
+
+    def final(self, topic: str = TOPICS.signals) -> dict[bytes, bytes]:
+        """What a compacted topic holds in the end."""
+        return {key: value for batch in self.batches for key, value in batch[topic].items()}
+
+    @property
+    def all_signals(self) -> list[Signal]:
+        return decoded(self.final())
+
+
+def _write(folder: Path, number: int, records: Sequence[Logged]) -> None:
+    """A file, whole or not there. Spark takes files by their time of change, so each is a second after the last."""
     lines = [
-        json.dumps({"text": value.decode(), "offset": offset, "logged_ms": logged_at_ms})
-        for offset, value in enumerate(values)
+        json.dumps(
+            {
+                "value": None if r.value is None else base64.b64encode(r.value).decode(),
+                "partition": r.partition,
+                "offset": r.offset,
+                "at_ms": r.at_ms,
+            }
+        )
+        for r in records
     ]
-    hidden = folder / f".{name}"
+    hidden = folder / f".{number:04}.json"
     hidden.write_text("\n".join(lines))
-    hidden.rename(folder / name)
+    changed_s = T0 // 1000 + number
+    os.utime(hidden, (changed_s, changed_s))
+    hidden.rename(folder / f"{number:04}.json")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from stream_cases import MB, T0, newest, scrape, signals_of
+from stream_cases import MB, T0, Record, newest, scrape, signals_of
 
-from streaming.contract import Metric, MoveSignal, MoveStep, Scrape, Side, Signal, partition_labels
+from streaming.contract import Metric, MoveSignal, MoveStep, Side, Signal, partition_labels
 
 Samples = dict[tuple[str, str] | str, float]
 
@@ -210,7 +210,7 @@ def test_a_side_without_samples_has_no_signal(signal: MoveSignal, measured: list
 
 
 def test_scrapes_delivered_twice_change_nothing(spark: SparkSession) -> None:
-    scrapes: list[Scrape | bytes] = [scrape(5 * i, followed(0, 10 + 5 * i, 100 + i)) for i in range(3)]
+    scrapes: list[Record] = [scrape(5 * i, followed(0, 10 + 5 * i, 100 + i)) for i in range(3)]
     once = signals_of(spark, scrapes)
     assert sorted(map(repr, signals_of(spark, scrapes + scrapes[::-1]))) == sorted(map(repr, once))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import SparkSession
-from stream_cases import T0, newest, scrape, signals_of
+from stream_cases import T0, Record, newest, scrape, signals_of
 
-from streaming.contract import BrokerSignal, Metric, Scrape, Signal
+from streaming.contract import BrokerSignal, Metric, Signal
 
 Counts = dict[float, float | None]  # Second → count; None where the scrape lacks it.
 
@@ -26,17 +28,28 @@ CASES: dict[str, tuple[Counts, float | None]] = {
 }
 
 
+OTHERS: dict[int, list[Record]] = {}
+
+
+def node(*scrapes: Record, number: int) -> int:
+    """A broker of its own with these scrapes."""
+    OTHERS[number] = list(scrapes)
+    return number
+
+
 @pytest.fixture(scope="module")
 def measured(spark: SparkSession) -> list[Signal]:
     """All cases in one query, because planning one takes seconds: each on a broker of its own."""
-    return signals_of(
-        spark,
-        [
-            scrape(at_s, {} if count is None else {Metric.CLIENT_IN: count}, node=node)
-            for node, (counts, _) in enumerate(CASES.values())
-            for at_s, count in counts.items()
-        ],
-    )
+    cases = [
+        scrape(at_s, {} if count is None else {Metric.CLIENT_IN: count}, node=node)
+        for node, (counts, _) in enumerate(CASES.values())
+        for at_s, count in counts.items()
+    ]
+    return signals_of(spark, cases + [one for scrapes in OTHERS.values() for one in scrapes])
+
+
+def of(measured: list[Signal], number: int) -> list[BrokerSignal]:
+    return [s for s in measured if isinstance(s, BrokerSignal) and s.broker == number]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -45,72 +58,99 @@ def test_rate(measured: list[Signal], name: str) -> None:
     assert signal.client_in_bytes_per_s == CASES[name][1]
 
 
-def test_counters_of_one_broker_do_not_touch_each_other(spark: SparkSession) -> None:
-    scrapes: list[Scrape | bytes] = [
-        scrape(0, {Metric.CLIENT_IN: 100, Metric.REPLICATION_IN: 500}),
-        scrape(5, {Metric.CLIENT_IN: 20, Metric.REPLICATION_IN: 600, Metric.ISR_SHRINKS: 1}),
-        scrape(10, {Metric.CLIENT_IN: 70, Metric.ISR_SHRINKS: 2}),
-    ]
-    signal = newest(signals_of(spark, scrapes), BrokerSignal)
+TWO_COUNTERS = node(
+    scrape(0, {Metric.CLIENT_IN: 100, Metric.REPLICATION_IN: 500}, node=101),
+    scrape(5, {Metric.CLIENT_IN: 20, Metric.REPLICATION_IN: 600, Metric.ISR_SHRINKS: 1}, node=101),
+    scrape(10, {Metric.CLIENT_IN: 70, Metric.ISR_SHRINKS: 2}, node=101),
+    number=101,
+)
+
+
+def test_counters_of_one_broker_do_not_touch_each_other(measured: list[Signal]) -> None:
+    signal = newest(measured, BrokerSignal, broker=TWO_COUNTERS)
     assert signal.client_in_bytes_per_s == 7.0
     assert signal.replication_in_bytes_per_s == 20.0
     assert signal.isr_shrinks_per_s == 0.2
     assert signal.client_out_bytes_per_s is None
 
 
-def test_a_window_holds_thirty_seconds_and_no_more(spark: SparkSession) -> None:
-    scrapes: list[Scrape | bytes] = [
-        scrape(5 * i, {Metric.CLIENT_IN: 1000.0 if i == -2 else i + 2}) for i in range(-2, 6)
-    ]
-    signal = newest(signals_of(spark, scrapes), BrokerSignal)
+LONGER_THAN_A_WINDOW = node(
+    *[scrape(5 * i, {Metric.CLIENT_IN: 1000.0 if i == -2 else i + 2}, node=102) for i in range(-2, 6)], number=102
+)
+
+
+def test_a_window_holds_thirty_seconds_and_no_more(measured: list[Signal]) -> None:
+    signal = newest(measured, BrokerSignal, broker=LONGER_THAN_A_WINDOW)
     assert (signal.window_end_ms, signal.sampled_at_ms) == (T0 + 30_000, T0 + 25_000)
     assert (signal.samples, signal.completeness, signal.client_in_bytes_per_s) == (6, 1.0, 0.2)
 
 
-def test_every_scrape_yields_one_signal_of_the_window_that_is_due(spark: SparkSession) -> None:
-    signals = signals_of(spark, [scrape(at_s, {}) for at_s in (0, 4.999, 5, 12)])
-    ends = sorted((s.window_end_ms - T0, s.samples) for s in signals)
+UNEVEN = node(*[scrape(at_s, {}, node=103) for at_s in (0, 4.999, 8, 12)], number=103)
+
+
+def test_every_scrape_yields_one_signal_of_the_window_that_is_due(measured: list[Signal]) -> None:
+    ends = sorted((s.window_end_ms - T0, s.samples) for s in of(measured, UNEVEN))
     assert ends == [(5_000, 2), (10_000, 3), (15_000, 4)]
 
 
-def test_gauges_are_those_of_the_newest_scrape_and_absent_ones_unknown(spark: SparkSession) -> None:
-    first = scrape(0, {Metric.HANDLER_IDLE: 0.1, Metric.LEADER_RATE: 5e6, Metric.UNDER_MIN_ISR: 3})
-    second = scrape(
-        5,
-        {
-            Metric.HANDLER_IDLE: 0.7,
-            Metric.LEADER_THROTTLED: 4e6,
-            (Metric.HANDLER_IDLE, "listener=X"): 0.2,
-            (Metric.TOTAL_TIME_P99, "request=Produce"): 12.5,
-            (Metric.TOTAL_TIME_P99, "request=FetchConsumer"): 33.0,
-            (Metric.TOTAL_TIME_P99, "request=FetchFollower"): 500.0,
-            Metric.PARTITION_COUNT: 40,
-            Metric.LEADER_COUNT: 13,
-        },
-    )
-    signal = newest(signals_of(spark, [second, first]), BrokerSignal)
+FIRST = scrape(0, {Metric.HANDLER_IDLE: 0.1, Metric.LEADER_RATE: 5e6, Metric.UNDER_MIN_ISR: 3}, node=104)
+SECOND = scrape(
+    5,
+    {
+        Metric.HANDLER_IDLE: 0.7,
+        Metric.LEADER_THROTTLED: 4e6,
+        (Metric.HANDLER_IDLE, "listener=X"): 0.2,
+        (Metric.TOTAL_TIME_P99, "request=Produce"): 12.5,
+        (Metric.TOTAL_TIME_P99, "request=FetchConsumer"): 33.0,
+        (Metric.TOTAL_TIME_P99, "request=FetchFollower"): 500.0,
+        Metric.PARTITION_COUNT: 40,
+        Metric.LEADER_COUNT: 13,
+    },
+    node=104,
+)
+GAUGED = node(scrape(10, {Metric.LEADER_COUNT: 14}, node=104), SECOND, FIRST, number=104)
+
+
+def test_gauges_are_those_measured_last_and_unknown_once_the_next_is_overdue(measured: list[Signal]) -> None:
+    signal = newest([s for s in of(measured, GAUGED) if s.window_end_ms == T0 + 10_000], BrokerSignal)
     assert (signal.request_handler_idle_ratio, signal.leader_throttled_bytes_per_s) == (0.7, 4e6)
     assert (signal.produce_p99_ms, signal.fetch_p99_ms) == (12.5, 33.0)
     assert (signal.partitions, signal.leaders) == (40.0, 13.0)
-    assert signal.leader_rate_bytes_per_s is None, "the throttle was removed after the first scrape"
-    assert signal.under_min_isr_partitions is None
-    assert signal.follower_throttled_bytes_per_s is None
+    assert (signal.leader_rate_bytes_per_s, signal.under_min_isr_partitions) == (5e6, 3.0), "good for 7.5 s"
+    assert signal.follower_rate_bytes_per_s is None
+    last = newest(measured, BrokerSignal, broker=GAUGED)
+    assert (last.leader_rate_bytes_per_s, last.under_min_isr_partitions) == (None, None)
+    assert (last.leaders, last.partitions) == (14.0, 40.0)
 
 
-def test_a_scrape_without_samples_is_a_sign_of_life(spark: SparkSession) -> None:
-    signal = newest(signals_of(spark, [scrape(0, {})]), BrokerSignal)
-    assert signal == BrokerSignal("c", 1, T0 + 5_000, T0, samples=1, completeness=1 / 6)
+EMPTY = node(scrape(0, {}, node=105), number=105)
 
 
-def test_scrapes_delivered_twice_change_nothing(spark: SparkSession) -> None:
-    scrapes: list[Scrape | bytes] = [scrape(at_s, {Metric.CLIENT_IN: 10 * at_s}) for at_s in (0, 5, 10)]
-    once = signals_of(spark, scrapes)
-    assert sorted(map(repr, signals_of(spark, scrapes + scrapes[::-1]))) == sorted(map(repr, once))
+def test_a_scrape_without_samples_is_a_sign_of_life(measured: list[Signal]) -> None:
+    assert of(measured, EMPTY) == [BrokerSignal("c", EMPTY, T0 + 5_000, T0, samples=1, completeness=1 / 6)]
 
 
-def test_a_sample_named_twice_does_not_end_the_query(spark: SparkSession) -> None:
-    twice = scrape(0, {Metric.HANDLER_IDLE: 0.5})
-    value = twice.value().replace(
+def _steady(number: int) -> list[Record]:
+    return [scrape(at_s, {Metric.CLIENT_IN: 10 * at_s}, node=number) for at_s in (0, 5, 10)]
+
+
+ONCE = node(*_steady(106), number=106)
+TWICE = node(*_steady(107), *_steady(107)[::-1], number=107)
+
+
+def test_scrapes_delivered_twice_change_nothing(measured: list[Signal]) -> None:
+    once, twice = ({replace(s, broker=0) for s in of(measured, number)} for number in (ONCE, TWICE))
+    assert once == twice != set()
+
+
+_TWICE_NAMED = scrape(0, {Metric.HANDLER_IDLE: 0.5}, node=108)
+NAMED_TWICE = node(
+    _TWICE_NAMED.value().replace(
         b'"samples":[', b'"samples":[{"n":"' + Metric.HANDLER_IDLE.encode() + b'","l":"","v":1},'
-    )
-    assert newest(signals_of(spark, [value]), BrokerSignal).request_handler_idle_ratio == 0.5
+    ),
+    number=108,
+)
+
+
+def test_a_sample_named_twice_does_not_end_the_query(measured: list[Signal]) -> None:
+    assert newest(measured, BrokerSignal, broker=NAMED_TWICE).request_handler_idle_ratio == 0.5

@@ -6,10 +6,9 @@ import base64
 import json
 
 from pyspark.sql import SparkSession
-from stream_cases import T0, TOPICS, changed, newest, raw, records, scrape, signals_of
+from stream_cases import OURS, T0, TOPICS, Logged, at, changed, newest, raw, records, scrape, signals_of
 
-from streaming.contract import BrokerSignal, Metric, Role
-from streaming.formats.rheostat_json import parse
+from streaming.contract import BrokerSignal, Metric, MoveSignal, Role, TenantSignal, partition_labels
 from streaming.pipeline import build
 
 GOOD = scrape(0, {Metric.HANDLER_IDLE: 0.9, Metric.CLIENT_IN: 5.0})
@@ -60,7 +59,7 @@ REFUSED: dict[str, tuple[bytes | None, str]] = {
 
 def test_each_malformed_record_is_refused_by_name_and_the_good_ones_flow(spark: SparkSession) -> None:
     values = [value for value, _ in REFUSED.values()]
-    frame = build(raw(spark, [TEXT, *values, scrape(5, {Metric.CLIENT_IN: 15.0}).value()]), TOPICS).cache()
+    frame = build([(raw(spark, [TEXT, *values, scrape(5, {Metric.CLIENT_IN: 15.0})]), OURS)], TOPICS).cache()
 
     rejects = {json.loads(value)["offset"]: json.loads(value) for value in records(frame, TOPICS.rejects).values()}
     reasons = {name: rejects.get(offset, {}).get("reason") for offset, name in enumerate(REFUSED, start=1)}
@@ -71,7 +70,7 @@ def test_each_malformed_record_is_refused_by_name_and_the_good_ones_flow(spark: 
 
 def test_a_reject_names_its_origin_and_shows_how_the_value_began(spark: SparkSession) -> None:
     value = b"\xff" + b"x" * 300
-    ((key, body),) = records(build(raw(spark, [value]), TOPICS), TOPICS.rejects).items()
+    ((key, body),) = records(build([(raw(spark, [value]), OURS)], TOPICS), TOPICS.rejects).items()
     assert key == b"rheostat.metrics-0-0"
     assert json.loads(body) == {
         "v": 1,
@@ -83,41 +82,70 @@ def test_a_reject_names_its_origin_and_shows_how_the_value_began(spark: SparkSes
     }
 
 
+NO_NUMBERS = (b"NaN", b'"NaN"', b"Infinity", b"-Infinity", b"1e400", b"1e300", b"-1e300", b"null")
+
+
 def test_a_sample_that_is_no_measurement_is_left_out_and_the_rest_kept(spark: SparkSession) -> None:
-    numbers = [b"NaN", b'"NaN"', b"Infinity", b"-Infinity", b"1e400", b"1e300", b"-1e300", b"null"]
-    rows = parse(raw(spark, [TEXT.replace(b"0.9", number) for number in numbers])).collect()
-    left = {number: [(s.n, s.v) for s in row.samples] for number, row in zip(numbers, rows, strict=True)}
-    assert left == {number: [(Metric.CLIENT_IN, 5.0)] for number in numbers}
-    assert {row.reason for row in rows} == {None}
+    labels = partition_labels("orders", 0)
+    odd = dict.fromkeys(
+        (
+            Metric.HANDLER_IDLE,
+            Metric.REPLICATION_IN,
+            (Metric.NETWORK_IN, "listener=A"),
+            (Metric.LED_SIZE, labels),
+            (Metric.LED_REMAINING, labels),
+            (Metric.MUTATION_TOKENS, "user=u"),
+            (Metric.TOTAL_TIME_P99, "request=Produce"),
+        ),
+        0.9,
+    )
+    kept = {(Metric.LED_COUNTED, labels): 2.0, (Metric.MUTATION_RATE, "user=u"): 7.0}
+    values = [
+        Logged(
+            scrape(t, {**odd, **kept, Metric.CLIENT_IN: 10 * t}, node=node).value().replace(b"0.9", number),
+            T0 + 1000 * t,
+        )
+        for node, number in enumerate(NO_NUMBERS)
+        for t in (0, 5)
+    ]
+    signals = signals_of(spark, values)
+    for node in range(len(NO_NUMBERS)):
+        broker = newest(signals, BrokerSignal, broker=node)
+        assert broker == BrokerSignal("c", node, T0 + 10_000, T0 + 5_000, 2, 2 / 6, client_in_bytes_per_s=10.0)
+        move = newest(signals, MoveSignal, broker=node)
+        assert (move.listed_partitions, move.keep_up_bytes_per_s, move.steps) == (1, None, ())
+        tenant = newest(signals, TenantSignal, node=node)
+        assert (tenant.mutation_rate_per_s, tenant.tokens) == (7.0, None)
 
 
 def test_unknown_fields_and_nameless_samples_are_ignored(spark: SparkSession) -> None:
-    samples = [{"n": None, "l": "", "v": 1}, {"l": "", "v": 1}, {"n": "x", "v": 1}, None, {"n": "y", "l": "", "v": 2}]
-    (row,) = parse(raw(spark, [changed(GOOD, samples=samples, colour="blue")])).collect()
-    assert row.reason is None
-    assert [(s.n, s.l, s.v) for s in row.samples] == [("y", "", 2.0)]
+    idle, count = Metric.HANDLER_IDLE, Metric.LEADER_COUNT
+    samples = [
+        {"n": None, "l": "", "v": 1},
+        {"l": "", "v": 1},
+        {"n": idle, "v": 1},
+        None,
+        {"n": count, "l": "", "v": 2, "colour": 1},
+    ]
+    signal = newest(signals_of(spark, [changed(GOOD, samples=samples, colour="blue")]), BrokerSignal)
+    assert (signal.request_handler_idle_ratio, signal.leaders) == (None, 2.0)
 
 
-def test_own_time_counts_only_within_30_s_of_log_time(spark: SparkSession) -> None:
+def test_the_time_shown_is_the_sender_s_only_within_30_s_of_kafka_s(spark: SparkSession) -> None:
     counts = {
         T0 - 30_000: T0 - 30_000,
         T0 + 30_000: T0 + 30_000,
         T0 - 30_001: T0,
+        T0 + 30_001: T0,
         T0 + 300_000: T0,
         T0 - 300_000: T0,
         0: T0,
         2**63 - 1: T0,
         -(2**63): T0,
     }
-    rows = parse(raw(spark, [changed(GOOD, ts=own) for own in counts], logged_at_ms=T0)).collect()
-    assert {own: row.ts for own, row in zip(counts, rows, strict=True)} == counts
-
-
-def test_a_clock_five_minutes_fast_takes_no_samples_from_the_others(spark: SparkSession) -> None:
-    fast = changed(scrape(0, {Metric.CLIENT_IN: 1.0}, node=2), ts=T0 + 300_000)
-    signals = signals_of(spark, [fast, scrape(0, {Metric.CLIENT_IN: 1.0}), scrape(5, {Metric.CLIENT_IN: 6.0})])
-    assert newest(signals, BrokerSignal, broker=1).client_in_bytes_per_s == 1.0
-    assert newest(signals, BrokerSignal, broker=2).sampled_at_ms == T0
+    signals = signals_of(spark, at(0, *[changed(GOOD, ts=own, node=node) for node, own in enumerate(counts)]))
+    found = {node: newest(signals, BrokerSignal, broker=node).sampled_at_ms for node in range(len(counts))}
+    assert found == dict(enumerate(counts.values()))
 
 
 def test_a_controller_yields_no_broker_signal(spark: SparkSession) -> None:

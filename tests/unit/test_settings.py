@@ -124,6 +124,82 @@ def test_a_quote_in_a_password_does_not_end_the_jaas_line() -> None:
     assert line.endswith('password="a\\"b\\\\c";')
 
 
+SOURCES = GOOD.replace(
+    "  checkpoint_dir: /var/lib/rheostat\n",
+    """\
+  checkpoint_dir: /var/lib/rheostat
+  sources:
+    - topic: telegraf
+      format: telegraf_json
+      hosts: {kafka-1: 1}
+    - topic: otlp
+      format: otlp_json
+      interval_s: 15
+      kafka:
+        bootstrap_servers: other:9092
+""",
+)
+
+
+def test_sources_and_their_defaults() -> None:
+    first, second = parse_settings(SOURCES, "f.yaml", {}).stream.sources
+    assert (first.topic, first.hosts, first.interval_s, first.cluster, first.kafka) == (
+        "telegraf",
+        {"kafka-1": 1},
+        10,
+        None,
+        None,
+    )
+    assert second.kafka is not None
+    assert (second.interval_s, second.kafka.bootstrap_servers) == (15, "other:9092")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SOURCES.replace("otlp_json", "otlp"), "f.yaml:11: stream.sources[1].format: input should be 'rheostat_json', "),
+        (SOURCES.replace("hosts:", "host:"), "f.yaml:9: unknown key stream.sources[0].host: did you mean hosts?"),
+        (SOURCES.replace("      format: otlp_json\n", ""), "f.yaml:10: stream.sources[1].format is missing: what wrote its records"),
+        (SOURCES.replace("- topic: otlp", "- topic: o/p"), "f.yaml:10: stream.sources[1].topic: string should match"),
+        (SOURCES.replace("{kafka-1: 1}", "{kafka-1: one}"), "f.yaml:9: stream.sources[0].hosts.kafka-1: input should be a valid integer"),
+        (SOURCES.replace("other:9092", "other"), "f.yaml:14: stream.sources[1].kafka.bootstrap_servers: expected host:port"),
+        (SOURCES.replace("topic: otlp", "topic: rheostat.metrics").replace("other:9092", "other:9092\n    - {topic: rheostat.metrics, format: rheostat_json}"), "stream.sources[2].topic rheostat.metrics is rheostat's own"),
+        (SOURCES.replace("topic: otlp", "topic: telegraf").replace("      kafka:\n        bootstrap_servers: other:9092\n", ""), "f.yaml:4: stream: sources[1].topic telegraf is there already"),
+        (SOURCES.replace("interval_s: 15", "interval_s: 16"), "sources[1].interval_s (16) is more than half of window_s (30)"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  window_s: 32"), "f.yaml:4: stream: window_s (32) is not a multiple of hop_s (5)"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  skip_behind_s: 60"), "skip_behind_s (60) is below 2 × window_s + lateness_s (70)"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: yarn"), "f.yaml:6: stream.master: string should match"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: spark://a:7077"), "master spark://a:7077 needs driver_host"),
+        (GOOD + "collector:\n  interval_s: 20\n", "collector.interval_s (20) is more than half of stream.window_s (30)"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_the_stream_is_found_where_it_is(text: str, said: str) -> None:
+    assert said in fault(text)
+
+
+def test_a_source_of_means_needs_no_two_scrapes_a_window() -> None:
+    text = SOURCES.replace("otlp_json", "cruise_control").replace("interval_s: 15", "interval_s: 60")
+    assert parse_settings(text, "f.yaml", {}).stream.sources[1].interval_s == 60
+
+
+def test_a_master_on_this_machine_needs_no_address() -> None:
+    text = GOOD.replace("stream:\n", "stream:\n  master: spark://127.0.0.1:7077\n")
+    assert not parse_settings(text, "f.yaml", {}).stream.is_local
+    assert parse_settings(GOOD, "f.yaml", {}).stream.is_local
+    given = {"RHEOSTAT_STREAM__MASTER": "spark://a:7077", "RHEOSTAT_STREAM__DRIVER_HOST": "10.0.0.7"}
+    assert parse_settings(GOOD, "f.yaml", given).stream.driver_host == "10.0.0.7"
+
+
+def test_sources_from_the_environment_are_checked_like_the_files() -> None:
+    given = {"RHEOSTAT_STREAM__SOURCES": '[{"topic": "t", "format": "telegraf_influx"}]'}
+    assert parse_settings(SOURCES, "f.yaml", given).stream.sources[0].format == "telegraf_influx"
+    secret = '[{"topic": "t", "format": "x", "kafka": {"bootstrap_servers": "a:1", "sasl_password": "hush"}}]'
+    said = fault(GOOD, {"RHEOSTAT_STREAM__SOURCES": secret})
+    assert said.startswith("environment: RHEOSTAT_STREAM__SOURCES: stream.sources[0].format: input should be")
+    assert "hush" not in said
+    assert "hush" not in fault(GOOD, {"RHEOSTAT_STREAM__SOURCES": f'{{"a": {secret}}}'})
+
+
 def test_the_reference_tells_every_key() -> None:
     text = reference()
     for key in ("cluster", "kafka.sasl_password", "collector.endpoints", "stream.checkpoint_dir", "tuner.http.port"):

@@ -1,0 +1,77 @@
+"""Records of a made-up cluster for the benchmarks: what a broker's scrape looks like, thousands of times a second.
+
+Every record is built once, with a place for the time and one for a counter, and filled by slicing: building JSON anew would
+measure this file.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streaming.contract import Metric, Role, Sample, Scrape, partition_labels
+from streaming.entities import BROKER_COUNTERS, BROKER_GAUGES
+
+_TS, _COUNT = 1_111_111_111_111, 222_222_222_222.0
+CLUSTER = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    nodes: int
+    samples: int = 50
+    partitions: int = 0  # That move, on each node, as a follower.
+    every_s: float = 5.0
+
+    @property
+    def samples_per_scrape(self) -> int:
+        return self.samples + 4 * self.partitions
+
+
+class Template:
+    """One node's record, with the two numbers that change left open."""
+
+    def __init__(self, node: int, shape: Shape, rng: random.Random) -> None:
+        counters = [name for name, labels in BROKER_COUNTERS.values() if labels is not None]
+        samples = [Sample(name, "", _COUNT) for name in counters]
+        samples += [Sample(name, labels or "", rng.random() * 1000) for name, labels in BROKER_GAUGES.values()]
+        samples += [Sample(Metric.NETWORK_IN, f"listener=PLAINTEXT,networkprocessor={i}", _COUNT) for i in range(3)]
+        samples += [
+            Sample(f"kafka_server_other_metric_{i}", "", rng.random()) for i in range(shape.samples - len(samples))
+        ]
+        for p in range(shape.partitions):
+            labels = partition_labels("orders", p)
+            samples += [
+                Sample(Metric.FOLLOWED_SIZE, labels, _COUNT),
+                Sample(Metric.FOLLOWED_LEADER_SIZE, labels, _COUNT * 2),
+                Sample(Metric.FOLLOWED_COUNTED, labels, 1.0),
+                Sample(Metric.FOLLOWED_ADDING, labels, 1.0),
+            ]
+        scrape = Scrape(CLUSTER, node, Role.BROKER, _TS, tuple(samples))
+        self.key = scrape.key()
+        head, tail = scrape.value().split(str(_TS).encode())
+        self._parts = (head, tail.split(repr(_COUNT).encode()))
+        self._rate = 1e6 * (1 + rng.random())
+        self._reset_s = rng.uniform(60, 2000)
+
+    def at(self, ts_ms: int) -> bytes:
+        # A restart now and then: the counters begin anew.
+        count = repr(round(self._rate * math.fmod(ts_ms / 1000, self._reset_s), 1)).encode()
+        head, tail = self._parts
+        return head + str(ts_ms).encode() + count.join(tail)
+
+
+def templates(shape: Shape, seed: int = 1) -> list[Template]:
+    rng = random.Random(seed)
+    return [Template(node, shape, rng) for node in range(1, shape.nodes + 1)]
+
+
+def history(shape: Shape, scrapes: int, until_ms: int) -> Iterator[tuple[bytes, bytes, int]]:
+    """Key, value and time of ``scrapes`` scrapes of every node, the last of them at ``until_ms``, in the order of time."""
+    nodes = templates(shape)
+    for back in range(scrapes - 1, -1, -1):
+        for i, node in enumerate(nodes):
+            ts_ms = until_ms - int(1000 * shape.every_s * (back + 1 - (i + 1) / len(nodes)))
+            yield node.key, node.at(ts_ms), ts_ms

@@ -1,0 +1,40 @@
+"""The stream processor as a process of its own, one JSON line a batch on standard output: what a benchmark watches."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from rheostat.jvm.artifacts import resolve_artifacts
+from streaming.contract import Topics
+from streaming.kafka import KafkaSettings
+from streaming.runner import Listener, run
+from streaming.settings import StreamSettings
+from streaming.sources import feeds
+
+
+def main(bootstrap_servers: str, prefix: str, settings: str) -> None:
+    """``settings``: those of the stream, as JSON."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    kafka = KafkaSettings(bootstrap_servers=bootstrap_servers)
+    topics = Topics.with_prefix(prefix)
+    stream = StreamSettings.model_validate_json(settings)
+    run(
+        kafka,
+        topics,
+        feeds(kafka, topics, stream, cluster="bench", own_interval_s=5.0),
+        stream,
+        resolve_artifacts().spark_jars,
+        stop,
+        Listener(progress=lambda progress: print(json.dumps(progress), flush=True)),
+    )
+
+
+if __name__ == "__main__":
+    assert len(sys.argv) == 4, "stream_child BOOTSTRAP PREFIX SETTINGS_JSON"
+    Path(json.loads(sys.argv[3])["checkpoint_dir"]).parent.mkdir(parents=True, exist_ok=True)
+    main(*sys.argv[1:])

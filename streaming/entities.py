@@ -1,0 +1,366 @@
+"""Scrapes in, entity rows out: everything a scrape says, folded to a few small rows before any state.
+
+Intuition: state is what a stream processor pays for. A scrape has dozens of samples, or thousands of partitions; what the
+signals are made of is two short arrays an entity. So names are looked up here, once, and never again.
+
+Vocabulary:
+    entity    what a signal is about, by ``cluster, kind, node, part``: a broker, a controller, one side of a broker that
+              moves or throttles replicas (part: the side), a tenant on a controller (part: its labels).
+    kind      one of contract.py's, or ``reject``: a refused record travels as an entity of its own (part: its offset), since
+              a second way out would be a second parsing of the topic.
+    at_ms     when Kafka took the record; what windows and watermark go by. Every clock but that one may be wrong.
+    own_ms    the sender's clock; what rates are measured by. Its error cancels out.
+    ts        the time to show: the sender's while it agrees with Kafka's, otherwise Kafka's.
+    every_ms  the source's scrape interval; how long a gauge is good for.
+    whole     a format that brings all of a scrape in one record. Others bring a metric a record; ``signals`` puts them
+              together again by ``own_ms``, so here nothing may be summed or multiplied across samples.
+    sure      this row alone tells that the node is a broker, or a controller. Much is measured on both.
+    sums      of counters that are summed over labels: index of the counter, labels, value. Only in rows that are not whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from streaming import partitions
+from streaming.contract import SCHEMA_VERSION, Metric, Role, Side
+from streaming.formats import cruise_control
+from streaming.formats.common import Format, Source, is_number, let
+
+REJECT = "reject"
+HEAD_BYTES = 256
+KEYS = ("cluster", "kind", "node", "part")
+# What the state keeps of an entity at one time, as JSON: one string is cheaper to carry through the four steps of a stateful
+# operator than its parts, and reading it back gives Java objects and not the binary form (see formats/common.py).
+ROW_TYPE = (
+    "struct<own_ms long, ts long, at_ms long, every_ms long, sure boolean, counters array<long>, gauges string,"
+    f" sums array<struct<i int, l string, v long>>, partitions {partitions.PARTITIONS_TYPE}, note string, seen_ms long>"
+)
+
+CLOCK_ERROR_MS_MAX = 30_000
+# A topic with message.timestamp.type=CreateTime carries its senders' clocks; one that is fast would end everybody's
+# windows. What Kafka cannot have taken yet is taken to have come now.
+AHEAD_MS_MAX = 5_000  # Half the lateness: others must not be late by it.
+
+SMOOTHED = "_smoothed"  # What a source has made a rate of itself; taken where there is no counter.
+
+# Field → sample name and labels; None sums over all labels.
+Wanted = dict[str, tuple[str, str | None]]
+
+BROKER_COUNTERS: Wanted = {
+    "replication_in_bytes_per_s": (Metric.REPLICATION_IN, ""),
+    "replication_out_bytes_per_s": (Metric.REPLICATION_OUT, ""),
+    "reassignment_in_bytes_per_s": (Metric.REASSIGNMENT_IN, ""),
+    "reassignment_out_bytes_per_s": (Metric.REASSIGNMENT_OUT, ""),
+    "client_in_bytes_per_s": (Metric.CLIENT_IN, ""),
+    "client_out_bytes_per_s": (Metric.CLIENT_OUT, ""),
+    "isr_shrinks_per_s": (Metric.ISR_SHRINKS, ""),
+    "isr_expands_per_s": (Metric.ISR_EXPANDS, ""),
+    "network_in_bytes_per_s": (Metric.NETWORK_IN, None),
+    "network_out_bytes_per_s": (Metric.NETWORK_OUT, None),
+}
+BROKER_GAUGES: Wanted = {
+    "leader_throttled_bytes_per_s": (Metric.LEADER_THROTTLED, ""),
+    "follower_throttled_bytes_per_s": (Metric.FOLLOWER_THROTTLED, ""),
+    "leader_rate_bytes_per_s": (Metric.LEADER_RATE, ""),
+    "follower_rate_bytes_per_s": (Metric.FOLLOWER_RATE, ""),
+    "produce_p99_ms": (Metric.TOTAL_TIME_P99, "request=Produce"),
+    # Consumers only: a throttled follower's fetches wait long on purpose.
+    "fetch_p99_ms": (Metric.TOTAL_TIME_P99, "request=FetchConsumer"),
+    "request_handler_idle_ratio": (Metric.HANDLER_IDLE, ""),
+    "replica_lag_max_messages": (Metric.REPLICA_LAG_MAX, ""),
+    "replica_lag_sum_messages": (Metric.REPLICA_LAG_SUM, ""),
+    "under_min_isr_partitions": (Metric.UNDER_MIN_ISR, ""),
+    "partitions": (Metric.PARTITION_COUNT, ""),
+    "leaders": (Metric.LEADER_COUNT, ""),
+    **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
+}
+CONTROLLER_COUNTERS: Wanted = {
+    "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),
+    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),
+    "operations_per_s": (Metric.OPERATIONS_STARTED, ""),
+    "operations_timed_out_per_s": (Metric.OPERATIONS_TIMED_OUT, ""),
+    "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
+    "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
+}
+# Field → which mean and which count, both over the JVM's life: their product is a counter, the ms spent so far.
+CONTROLLER_TOTALS = {
+    "queued_ms_per_s": ("queue_mean", "events_per_s"),
+    "processed_ms_per_s": ("processing_mean", "processed_per_s"),
+}
+CONTROLLER_GAUGES: Wanted = {
+    "active": (Metric.ACTIVE_CONTROLLER, ""),
+    "event_queue_time_p99_ms": (Metric.EVENT_QUEUE_TIME_P99, ""),
+    "event_processing_p99_ms": (Metric.EVENT_PROCESSING_P99, ""),
+    "idle_ratio": (Metric.CONTROLLER_IDLE, ""),
+    "metadata_lag_ms": (Metric.METADATA_LAG, ""),
+    "topics": (Metric.CLUSTER_TOPICS, ""),
+    "partitions": (Metric.CLUSTER_PARTITIONS, ""),
+    "active_brokers": (Metric.ACTIVE_BROKERS, ""),
+    "fenced_brokers": (Metric.FENCED_BROKERS, ""),
+    "queue_mean": (Metric.EVENT_QUEUE_TIME_MEAN, ""),
+    "processing_mean": (Metric.EVENT_PROCESSING_MEAN, ""),
+}
+TENANT_GAUGES = {
+    "mutation_rate_per_s": Metric.MUTATION_RATE,
+    "tokens": Metric.MUTATION_TOKENS,
+    "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
+}
+_WANTED = [
+    *BROKER_COUNTERS.values(), *BROKER_GAUGES.values(), *CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()
+]  # fmt: skip
+_LABELLED = sorted({name for name, labels in _WANTED if labels})
+_SUMMED = sorted({name for name, labels in _WANTED if labels is None})
+# Controllers have request handlers, sockets and even topic metrics, which stay 0; they have no replicas.
+_SURELY_BROKERS = sorted(
+    {
+        Metric.LEADER_THROTTLED, Metric.FOLLOWER_THROTTLED, Metric.ISR_SHRINKS, Metric.ISR_EXPANDS, Metric.UNDER_MIN_ISR,
+        Metric.PARTITION_COUNT, Metric.LEADER_COUNT, Metric.REPLICA_LAG_MAX, Metric.REPLICA_LAG_SUM,
+        *cruise_control.RATES,
+    }
+)  # fmt: skip
+_SURELY_CONTROLLERS = sorted(
+    {
+        name
+        for name, _ in [*CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()]
+        if name.startswith("kafka_controller_")
+    }
+)
+
+
+def entities(raw: DataFrame, format_: Format, source: Source, every_ms: int, *, whole: bool) -> DataFrame:
+    """Records of one source (``formats.common.RAW``) → rows of ``KEYS``, ``time`` (event time), ``at_ms`` and ``row``.
+
+    Args:
+        every_ms: the source's scrape interval.
+    """
+    rows = F.flatten(F.transform(format_(source), lambda scrape: _fold(scrape, every_ms, whole)))
+    return raw.select(F.inline(rows)).select(*KEYS, F.timestamp_millis("at_ms").alias("time"), "at_ms", "row")
+
+
+def _fold(scrape: Column, every_ms: int, whole: bool) -> Column:
+    """A scrape → array of its entities."""
+    now_ms = F.unix_millis(F.current_timestamp())
+    at_ms = F.least(F.unix_millis("timestamp"), now_ms + AHEAD_MS_MAX)
+    return let(
+        at_ms,
+        lambda at_ms: F.when(scrape.reason.isNotNull(), F.array(_reject(scrape, at_ms, now_ms))).otherwise(
+            let(
+                _times(scrape.ts, at_ms, now_ms, every_ms),
+                lambda times: let(_parts(scrape.samples), lambda parts: _entities(scrape, parts, times, whole)),
+            )
+        ),
+    )
+
+
+def _times(ts: Column, at_ms: Column, now_ms: Column, every_ms: int) -> Column:
+    # A time far out of any range would overflow in sums. Not abs(own - at), which would do so here.
+    own_ms = F.when(ts.between(0, 1 << 52), ts).otherwise(at_ms)
+    agrees = own_ms.between(at_ms - CLOCK_ERROR_MS_MAX, at_ms + CLOCK_ERROR_MS_MAX)
+    return F.struct(
+        F.when(agrees, own_ms).otherwise(at_ms).alias("ts"),
+        own_ms.alias("own_ms"),
+        at_ms.alias("at_ms"),
+        F.lit(every_ms).alias("every_ms"),
+        now_ms.alias("seen_ms"),
+    )
+
+
+def _parts(samples: Column) -> Column:
+    """Labelled or not tells most of them apart, and is the cheapest thing to ask of each."""
+    return F.struct(
+        F.filter(samples, lambda s: s.n.isNotNull() & (s.l == "")).alias("single"),
+        F.filter(samples, lambda s: s.n.isNotNull() & (s.l != "")).alias("labelled"),
+    )
+
+
+def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Column:
+    def entity(kind: str, part: Column, **measured: Column) -> Column:
+        row = F.to_json(F.struct(*[times[name].alias(name) for name in _TIMES], *_aliased(measured)))
+        return _entity(scrape.cluster, F.lit(kind), scrape.node, part, times.at_ms, row)
+
+    def of_node(known: Column) -> Column:
+        def values(wanted: Wanted) -> Column:
+            return F.array(*[_look_up(known, name, labels, whole) for name, labels in wanted.values()])
+
+        def node(kind: str, counters: Wanted, gauges: Wanted, sure: Column) -> Column:
+            sums = {} if whole else {"sums": _sums(known.summed, counters)}
+            return let(
+                F.struct(_whole(values(counters)).alias("counters"), values(gauges).alias("gauges"), *_aliased(sums)),
+                lambda found: F.when(
+                    # Whole or not: a row that says nothing of this kind of node is none.
+                    sure
+                    | _any(found.counters)
+                    | _any(found.gauges)
+                    | (F.lit(False) if whole else found.sums.isNotNull()),
+                    entity(
+                        kind,
+                        F.lit(""),
+                        sure=F.when(sure, sure),
+                        counters=found.counters,
+                        gauges=_text(found.gauges),
+                        **({} if whole else {"sums": found.sums}),
+                    ),
+                ),
+            )
+
+        role = scrape.role
+        is_broker, is_controller = role == Role.BROKER.value, role == Role.CONTROLLER.value
+        return F.array(
+            F.when(
+                ~F.coalesce(is_controller, F.lit(False)),
+                node(
+                    "broker", BROKER_COUNTERS, BROKER_GAUGES, F.coalesce(is_broker, _names_one(parts, _SURELY_BROKERS))
+                ),
+            ),
+            # One process may be both.
+            let(
+                _names_one(parts, _SURELY_CONTROLLERS),
+                lambda sure: F.when(
+                    sure | role.isNull(), node("controller", CONTROLLER_COUNTERS, CONTROLLER_GAUGES, sure)
+                ),
+            ),
+        )
+
+    def side(side: Side, moved: Callable[[Column], Column], samples: Column) -> Column:
+        return let(
+            moved(samples),
+            lambda moved: F.when(F.size(moved) > 0, entity("move", F.lit(side.value), partitions=moved)),
+        )
+
+    def of_moves(moved: Column) -> Column:
+        return F.when(
+            F.size(moved) > 0,
+            F.array(side(Side.LEADER, partitions.led, moved), side(Side.FOLLOWER, partitions.followed, moved)),
+        ).otherwise(none)
+
+    def of_tenants(tenants: Column) -> Column:
+        def gauge(part: Column, name: str) -> Column:
+            return F.get(F.filter(tenants, lambda s: (s.n == name) & (s.l == part)), F.lit(0)).v
+
+        return F.transform(
+            F.array_distinct(tenants.l),
+            lambda part: entity(
+                "tenant", part, gauges=_text(F.array(*[gauge(part, n) for n in TENANT_GAUGES.values()]))
+            ),
+        )
+
+    none = F.array().cast(f"array<{_ENTITY_TYPE}>")
+    return F.array_compact(
+        F.concat(
+            let(_known(parts), of_node),
+            F.when(
+                F.size(parts.labelled) > 0,
+                F.concat(
+                    let(
+                        F.filter(parts.labelled, lambda s: s.n.startswith(partitions.PREFIX) & is_number(s.v)), of_moves
+                    ),
+                    let(
+                        F.filter(parts.labelled, lambda s: s.n.isin(sorted(TENANT_GAUGES.values()))),
+                        of_tenants,
+                    ),
+                ),
+            ).otherwise(none),
+        )
+    )
+
+
+def _known(parts: Column) -> Column:
+    """The samples without labels by name, and those labelled that somebody asks for by "name labels"."""
+    asked = F.filter(parts.labelled, lambda s: s.n.isin(_LABELLED))
+    return F.struct(
+        F.map_from_arrays(parts.single.n, parts.single.v).alias("single"),
+        F.map_from_entries(F.transform(asked, lambda s: F.struct(F.concat_ws(" ", s.n, s.l), s.v))).alias("labelled"),
+        F.filter(parts.labelled, lambda s: s.n.isin(_SUMMED) & is_number(s.v)).alias("summed"),
+    )
+
+
+def _look_up(known: Column, name: str, labels: str | None, whole: bool) -> Column:
+    if labels is None:
+        return _sum(known.summed, name) if whole else F.lit(None).cast("double")
+    return known.labelled[f"{name} {labels}"] if labels else known.single[name]
+
+
+def _names_one(parts: Column, names: list[str]) -> Column:
+    return F.arrays_overlap(parts.single.n, F.array(*[F.lit(name) for name in names]))
+
+
+def _sums(samples: Column, counters: Wanted) -> Column:
+    """The samples of counters that are summed over labels, each by itself; NULL when there is none."""
+    index = {name: i for i, (name, labels) in enumerate(counters.values()) if labels is None}
+
+    def place(name: Column) -> Column:
+        found = F.lit(None).cast("int")
+        for wanted, i in index.items():
+            found = F.when(name == wanted, i).otherwise(found)
+        return found
+
+    mine = F.filter(samples, lambda s: s.n.isin(sorted(index)) & s.v.between(0, 1 << 62))
+    kept = F.transform(mine, lambda s: F.struct(place(s.n).alias("i"), s.l.alias("l"), s.v.cast("long").alias("v")))
+    return F.when(F.size(mine) > 0, kept)
+
+
+def _sum(samples: Column, name: str) -> Column:
+    """Over all labels; NULL when there is none."""
+    return F.aggregate(
+        F.filter(samples, lambda s: s.n == name),
+        F.lit(None).cast("double"),
+        lambda total, s: F.coalesce(total, F.lit(0.0)) + s.v,
+    )
+
+
+def _whole(counters: Column) -> Column:
+    """Kafka counts whole things. Digits are read back in half the time of fractions."""
+    return F.transform(counters, lambda c: F.when(c.between(0, 1 << 62), c.cast("long")))
+
+
+def _text(gauges: Column) -> Column:
+    """Of most rows nobody reads the gauges again: a text is skipped as a whole. ``signals._gauges`` takes it apart."""
+    return F.array_join(F.transform(gauges, lambda g: F.when(is_number(g), g.cast("string"))), ",", "")
+
+
+def _any(values: Column) -> Column:
+    return F.exists(values, lambda v: v.isNotNull())
+
+
+_TIMES = ("ts", "own_ms", "at_ms", "every_ms", "seen_ms")
+_ENTITY_TYPE = "struct<cluster string, kind string, node int, part string, at_ms long, row string>"
+
+
+def _entity(cluster: Column, kind: Column, node: Column, part: Column, at_ms: Column, row: Column) -> Column:
+    return F.struct(
+        cluster.alias("cluster"),
+        kind.alias("kind"),
+        node.alias("node"),
+        part.alias("part"),
+        at_ms.alias("at_ms"),
+        row.alias("row"),
+    )
+
+
+def _aliased(named: dict[str, Column]) -> list[Column]:
+    return [column.alias(name) for name, column in named.items()]
+
+
+def _reject(scrape: Column, at_ms: Column, now_ms: Column) -> Column:
+    """An entity whose note is the value of a record of the rejects topic.
+
+    {"v": 1, "topic": str, "partition": int, "offset": int, "reason": str, "head": base64 of the value's first bytes}
+    """
+    head = F.coalesce(F.substring("value", 1, HEAD_BYTES), F.lit(b""))
+    note = F.to_json(
+        F.struct(
+            F.lit(SCHEMA_VERSION).alias("v"),
+            F.col("topic"),
+            F.col("partition"),
+            F.col("offset"),
+            scrape.reason.alias("reason"),
+            F.translate(F.base64(head), "\r\n", "").alias("head"),  # Spark breaks base64 into lines.
+        )
+    )
+    row = F.to_json(F.struct(at_ms.alias("ts"), at_ms.alias("at_ms"), now_ms.alias("seen_ms"), note.alias("note")))
+    origin = F.concat_ws("-", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
+    return _entity(F.lit(""), F.lit(REJECT), F.lit(-1), origin, at_ms, row)

@@ -1,0 +1,96 @@
+"""The same stream processor on a standalone cluster: a master and two workers, from the jars that PySpark brings."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyspark
+import pytest
+import yaml
+from kafka import TopicPartition
+from lab_parts import RHEOSTAT, Running, running, until
+
+from rheostat.jvm.java import find_java
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.contract import BrokerSignal, Metric, Role, Sample, Scrape, Topics, decode_signal
+from streaming.kafka.clients import consumer, producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+
+LAB = LabSpec(brokers=1)
+WORKERS = 2
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """The URL of a cluster with both its workers."""
+    java, spark_home = find_java().executable, Path(pyspark.__file__).parent
+    port = free_ports(1)[0]
+    url = f"spark://127.0.0.1:{port}"
+    small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{spark_home}/jars/*"]
+    # What workers start executors with.
+    here = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(spark_home),
+        "SPARK_SCALA_VERSION": next(spark_home.glob("jars/spark-core_*.jar")).name.split("_")[1].partition("-")[0],
+        "JAVA_HOME": str(java.parents[1]),
+    }
+    with ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> Running:
+            (tmp_path / name).mkdir()
+            command = [str(java), *small, *arguments]
+            return stack.enter_context(running(*command, log=tmp_path / f"{name}.log", env=here))
+
+        at = ["--host", "127.0.0.1", "--webui-port", "0"]
+        boss = start("master", "org.apache.spark.deploy.master.Master", *at, "--port", str(port))
+        until(lambda: "New state: ALIVE" in boss.said(), 30, "the master is up")
+        for i in range(WORKERS):
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"worker-{i}")]
+            start(f"worker-{i}", "org.apache.spark.deploy.worker.Worker", *at, *size, url)
+        until(lambda: boss.said().count("Registering worker") == WORKERS, 30, "the workers have come")
+        yield url
+
+
+def test_the_pipeline_runs_on_executors_that_know_nothing_of_us(lab: Lab, master: str, tmp_path: Path) -> None:
+    topics = Topics.with_prefix("rheostat")
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        ensure_topics(client, topics)
+    settings = yaml.safe_load(lab_config(lab))
+    settings["stream"] |= {"checkpoint_dir": str(tmp_path / "checkpoint"), "driver_memory_mb": 512}
+    settings["stream"] |= {"executor_memory_mb": 512, "cores": WORKERS}
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    sender = producer(lab.kafka_settings(), "test")
+    now_ms = int(time.time() * 1000)
+    for node in (1, 2):
+        one = Scrape("lab", node, Role.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
+        sender.send(topics.metrics, key=one.key(), value=one.value(), partition=node - 1)
+    sender.flush(timeout=10)
+    sender.close(timeout=5)
+    reader = consumer(lab.kafka_settings(), "test")
+    reader.assign([TopicPartition(topics.signals, 0)])
+    reader.seek_to_beginning()
+    found: dict[int, BrokerSignal] = {}
+
+    def look() -> bool:
+        for records in reader.poll(timeout_ms=200).values():
+            signals = [decode_signal(record.value) for record in records]
+            found.update({one.broker: one for one in signals if isinstance(one, BrokerSignal)})
+        return len(found) == 2 or not stream.alive()
+
+    with running(*RHEOSTAT, "stream", "--config", config, "--master", master, log=tmp_path / "stream.log") as stream:
+        until(look, 60, "signals arrive")
+        executors = [one.name for i in range(WORKERS) for one in (tmp_path / f"worker-{i}").iterdir()]
+        assert stream.alive()
+        assert stream.end(signal.SIGTERM) == 0
+    reader.close()
+    assert {broker: one.leaders for broker, one in found.items()} == {1: 10.0, 2: 20.0}
+    assert len(executors) == WORKERS, "one application's folder on each worker"
+    assert "Traceback" not in stream.said()

@@ -1,0 +1,278 @@
+"""One cluster told by every collector at once, through garbage: each tells the same numbers, and nothing good is refused.
+
+One node's life, written down once; every format tells it of a node of its own, each on its topic, in the records that its
+collectors make: one a scrape, one a measurement, or one a number. A tenth of all records is garbage.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from stream_cases import T0, TOPICS, Logged, at, decoded, newest, numbered, raw, records, scrape
+
+from streaming.contract import BrokerSignal, ControllerSignal, Metric, Role, Signal, TenantSignal
+from streaming.formats import cruise_control, telegraf
+from streaming.formats.common import Source
+from streaming.pipeline import Input, build
+
+SEED = 4711
+SCRAPES = 5
+EVERY_S = 5
+
+Samples = dict[tuple[str, str], float]
+
+LABELS: dict[str, tuple[str, ...]] = {
+    Metric.TOTAL_TIME_P99: ("request=Produce", "request=FetchConsumer", "request=FetchFollower"),
+    Metric.MUTATIONS_REJECTED: ("request=CreateTopics", "request=DeleteTopics"),
+    Metric.NETWORK_IN: ("listener=A,networkprocessor=0", "listener=B,networkprocessor=1"),
+    Metric.NETWORK_OUT: ("listener=A,networkprocessor=0", "listener=B,networkprocessor=1"),
+    **dict.fromkeys(
+        (Metric.MUTATION_RATE, Metric.MUTATION_TOKENS, Metric.MUTATION_THROTTLE_TIME),
+        ("user=alice", "client_id=app.1", "client_id=app.1,user=b%2Cb"),
+    ),
+}
+SHARES = (Metric.HANDLER_IDLE, Metric.CONTROLLER_IDLE, Metric.ACTIVE_CONTROLLER)
+# What is told as parts of a sum, or as factors of a product, in records of their own.
+SUMMED = ("network_in_bytes_per_s", "network_out_bytes_per_s", "mutations_rejected_per_s")
+MULTIPLIED = ("event_queue_time_mean_ms", "event_processing_mean_ms", "queue_depth_mean")
+
+
+def life(k: int) -> Samples:
+    """What the node shows at its k-th scrape: everything that is Kafka's own."""
+    names = sorted(v for v in vars(Metric).values() if isinstance(v, str) and v.startswith("kafka_"))
+    found: Samples = {}
+    for i, name in enumerate(names):
+        for j, labels in enumerate(LABELS.get(name, ("",))):
+            found[name, labels] = 0.5 + i / 100 if name in SHARES else 1000.0 * (i + 1) + (3 * i + j + 1) * (k + 1) * k
+    return found
+
+
+def labelled(text: str) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
+
+
+# -- what each collector writes --------------------------------------------------------------------------------------
+
+
+def rheostat_json(k: int, node: int) -> list[bytes]:
+    return [scrape(k * EVERY_S, life(k), node=node, role=Role.BROKER).value()]
+
+
+TELEGRAF = {name: (kind, field) for kind, fields in telegraf.FIELDS.items() for field, name in fields.items()}
+TELEGRAF_TAGS = {"client_id": "client-id", "networkprocessor": "networkProcessor"}
+
+
+def measurements(k: int, node: int) -> Iterator[dict[str, Any]]:
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for (name, labels), value in life(k).items():
+        kind, field = TELEGRAF[name]
+        found.setdefault((kind, labels), {})[field] = value
+    for (kind, labels), values in found.items():
+        tags = {TELEGRAF_TAGS.get(key, key): value for key, value in labelled(labels).items()}
+        tags |= {"error": "THROTTLING_QUOTA_EXCEEDED"} if kind == "request_errors" else {}
+        tags |= {"broker_id": str(node), "host": "h"}
+        yield {"name": f"kafka_{kind}", "tags": tags, "fields": values, "timestamp": T0 + k * EVERY_S * 1000}
+
+
+def telegraf_json(k: int, node: int) -> list[bytes]:
+    return [json.dumps(one).encode() for one in measurements(k, node)]
+
+
+def telegraf_influx(k: int, node: int) -> list[bytes]:
+    def joined(pairs: Mapping[str, Any]) -> str:
+        return ",".join(f"{key}={value}" for key, value in pairs.items())
+
+    return [
+        f"{one['name']},{joined(one['tags'])} {joined(one['fields'])} {one['timestamp'] * 1_000_000}\n".encode()
+        for one in measurements(k, node)
+    ]
+
+
+def prometheus_json(k: int, node: int) -> list[bytes]:
+    when = f"2023-11-14T22:13:{30 + k * EVERY_S:02}Z"
+    return [
+        json.dumps(
+            {
+                "timestamp": when,
+                "value": str(value),
+                "name": name,
+                "labels": {"__name__": name, "broker_id": str(node), **labelled(labels)},
+            }
+        ).encode()
+        for (name, labels), value in life(k).items()
+    ]
+
+
+def otlp_json(k: int, node: int) -> list[bytes]:
+    def attributes(named: Mapping[str, str]) -> list[dict[str, Any]]:
+        return [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]
+
+    ns = str((T0 + k * EVERY_S * 1000) * 1_000_000)
+    metrics = [
+        {
+            "name": n,
+            "gauge": {"dataPoints": [{"attributes": attributes(labelled(labels)), "timeUnixNano": ns, "asDouble": v}]},
+        }
+        for (n, labels), v in life(k).items()
+    ]
+    resource = {
+        "resource": {"attributes": attributes({"broker_id": str(node)})},
+        "scopeMetrics": [{"metrics": metrics}],
+    }
+    return [json.dumps({"resourceMetrics": [resource]}).encode()]
+
+
+def rate(type_: int, k: int) -> float:
+    return 0.75 if cruise_control.TYPES[type_] == Metric.HANDLER_IDLE else 1e6 * (type_ + 1) + k
+
+
+def of_cruise_control(k: int, node: int) -> list[bytes]:
+    at_ms = T0 + k * EVERY_S * 1000
+    return [struct.pack(">BBBqid", 0, 0, type_, at_ms, node, rate(type_, k)) for type_ in cruise_control.TYPES]
+
+
+WRITERS: dict[str, Callable[[int, int], list[bytes]]] = {
+    "rheostat_json": rheostat_json,
+    "telegraf_json": telegraf_json,
+    "telegraf_influx": telegraf_influx,
+    "prometheus_json": prometheus_json,
+    "otlp_json": otlp_json,
+    "cruise_control": of_cruise_control,
+}
+NODES = {name: 1 + i for i, name in enumerate(WRITERS)}
+SAME = [name for name in WRITERS if name not in ("rheostat_json", "cruise_control")]
+
+GARBAGE: tuple[bytes | None, ...] = (
+    None,
+    b"",
+    b"   ",
+    b"hello, world",
+    b"{}",
+    b"[1]",
+    b"5",
+    b"\xff\xfe\x00",
+    b'{"name": "kafka_topics", "v": 1, "resourceMetrics": 5',
+    b"[" * 5_000,
+    b"\x00" * 100,
+)
+
+
+def broken(format_: str, good: bytes) -> list[bytes]:
+    """A good one with its end torn off, and two in one."""
+    if format_ == "cruise_control":
+        return [good[:-1], good * 2]
+    torn = good[: good.index(b"=", good.index(b" ")) + 1] if format_ == "telegraf_influx" else good[:-2]
+    return [torn, good.replace(b"\n", b" ") * 2]
+
+
+def topic_of(format_: str) -> str:
+    return f"of.{format_}"
+
+
+def log(format_: str, chance: random.Random) -> tuple[list[Logged], dict[int, bytes | None]]:
+    """The records of a topic, and by their offsets those that are to be refused."""
+    values: list[tuple[float, bytes | None, bool]] = []
+    for k in range(SCRAPES):
+        for i, good in enumerate(WRITERS[format_](k, NODES[format_])):
+            at_s = k * EVERY_S + i / 1000
+            values.append((at_s, good, True))
+            if chance.random() < 0.1 or i == 0:
+                values.append((at_s, chance.choice([*GARBAGE, *broken(format_, good)]), False))
+    values += [(21.0, bad, False) for bad in (*GARBAGE, *broken(format_, WRITERS[format_](0, NODES[format_])[0]))]
+    found = numbered(one for at_s, value, _ in values for one in at(at_s, value, topic=topic_of(format_)))
+    found = [replace(one, partition=chance.randrange(3)) for one in found]
+    return found, {i: value for i, (_, value, good) in enumerate(values) if not good}
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> tuple[list[Signal], dict[bytes, Any], dict[bytes, bytes | None]]:
+    """Signals, rejects, and what was to be refused, both by the reject's key."""
+    chance = random.Random(SEED)
+    inputs, garbage = [], {}
+    for name in WRITERS:
+        found, bad = log(name, chance)
+        every_s = 60 if name == "cruise_control" else EVERY_S
+        inputs.append((raw(spark, found), Input(name, Source("c"), every_ms=every_s * 1000)))  # type: ignore[arg-type]
+        for offset, value in bad.items():
+            garbage[f"{topic_of(name)}-{found[offset].partition}-{offset}".encode()] = value
+    frame = build(inputs, TOPICS).cache()
+    rejects = {key: json.loads(value) for key, value in records(frame, TOPICS.rejects).items()}
+    return decoded(records(frame, TOPICS.signals)), rejects, garbage
+
+
+def fields_of(signals: list[Signal], kind: Any, format_: str, **fields: Any) -> dict[str, Any]:
+    node = "broker" if kind is BrokerSignal else "node"
+    return asdict(replace(newest(signals, kind, **{node: NODES[format_]}, **fields), **{node: 0}))
+
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "broker": (BrokerSignal, {}),
+    "controller": (ControllerSignal, {}),
+    "a user": (TenantSignal, {"user": "alice", "client_id": None}),
+    "a client": (TenantSignal, {"user": None, "client_id": "app.1"}),
+    "both": (TenantSignal, {"user": "b,b", "client_id": "app.1"}),
+}
+
+
+@pytest.mark.parametrize("format_", SAME)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_tells_the_same(told: Any, kind: str, format_: str) -> None:
+    type_, which = KINDS[kind]
+    expected = fields_of(told[0], type_, "rheostat_json", **which)
+    found = fields_of(told[0], type_, format_, **which)
+    apart = (*SUMMED, *MULTIPLIED)
+    assert {k: v for k, v in found.items() if k not in apart} == {k: v for k, v in expected.items() if k not in apart}
+
+
+@pytest.mark.parametrize("format_", SAME)
+@pytest.mark.parametrize("field", [*SUMMED, *MULTIPLIED])
+def test_parts_that_come_in_records_of_their_own_are_put_together(told: Any, field: str, format_: str) -> None:
+    kind = BrokerSignal if field.startswith("network") else ControllerSignal
+    expected = fields_of(told[0], kind, "rheostat_json")[field]
+    assert expected > 0
+    assert fields_of(told[0], kind, format_)[field] == pytest.approx(expected)
+
+
+def test_what_all_are_measured_by_is_itself_complete(told: Any) -> None:
+    not_kafka_s = {"leader_rate_bytes_per_s", "follower_rate_bytes_per_s", "replica_lag_sum_messages"}
+    for kind, which in KINDS.values():
+        found = fields_of(told[0], kind, "rheostat_json", **which)
+        assert {k for k, v in found.items() if v is None} - set(which) <= not_kafka_s
+        assert (found["samples"], found["sampled_at_ms"]) == (SCRAPES, T0 + (SCRAPES - 1) * EVERY_S * 1000)
+
+
+def test_cruise_control_tells_its_means(told: Any) -> None:
+    found = fields_of(told[0], BrokerSignal, "cruise_control")
+    expected = {
+        cruise_control.RATES[n]: rate(t, SCRAPES - 1)
+        for t, n in cruise_control.TYPES.items()
+        if n in cruise_control.RATES
+    }
+    assert {field: found[field] for field in expected} == expected
+    assert found["request_handler_idle_ratio"] == 0.75
+
+
+def test_exactly_the_bad_records_are_refused(told: Any) -> None:
+    _, rejects, garbage = told
+    assert rejects.keys() == garbage.keys()
+    assert len(garbage) > 100
+    for key, reject in rejects.items():
+        value = garbage[key] or b""
+        assert f"{reject['topic']}-{reject['partition']}-{reject['offset']}".encode() == key
+        assert base64.b64decode(reject["head"]) == value[:256]
+        assert reject["reason"], key
+        if not value:
+            assert reject["reason"] == "empty record"
+
+
+def test_nobody_else_has_signals(told: Any) -> None:
+    assert {getattr(s, "broker", getattr(s, "node", None)) for s in told[0]} == set(NODES.values())
+    assert {s.cluster for s in told[0]} == {"c"}

@@ -1,0 +1,77 @@
+"""What surrounds the pipeline and needs a JVM: the checkpoint's second lock, what it is made with, who owns a window."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from stream_cases import TOPICS
+
+from streaming import checkpoint
+from streaming.entities import ROW_TYPE
+from streaming.errors import StreamError
+from streaming.formats.common import Source
+from streaming.kafka import KafkaSettings
+from streaming.pipeline import ending_between, made_with
+from streaming.settings import StreamSettings
+from streaming.sources import Feed
+
+FEED = Feed(KafkaSettings(bootstrap_servers="k:1"), ("a", "b"), "rheostat_json", Source("c"), 5000)
+
+
+def _hold(lock: Path, ready: multiprocessing.synchronize.Event, leave: multiprocessing.synchronize.Event) -> None:
+    """As a JVM does that is left of a process that was killed."""
+    with lock.open("a") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        ready.set()
+        leave.wait(60)
+
+
+def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    context = multiprocessing.get_context("spawn")
+    ready, leave = context.Event(), context.Event()
+    left = context.Process(target=_hold, args=(tmp_path / "checkpoint.lock", ready, leave))
+    left.start()
+    try:
+        assert ready.wait(30)
+        with checkpoint.held(folder):  # Python's own lock is free: its process is gone.
+            with (
+                pytest.raises(StreamError, match="in use by another rheostat"),
+                checkpoint.held_by_jvm(spark, folder, wait_s=0.3),
+            ):
+                pass
+            left.kill()
+            with checkpoint.held_by_jvm(spark, folder, wait_s=20):
+                pass
+            with checkpoint.held_by_jvm(spark, folder, wait_s=0):  # Leaving gives it back.
+                pass
+    finally:
+        left.kill()
+        left.join(10)
+
+
+def test_a_checkpoint_knows_what_its_state_is_without_being_told(spark: SparkSession) -> None:
+    settings = StreamSettings(checkpoint_dir=Path("/c"))
+    made = made_with(spark, [FEED], settings)
+    assert made.sources == ("a+b as rheostat_json from k:1",)
+    assert made.spark == spark.version
+    assert ROW_TYPE in made.state
+    assert "rows:array<string>" in made.state
+    assert made_with(spark, [FEED], settings) == made
+    assert made_with(spark, [FEED], settings.model_copy(update={"window_s": 60})) == replace(made, window_s=60)
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "until_ms", "kept"), [(None, None, 4), (5000, None, 3), (None, 10000, 3), (5000, 10000, 2), (15000, None, 1)]
+)  # fmt: skip
+def test_a_window_leaves_where_it_belongs_and_a_refusal_everywhere(
+    spark: SparkSession, after_ms: int | None, until_ms: int | None, kept: int
+) -> None:
+    rows = [(f"c|tenant|1|client_id=a%7Cb|{end}".encode(), TOPICS.signals) for end in (5000, 10000, 15000)]
+    records = spark.createDataFrame([*rows, (b"t-0-99999", TOPICS.rejects)], "key binary, topic string")
+    assert ending_between(records, TOPICS, after_ms, until_ms).count() == kept

@@ -1,0 +1,468 @@
+"""Every field of every signal, from scrapes made by hand, against plain Python on the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pyspark.sql import SparkSession
+from stream_cases import MB, OURS, T0, TOPICS, Record, at, changed, decoded, newest, raw, records, scrape
+
+from streaming.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    Metric,
+    MoveSignal,
+    MoveStep,
+    MovingPartition,
+    Role,
+    Scrape,
+    Side,
+    Signal,
+    TenantSignal,
+    ThrottledBy,
+    encode_signal,
+    partition_labels,
+    signal_key,
+)
+from streaming.pipeline import Input, build
+
+EVERY_S = 5.0
+TIMES = (0.0, 5.0, 10.0, 15.0)
+WINDOW_S = 30
+
+Samples = Mapping[Any, float]
+CASES: dict[str, list[Record]] = {}
+HEAD = (
+    "cluster",
+    "broker",
+    "node",
+    "side",
+    "user",
+    "client_id",
+    "window_end_ms",
+    "sampled_at_ms",
+    "samples",
+    "completeness",
+    "backlog",
+)
+
+
+def node_of(name: str) -> int:
+    return 1 + list(CASES).index(name)
+
+
+def case(name: str, *scrapes: Samples, role: Role = Role.BROKER, times: Sequence[float] = TIMES) -> str:
+    """A node of its own with these scrapes, one after the other; the newest signal is the one looked at."""
+    node = 1 + len(CASES)
+    CASES[name] = [scrape(at_s, one, node=node, role=role) for at_s, one in zip(times, scrapes, strict=False)]
+    return name
+
+
+@pytest.fixture(scope="module")
+def measured(spark: SparkSession) -> list[Signal]:
+    """All cases in one query, because planning one takes seconds. ``decoded`` holds each key against its value."""
+    frame = build([(raw(spark, [one for scrapes in CASES.values() for one in scrapes]), OURS)], TOPICS).cache()
+    assert records(frame, TOPICS.rejects) == {}
+    return decoded(records(frame, TOPICS.signals))
+
+
+def numbers(signal: Signal) -> dict[str, Any]:
+    """Field → value of what is not about the signal itself."""
+    return {name: value for name, value in asdict(signal).items() if name not in HEAD}
+
+
+def per_s(counts: Sequence[float], seconds: float = EVERY_S) -> float:
+    gained = [q - p if q >= p else q for p, q in pairwise(counts)]
+    return sum(gained) / (seconds * len(gained))
+
+
+# -- brokers ---------------------------------------------------------------------------------------------------------
+
+COUNTERS = {
+    "replication_in_bytes_per_s": Metric.REPLICATION_IN,
+    "replication_out_bytes_per_s": Metric.REPLICATION_OUT,
+    "reassignment_in_bytes_per_s": Metric.REASSIGNMENT_IN,
+    "reassignment_out_bytes_per_s": Metric.REASSIGNMENT_OUT,
+    "client_in_bytes_per_s": Metric.CLIENT_IN,
+    "client_out_bytes_per_s": Metric.CLIENT_OUT,
+    "isr_shrinks_per_s": Metric.ISR_SHRINKS,
+    "isr_expands_per_s": Metric.ISR_EXPANDS,
+}
+GAUGES: dict[str, Any] = {
+    "leader_throttled_bytes_per_s": Metric.LEADER_THROTTLED,
+    "follower_throttled_bytes_per_s": Metric.FOLLOWER_THROTTLED,
+    "leader_rate_bytes_per_s": Metric.LEADER_RATE,
+    "follower_rate_bytes_per_s": Metric.FOLLOWER_RATE,
+    "produce_p99_ms": (Metric.TOTAL_TIME_P99, "request=Produce"),
+    "fetch_p99_ms": (Metric.TOTAL_TIME_P99, "request=FetchConsumer"),
+    "request_handler_idle_ratio": Metric.HANDLER_IDLE,
+    "replica_lag_max_messages": Metric.REPLICA_LAG_MAX,
+    "replica_lag_sum_messages": Metric.REPLICA_LAG_SUM,
+    "under_min_isr_partitions": Metric.UNDER_MIN_ISR,
+    "partitions": Metric.PARTITION_COUNT,
+    "leaders": Metric.LEADER_COUNT,
+}
+LISTENERS = ("listener=A,networkprocessor=0", "listener=A,networkprocessor=1", "listener=B,networkprocessor=2")
+
+
+def count(index: int, k: int) -> float:
+    """Each counter differently."""
+    return 1000.0 * index + (index + 1) * (7 * k + k * k)
+
+
+def of_broker(k: int) -> dict[Any, float]:
+    samples: dict[Any, float] = {name: count(i, k) for i, name in enumerate(COUNTERS.values())}
+    samples |= {name: 0.25 + i + 100 * k for i, name in enumerate(GAUGES.values())}
+    for i, labels in enumerate(LISTENERS):
+        samples |= {(Metric.NETWORK_IN, labels): count(20 + i, k), (Metric.NETWORK_OUT, labels): count(30 + i, k)}
+    return samples
+
+
+case("a broker", *[of_broker(k) for k in range(4)])
+
+
+def test_every_field_of_a_broker(measured: list[Signal]) -> None:
+    signal = newest(measured, BrokerSignal, broker=node_of("a broker"))
+    expected: dict[str, Any] = {field: per_s([count(i, k) for k in range(4)]) for i, field in enumerate(COUNTERS)} | {
+        field: 0.25 + i + 300 for i, field in enumerate(GAUGES)
+    }
+    for field, first in {"network_in_bytes_per_s": 20, "network_out_bytes_per_s": 30}.items():
+        expected[field] = per_s([sum(count(first + i, k) for i in range(len(LISTENERS))) for k in range(4)])
+    expected["throttled_by"] = ThrottledBy.QUOTA
+    assert {f.name for f in fields(BrokerSignal)} == set(expected) | set(HEAD) - {"node", "side", "user", "client_id"}
+    assert numbers(signal) == pytest.approx(expected)
+    assert signal == replace(
+        signal,
+        cluster="c",
+        window_end_ms=T0 + 20_000,
+        sampled_at_ms=T0 + 15_000,
+        samples=4,
+        completeness=4 / 6,
+        backlog=False,
+    )
+
+
+REASSIGNED = {Metric.REASSIGNMENT_IN: 50.0, Metric.REASSIGNMENT_OUT: 500.0}
+REPLICATED = {Metric.REPLICATION_IN: 70.0, Metric.REPLICATION_OUT: 700.0}
+THROTTLED: dict[str, tuple[list[Samples], tuple[float | None, float | None, str | None]]] = {
+    "both quotas": ([{Metric.LEADER_THROTTLED: 3.0, Metric.FOLLOWER_THROTTLED: 4.0}], (3.0, 4.0, "quota")),
+    # Kafka has the follower's only where something was throttled.
+    "the leader's quota": ([{Metric.LEADER_THROTTLED: 3.0}], (3.0, 0.0, "quota")),
+    "the follower's quota": ([{Metric.FOLLOWER_THROTTLED: 4.0}], (0.0, 4.0, "quota")),
+    "quota before counters": ([{**REASSIGNED, Metric.LEADER_THROTTLED: 3.0}] * 2, (3.0, 0.0, "quota")),
+    "reassignment": (
+        [dict.fromkeys({**REASSIGNED, **REPLICATED}, 0.0), {**REASSIGNED, **REPLICATED}],
+        (100.0, 10.0, "reassignment"),
+    ),
+    "replication": ([dict.fromkeys(REPLICATED, 0.0), REPLICATED], (140.0, 14.0, "replication")),
+    "replication at first": ([{**REPLICATED}], (None, None, None)),
+    "nothing": ([{Metric.CLIENT_IN: 1.0}], (None, None, None)),
+}
+for _name, (_scrapes, _) in THROTTLED.items():
+    case(f"throttled: {_name}", *_scrapes)
+
+
+@pytest.mark.parametrize("name", THROTTLED)
+def test_throttled_bytes_are_taken_from_the_best_there_is(measured: list[Signal], name: str) -> None:
+    signal = newest(measured, BrokerSignal, broker=node_of(f"throttled: {name}"))
+    found = (signal.leader_throttled_bytes_per_s, signal.follower_throttled_bytes_per_s, signal.throttled_by)
+    assert found == THROTTLED[name][1]
+
+
+def about(number: float) -> Any:
+    return pytest.approx(number)
+
+
+# -- moves -----------------------------------------------------------------------------------------------------------
+
+
+def followed(partition: int, own: float, leader: float, adding: int, lag: float | None = None) -> dict[Any, float]:
+    labels = partition_labels("or.d-e_rs", partition)
+    samples: dict[Any, float] = {
+        (Metric.FOLLOWED_SIZE, labels): own * MB,
+        (Metric.FOLLOWED_LEADER_SIZE, labels): leader * MB,
+        (Metric.FOLLOWED_COUNTED, labels): 1,
+        (Metric.FOLLOWED_ADDING, labels): adding,
+    }
+    return samples if lag is None else samples | {(Metric.FOLLOWED_LAG, labels): lag}
+
+
+# Partitions 0 to 6 move, n of them by n + 1 MB/s; 7 has arrived at 10 s, and 8 follows along.
+SIZES = {p: [(10.0 * p + 5 * (p + 1) * k, 500.0 + 100 * p + 2.5 * k) for k in range(4)] for p in range(7)}
+
+
+def of_move(k: int) -> dict[Any, float]:
+    samples: dict[Any, float] = {}
+    for partition, sizes in SIZES.items():
+        samples |= followed(partition, *sizes[k], adding=1, lag=1000 * partition + k if partition else None)
+    samples |= followed(7, min(100, 90 + 5 * k), 100, adding=int(k < 2), lag=3)
+    return samples | followed(8, 50 + 5 * k, 50 + 5 * k, adding=0, lag=77)
+
+
+case("a move", *[of_move(k) for k in range(4)])
+
+
+def test_every_field_of_a_move(measured: list[Signal]) -> None:
+    signal = newest(measured, MoveSignal, broker=node_of("a move"), side=Side.FOLLOWER)
+    remaining = {p: [(leader - own) * MB for own, leader in sizes] for p, sizes in SIZES.items()}
+    arrived = [10 * MB, 5 * MB, 0.0, 0.0]
+    totals = [sum(remaining[p][k] for p in SIZES) + arrived[k] for k in range(4)]
+    gained = sum(5.0 * (p + 1) for p in SIZES) * MB
+    steps = tuple(
+        MoveStep(T0 + round(TIMES[k] * 1000), EVERY_S, gained + (5 * MB if k <= 2 else 0), 7 * 2.5 * MB, totals[k])
+        for k in range(1, 4)
+    )
+    largest = sorted(((remaining[p][3], p) for p in SIZES), reverse=True)[:5]
+    slope, r2 = fitted(totals)
+    expected = MoveSignal(
+        "c",
+        node_of("a move"),
+        Side.FOLLOWER,
+        T0 + 20_000,
+        T0 + 15_000,
+        samples=4,
+        completeness=4 / 6,
+        moving_partitions=7,
+        listed_partitions=9,
+        done_partitions=1,
+        remaining_bytes=totals[3],
+        lag_messages=sum(1000 * p + 3 for p in SIZES if p),
+        remaining_slope_bytes_per_s=about(slope),
+        remaining_slope_r2=about(r2),
+        keep_up_bytes_per_s=about((7 * 0.5 + 1) * MB),
+        write_bytes_per_s=about(7 * 0.5 * MB),
+        progress_age_s=0.0,
+        steps=steps,
+        largest=tuple(MovingPartition("or.d-e_rs", p, bytes_, 0.5 * MB) for bytes_, p in largest),
+    )
+    assert signal == expected
+
+
+def fitted(ys: Sequence[float]) -> tuple[float, float]:
+    """Least squares, the textbook's way."""
+    xs = [EVERY_S * k for k in range(len(ys))]
+    mx, my = sum(xs) / len(xs), sum(ys) / len(ys)
+    sxy = sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True))
+    sxx, syy = sum((x - mx) ** 2 for x in xs), sum((y - my) ** 2 for y in ys)
+    return sxy / sxx, sxy * sxy / (sxx * syy)
+
+
+# -- controllers -----------------------------------------------------------------------------------------------------
+
+CONTROLLER_GAUGES = {
+    "active": Metric.ACTIVE_CONTROLLER,
+    "event_queue_time_p99_ms": Metric.EVENT_QUEUE_TIME_P99,
+    "event_processing_p99_ms": Metric.EVENT_PROCESSING_P99,
+    "idle_ratio": Metric.CONTROLLER_IDLE,
+    "metadata_lag_ms": Metric.METADATA_LAG,
+    "topics": Metric.CLUSTER_TOPICS,
+    "partitions": Metric.CLUSTER_PARTITIONS,
+    "active_brokers": Metric.ACTIVE_BROKERS,
+    "fenced_brokers": Metric.FENCED_BROKERS,
+}
+CONTROLLER_COUNTERS = {
+    "operations_per_s": Metric.OPERATIONS_STARTED,
+    "operations_timed_out_per_s": Metric.OPERATIONS_TIMED_OUT,
+    "heartbeats_timed_out_per_s": Metric.HEARTBEATS_TIMED_OUT,
+}
+EVENTS, QUEUED_MS = (3_000_001, 3_000_051, 3_000_107, 3_000_207), (7_000_003, 7_000_153, 7_001_153, 7_001_454)
+PROCESSED, PROCESSED_MS = (2_999_999, 3_000_049, 3_000_100, 3_000_199), (900_001, 900_101, 900_701, 901_000)
+REJECTED = {"CreateTopics": (3, 7, 7, 12), "CreatePartitions": (100, 100, 103, 109), "DeleteTopics": (0, 0, 0, 1)}
+
+
+def of_controller(k: int) -> dict[Any, float]:
+    samples: dict[Any, float] = {name: count(i, k) for i, name in enumerate(CONTROLLER_COUNTERS.values())}
+    samples |= {name: 0.5 + i + 10 * k for i, name in enumerate(CONTROLLER_GAUGES.values())}
+    samples |= {
+        Metric.EVENT_QUEUE_TIME_COUNT: EVENTS[k],
+        Metric.EVENT_QUEUE_TIME_MEAN: QUEUED_MS[k] / EVENTS[k],
+        Metric.EVENT_PROCESSING_COUNT: PROCESSED[k],
+        Metric.EVENT_PROCESSING_MEAN: PROCESSED_MS[k] / PROCESSED[k],
+    }
+    return samples | {(Metric.MUTATIONS_REJECTED, f"request={name}"): counts[k] for name, counts in REJECTED.items()}
+
+
+case("a controller", *[of_controller(k) for k in range(4)], role=Role.CONTROLLER)
+case("an idle controller", *[of_controller(1)] * 4, role=Role.CONTROLLER)
+case("both roles", *[{**of_broker(k), **of_controller(k)} for k in range(4)], role=Role.BROKER)
+
+
+@pytest.mark.parametrize("name", ["a controller", "both roles"])
+def test_every_field_of_a_controller(measured: list[Signal], name: str) -> None:
+    signal = newest(measured, ControllerSignal, node=node_of(name))
+    events, waited_ms = per_s(EVENTS), per_s(QUEUED_MS)
+    expected = (
+        {field: per_s([count(i, k) for k in range(4)]) for i, field in enumerate(CONTROLLER_COUNTERS)}
+        | {field: 0.5 + i + 30 for i, field in enumerate(CONTROLLER_GAUGES)}
+        | {
+            "events_per_s": events,
+            "event_queue_time_mean_ms": waited_ms / events,
+            "event_processing_mean_ms": per_s(PROCESSED_MS) / per_s(PROCESSED),
+            "queue_depth_mean": waited_ms / 1000,
+            "mutations_rejected_per_s": sum(per_s(counts) for counts in REJECTED.values()),
+        }
+    )
+    assert {f.name for f in fields(ControllerSignal)} == set(expected) | set(HEAD) - {
+        "broker",
+        "side",
+        "user",
+        "client_id",
+    }
+    assert numbers(signal) == pytest.approx(expected)
+    assert (signal.window_end_ms, signal.sampled_at_ms, signal.samples) == (T0 + 20_000, T0 + 15_000, 4)
+
+
+def test_without_events_the_queue_is_empty_and_a_mean_is_not_known(measured: list[Signal]) -> None:
+    signal = newest(measured, ControllerSignal, node=node_of("an idle controller"))
+    assert (signal.events_per_s, signal.queue_depth_mean, signal.mutations_rejected_per_s) == (0.0, 0.0, 0.0)
+    assert (signal.event_queue_time_mean_ms, signal.event_processing_mean_ms) == (None, None)
+
+
+def test_a_node_of_both_roles_has_both_signals_and_a_controller_only_its_own(measured: list[Signal]) -> None:
+    def of(name: str) -> set[str]:
+        node = node_of(name)
+        return {type(s).__name__ for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node}
+
+    assert of("both roles") == {"BrokerSignal", "ControllerSignal"}
+    assert of("a controller") == {"ControllerSignal"}
+    assert newest(measured, BrokerSignal, broker=node_of("both roles")).partitions == 0.25 + 10 + 300
+    assert newest(measured, ControllerSignal, node=node_of("both roles")).partitions == 0.5 + 6 + 30
+
+
+# -- tenants ---------------------------------------------------------------------------------------------------------
+
+ODD = "CN=kafka,OU=a|b %2C~+ü日"
+TENANTS: dict[str, tuple[str | None, str | None]] = {
+    "user": ("alice", None),
+    "client-id": (None, "app-1"),
+    "both": ("alice", "app-1"),
+    "odd": (ODD, ODD[::-1]),
+    "with words of ours": ("user=x,client_id=y", "client_id=z"),
+}
+
+
+def sanitized(name: str) -> str:
+    """As Kafka's Sanitizer does it: URLEncoder, then + and * and ~ by their codes."""
+    return quote(name, safe="-_.").replace("~", "%7E")
+
+
+def labels_of(user: str | None, client_id: str | None) -> str:
+    named = {"client_id": client_id, "user": user}
+    return ",".join(f"{key}={sanitized(value)}" for key, value in named.items() if value is not None)
+
+
+THROTTLE_TIME, NO_THROTTLE_TIME = 12.25, 123456.5
+
+
+def _with_nan(one: Scrape) -> bytes:
+    """Kafka's mean of nothing."""
+    assert b"123456.5" in one.value()
+    return one.value().replace(b"123456.5", b"NaN")
+
+
+def of_tenants(k: int) -> dict[Any, float]:
+    samples: dict[Any, float] = {}
+    for i, (user, client_id) in enumerate(TENANTS.values()):
+        labels = labels_of(user, client_id)
+        samples |= {(Metric.MUTATION_RATE, labels): 5 * i + k, (Metric.MUTATION_TOKENS, labels): -10.5 * i - k}
+        samples[Metric.MUTATION_THROTTLE_TIME, labels] = THROTTLE_TIME if i else NO_THROTTLE_TIME
+    return samples
+
+
+case("tenants", *[of_tenants(k) for k in range(4)], role=Role.CONTROLLER)
+CASES["tenants"] = [
+    one
+    for k, t in enumerate(TIMES)
+    for one in at(t, _with_nan(scrape(t, of_tenants(k), node=len(CASES), role=Role.CONTROLLER)))
+]
+
+
+@pytest.mark.parametrize("name", TENANTS)
+def test_every_field_of_a_tenant(measured: list[Signal], name: str) -> None:
+    user, client_id = TENANTS[name]
+    i = list(TENANTS).index(name)
+    signal = newest(measured, TenantSignal, node=node_of("tenants"), user=user, client_id=client_id)
+    assert signal == TenantSignal(
+        "c",
+        node_of("tenants"),
+        T0 + 20_000,
+        T0 + 15_000,
+        samples=4,
+        completeness=4 / 6,
+        user=user,
+        client_id=client_id,
+        mutation_rate_per_s=5 * i + 3,
+        tokens=-10.5 * i - 3,
+        throttle_time_ms=THROTTLE_TIME if i else None,
+    )
+
+
+def test_a_tenant_on_a_controller_makes_no_other_signal(measured: list[Signal]) -> None:
+    ours = [s for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node_of("tenants")]
+    assert {type(s) for s in ours} == {TenantSignal}
+    assert len(ours) == 4 * len(TENANTS)
+
+
+# -- all -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_key_is_the_contract_s(measured: list[Signal]) -> None:
+    keys = [signal_key(one) for one in measured]
+    assert len(keys) == len(set(keys))
+    assert all(encode_signal(one) for one in measured)
+
+
+def test_what_is_of_the_backlog_says_so(spark: SparkSession) -> None:
+    frame = build([(raw(spark, CASES["both roles"] + CASES["tenants"] + CASES["a move"]), OURS)], TOPICS, backlog=True)
+    found = decoded(records(frame, TOPICS.signals))
+    assert {type(s) for s in found} == {BrokerSignal, ControllerSignal, TenantSignal, MoveSignal}
+    assert {s.backlog for s in found} == {True}
+
+
+def parts(at_s: float, node: int, *cuts: Samples) -> list[Record]:
+    """One scrape in several records, each with its own milliseconds, as collectors that send metric by metric do."""
+    return [changed(scrape(at_s, cut, node=node), ts=T0 + round(at_s * 1000) + 40 * i) for i, cut in enumerate(cuts)]
+
+
+@pytest.mark.parametrize("every_s", [5, 10])
+def test_parts_of_a_scrape_are_one_and_a_gauge_lasts_until_the_next_is_overdue(
+    spark: SparkSession, every_s: int
+) -> None:
+    """Node 1 whole, node 2 in parts, 3 with its second scrape missing, 4 with a gauge in the first scrape only."""
+    whole: list[Record] = []
+    count_of = WINDOW_S // every_s
+    for k in range(count_of):
+        t = k * every_s
+        idle, partitions = {Metric.HANDLER_IDLE: 0.5 + k / 100}, {Metric.PARTITION_COUNT: 10.0 + k}
+        counter = {Metric.CLIENT_IN: 100.0 * t}
+        whole.append(scrape(t, {**idle, **partitions, **counter}, node=1))
+        whole += at(t, *parts(t, 2, idle, counter, partitions, {Metric.LEADER_COUNT: 3.0}))
+        if k != 1:
+            whole.append(scrape(t, {**idle, **counter}, node=3))
+        whole.append(scrape(t, {**counter, **(idle if k == 0 else {})}, node=4))
+    our = Input(OURS.format, OURS.source, every_ms=every_s * 1000)
+    found = decoded(records(build([(raw(spark, whole), our)], TOPICS), TOPICS.signals))
+
+    last_s = (count_of - 1) * every_s
+    for node in (1, 2):
+        signal = newest(found, BrokerSignal, broker=node)
+        assert (signal.samples, signal.completeness) == (count_of, 1.0)
+        assert (signal.client_in_bytes_per_s, signal.partitions) == (100.0, 10.0 + count_of - 1)
+        assert signal.request_handler_idle_ratio == 0.5 + (count_of - 1) / 100
+    assert newest(found, BrokerSignal, broker=2).leaders == 3.0
+    gap = newest(found, BrokerSignal, broker=3)
+    assert (gap.samples, gap.completeness) == (count_of - 1, pytest.approx(1 - 1 / count_of))
+    gauges = {
+        s.sampled_at_ms - T0: s.request_handler_idle_ratio
+        for s in found
+        if isinstance(s, BrokerSignal) and s.broker == 4
+    }
+    # At the next scrape it is one interval old, at the one after two.
+    expected = {k * every_s * 1000: 0.5 if k <= 1 else None for k in range(count_of)}
+    assert gauges == expected
+    assert last_s * 1000 in gauges

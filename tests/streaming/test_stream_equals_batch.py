@@ -1,0 +1,196 @@
+"""However the records are cut into micro-batches, and in whatever order they come: in the end stands what one look at all of
+them would have said.
+
+``build`` is one function for both; what differs on the stream is state that is kept, read back, given up, and told of only
+where this batch touched it. Each example is a world of nodes that restart, go away, move partitions, repeat themselves and
+talk nonsense. A world is told by one number, which hypothesis prints when its example fails: to see that world again, call
+``world`` with it; for other worlds than always the same, pytest ``--hypothesis-seed=random``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from stream_cases import MB, OURS, T0, TOPICS, Logged, Stream, changed, decoded, numbered, raw, scrape
+
+from streaming.contract import BrokerSignal, ControllerSignal, Metric, MoveSignal, Role, TenantSignal, partition_labels
+from streaming.pipeline import build
+
+NODES = 6
+SCRAPES = 20
+EVERY_S = 5
+LATENESS_S = 10
+
+NONSENSE: tuple[bytes | None, ...] = (
+    None,
+    b"",
+    b"{}",
+    b"[1]",
+    b"\xff\xfe",
+    b'{"v":2}',
+    b"NaN",
+    b'{"v":1,"cluster":"c"}',
+)
+
+
+@dataclass
+class Node:
+    """What one node shows; it draws its own life from ``chance``."""
+
+    chance: random.Random
+    id: int
+    cluster: str
+    clock_s: float
+    in_parts: bool
+    counts: dict[str | tuple[str, str], float] = field(default_factory=dict)
+    sizes: dict[int, tuple[float, float]] = field(default_factory=dict)  # Partition → own and leader's bytes.
+
+    def lives(self) -> None:
+        chance = self.chance
+        if chance.random() < 0.06:
+            self.counts.clear()  # Restarted.
+        for name in (
+            Metric.CLIENT_IN,
+            Metric.REPLICATION_OUT,
+            (Metric.NETWORK_IN, "listener=A,networkprocessor=0"),
+            (Metric.NETWORK_IN, "listener=B,networkprocessor=1"),
+            Metric.EVENT_QUEUE_TIME_COUNT,
+            (Metric.MUTATIONS_REJECTED, "request=CreateTopics"),
+        ):
+            self.counts[name] = self.counts.get(name, 0) + chance.randrange(2000)
+        for partition in range(4):
+            if partition not in self.sizes and chance.random() < 0.2:
+                self.sizes[partition] = (0.0, chance.randrange(1, 500) * MB)
+            elif partition in self.sizes and chance.random() < 0.1:
+                del self.sizes[partition]
+        for partition, (own, leader) in self.sizes.items():
+            leader = leader + chance.randrange(9) * MB if chance.random() < 0.95 else leader / 2
+            self.sizes[partition] = (min(leader, own + chance.randrange(40) * MB), leader)
+
+    def shows(self) -> dict[str | tuple[str, str], float]:
+        chance = self.chance
+        found = {name: count for name, count in self.counts.items() if chance.random() < 0.95}
+        for gauge in (Metric.LEADER_RATE, Metric.HANDLER_IDLE, Metric.ACTIVE_CONTROLLER, Metric.EVENT_QUEUE_TIME_MEAN):
+            if chance.random() < 0.7:
+                found[gauge] = round(chance.random(), 3)
+        for tenant in ("user=u", "client_id=a%2Cb,user=u"):
+            if chance.random() < 0.5:
+                found[Metric.MUTATION_TOKENS, tenant] = chance.randrange(-50, 50)
+        for partition, (own, leader) in self.sizes.items():
+            labels = partition_labels("orders", partition)
+            if (partition + self.id) % 2:
+                found |= {(Metric.LED_SIZE, labels): leader, (Metric.LED_COUNTED, labels): 2}
+                found |= {(Metric.LED_REMAINING, labels): leader - own} if own < leader else {}
+            else:
+                adding = float(own < leader)
+                found |= {(Metric.FOLLOWED_SIZE, labels): own, (Metric.FOLLOWED_LEADER_SIZE, labels): leader}
+                found |= {(Metric.FOLLOWED_ADDING, labels): adding, (Metric.FOLLOWED_COUNTED, labels): 1}
+        return found
+
+
+def world(seed: int) -> list[list[Logged]]:
+    """Micro-batches of records, each no later than the watermark allows."""
+    chance = random.Random(seed)
+    nodes = [
+        Node(
+            chance,
+            id=n // 2,
+            cluster="cd"[n % 2],
+            clock_s=chance.choice((0, 0, 0, 12.5, 300, -300)),
+            in_parts=chance.random() < 0.4,
+        )
+        for n in range(NODES)
+    ]
+    in_order: list[Logged] = sorted(_log(chance, nodes), key=lambda one: one.at_ms)
+    taken = numbered(in_order)
+
+    batches: list[list[Logged]] = [[]]
+    waiting: list[Logged] = []
+    end_ms, newest_ms = 0, 0
+    for one in taken:
+        if one.at_ms >= end_ms:
+            chance.shuffle(batches[-1])
+            still_in_time = [w for w in waiting if w.at_ms > newest_ms - LATENESS_S * 1000]
+            assert still_in_time == waiting
+            batches.append(waiting)
+            waiting = []
+            end_ms = one.at_ms + chance.choice((2_000, 12_000, 25_000))
+        # What would be too late after this batch does not wait for the next.
+        if one.at_ms > end_ms - LATENESS_S * 1000 and chance.random() < 0.15:
+            waiting.append(one)
+        else:
+            batches[-1].append(one)
+            newest_ms = max(newest_ms, one.at_ms)
+    return [*batches[1:], waiting]
+
+
+def _log(chance: random.Random, nodes: list[Node]) -> Iterator[Logged]:
+    for k in range(SCRAPES):
+        for node in nodes:
+            node.lives()
+            if chance.random() < 0.12:
+                continue  # A gap.
+            at_s = k * EVERY_S + chance.random() * 0.5
+            found = list(node.shows().items())
+            cut = chance.randrange(len(found) + 1) if node.in_parts else 0
+            for part in (found[:cut], found[cut:]) if cut else (found,):
+                role = Role.BROKER if node.id else Role.CONTROLLER
+                one = scrape(at_s, dict(part), node=node.id, role=role, cluster=node.cluster)
+                value = changed(one, ts=one.ts_ms + round(node.clock_s * 1000))
+                record = Logged(value, one.ts_ms + chance.randrange(800))
+                yield record
+                if chance.random() < 0.1:
+                    yield replace(record, at_ms=record.at_ms + chance.choice((0, 1, 3_000, 7_000)))
+            if chance.random() < 0.04:
+                yield Logged(chance.choice(NONSENSE), T0 + round(at_s * 1000))
+
+
+@settings(
+    settings.get_profile("streaming"),
+    max_examples=3,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],  # To shrink a number tells nothing.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_stream_ends_where_one_look_at_everything_does(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    batches = world(seed)
+    everything = [one for batch in batches for one in batch]
+
+    stream = Stream(spark, tmp_path_factory.mktemp("stream"))
+    stream.run(*batches)
+    at_once = build([(raw(spark, everything), OURS)], TOPICS).collect()
+    assert len({(row.topic, bytes(row.key)) for row in at_once}) == len(at_once), "a key has one value"
+
+    assert stream.late == 0, f"world({seed}) is to have no record behind the watermark"
+    assert len(stream.batches) >= len([b for b in batches if b])
+    for topic in (TOPICS.rejects, TOPICS.signals):
+        expected = {bytes(row.key): bytes(row.value) for row in at_once if row.topic == topic}
+        found = stream.final(topic)
+        differ = {
+            key: (found.get(key), expected.get(key))
+            for key in found.keys() | expected.keys()
+            if found.get(key) != expected.get(key)
+        }
+        some = [f"{key!r}\n  stream {a!r}\n  at once {b!r}" for key, (a, b) in sorted(differ.items())[:3]]
+        assert not differ, f"world({seed}), {topic}: {len(differ)} of {len(expected)} differ\n" + "\n".join(some)
+        if topic == TOPICS.signals:
+            assert {type(one) for one in decoded(expected)} == {
+                BrokerSignal,
+                MoveSignal,
+                ControllerSignal,
+                TenantSignal,
+            }
+        else:
+            offsets = {one.offset for one in everything if one.value in NONSENSE}
+            assert {json.loads(value)["offset"] for value in expected.values()} == offsets != set()

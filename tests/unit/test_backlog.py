@@ -1,0 +1,178 @@
+"""What is skipped after an outage, and how it is cut: every window once, whole, newest first."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from streaming.backlog import Chunk, State, counted, next_chunk, planned, shortened, state
+from streaming.checkpoint import MadeWith, Record, Skipped
+from streaming.settings import StreamSettings
+from streaming.sources import Offsets
+
+SETTINGS = StreamSettings(checkpoint_dir=Path("/c"), start="earliest", backlog_records_per_chunk=50)
+NEW = Record(MadeWith("4", "", 30, 5, 10, 1, ()), "live-1")
+HOP_MS, WINDOW_MS, LATENESS_MS = 5_000, 30_000, 10_000
+HOUR_MS = 3_600_000
+
+
+class Topic:
+    """``Timeline`` of one topic: for each partition the times of its records, of which retention took the first."""
+
+    def __init__(self, *partitions: list[int], gone: int = 0) -> None:
+        self.partitions = partitions
+        self.gone = gone
+
+    def begin(self) -> Offsets:
+        return {"t": {p: min(self.gone, len(times)) for p, times in enumerate(self.partitions)}}
+
+    def at(self, time_ms: int) -> Offsets:
+        found = {}
+        for p, times in enumerate(self.partitions):
+            fits = (i for i, at_ms in enumerate(times) if i >= self.gone and at_ms >= time_ms)
+            found[p] = next(fits, len(times))
+        return {"t": found}
+
+    def time_of(self, topic: str, partition: int, offset: int) -> int | None:
+        assert topic == "t"
+        times = self.partitions[partition]
+        return times[offset] if offset < len(times) else None
+
+    def read(self, first: Offsets, end: Offsets) -> list[int]:
+        return [t for p, times in enumerate(self.partitions) for t in times[first["t"][p] : end["t"][p]]]
+
+
+def every(step_ms: int, begin_ms: int, end_ms: int) -> list[int]:
+    return list(range(begin_ms, end_ms, step_ms))
+
+
+def worked_off(record: Record, topic: Topic) -> list[Chunk]:
+    chunks = []
+    while record.skipped:
+        record = counted(record, [topic])
+        chunks.append(next_chunk(record.skipped[-1], [topic], SETTINGS))
+        record = shortened(record, chunks[-1], [topic])
+    return chunks
+
+
+def test_who_is_not_far_behind_goes_on_in_order() -> None:
+    topic = Topic(every(1000, 0, HOUR_MS))
+    read = [{"t": {0: 3600 - 115}}]
+    assert planned(NEW, read, [topic], SETTINGS, HOUR_MS) is NEW
+    assert planned(NEW, [{"t": {0: 3600 - 125}}], [topic], SETTINGS, HOUR_MS) is not NEW
+
+
+def test_who_has_read_all_is_not_behind_however_long_nothing_came() -> None:
+    topic = Topic([0, 1000])
+    assert planned(NEW, [{"t": {0: 2}}], [topic], SETTINGS, HOUR_MS) is NEW
+
+
+def test_a_first_start_skips_only_what_it_is_asked_to_read() -> None:
+    topic = Topic(every(1000, 0, HOUR_MS))
+    assert planned(NEW, None, [topic], SETTINGS.model_copy(update={"start": "latest"}), HOUR_MS) is NEW
+    assert planned(NEW, None, [topic], SETTINGS, HOUR_MS).skipped != ()
+
+
+def test_the_live_query_begins_so_far_back_that_its_first_window_is_whole() -> None:
+    topic = Topic(every(1000, 0, HOUR_MS), every(1000, 500, HOUR_MS))
+    found = planned(NEW, [{"t": {0: 3, 1: 7}}], [topic], SETTINGS, HOUR_MS + 2_345)
+    assert found.live == "live-2"
+    assert found.live_from_ms == HOUR_MS - 70_000
+    assert found.whole_from_ms == found.live_from_ms + WINDOW_MS
+    # From the window that the slower partition was in when it ended; the last one is the live query's to read, not to make.
+    assert found.skipped == (Skipped(0, found.whole_from_ms, 2 * (3600 - 40)),)
+    assert state(found) == State(2 * 3560, 2 * 3560, 0)
+
+
+def test_every_window_is_in_one_chunk_and_has_all_its_records() -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    chance = random.Random(seed)
+    for _ in range(30):
+        # Sizes of gaps from nothing to minutes, and records somewhat out of order, as with CreateTime.
+        partitions = []
+        for _ in range(2):
+            at_ms, times = chance.randrange(20_000), []
+            for _ in range(chance.randrange(5, 400)):
+                at_ms += chance.choice([0, 200, 1000, 1000, 5000, 120_000])
+                times.append(max(0, at_ms - chance.randrange(LATENESS_MS)))
+            partitions.append(times)
+        topic = Topic(*partitions)
+        now_ms = max(map(max, partitions)) + chance.randrange(200_000)
+        found = planned(NEW, None, [topic], SETTINGS, now_ms)
+        if not found.skipped:
+            continue
+        chunks = worked_off(found, topic)
+        assert chunks[0].to_ms == found.whole_from_ms, seed
+        assert all(newer.from_ms == older.to_ms for newer, older in pairwise(chunks)), seed
+        assert chunks[-1].from_ms <= min(map(min, partitions)), seed
+        for chunk in chunks:
+            read = sorted(topic.read(*chunk.reads[0]))
+            for end_ms in range(chunk.from_ms + HOP_MS, chunk.to_ms + 1, HOP_MS):
+                window = [t for times in partitions for t in times if end_ms - WINDOW_MS <= t < end_ms]
+                assert sorted(t for t in read if end_ms - WINDOW_MS <= t < end_ms) == sorted(window), (seed, end_ms)
+
+
+def test_a_chunk_is_about_as_large_as_asked_for_and_never_shorter_than_a_window() -> None:
+    busy = Topic(every(100, 0, HOUR_MS))
+    chunk = next_chunk(Skipped(0, HOUR_MS, 0), [busy], SETTINGS)
+    assert chunk.to_ms - chunk.from_ms == WINDOW_MS
+    idle = Topic(every(1000, 0, HOUR_MS))
+    chunk = next_chunk(Skipped(0, HOUR_MS, 0), [idle], SETTINGS)
+    assert chunk.to_ms - chunk.from_ms == 50_000
+    first, end = chunk.reads[0]
+    assert end["t"][0] - first["t"][0] == 50 + WINDOW_MS // 1000
+    chunk = next_chunk(Skipped(3_000, 12_000, 0), [idle], SETTINGS)
+    assert (chunk.from_ms, chunk.to_ms) == (3_000, 12_000)
+
+
+def test_what_retention_took_is_counted_and_the_rest_goes_on() -> None:
+    topic = Topic(every(1000, 0, HOUR_MS), gone=100)
+    found = planned(NEW, [{"t": {0: 40}}], [topic], SETTINGS, HOUR_MS)
+    assert found.lost_records == 60
+    assert found.skipped[-1].from_ms == 90_000
+    topic.gone = 500
+    found = counted(found, [topic])
+    assert found.lost_records == 460
+    assert state(found).remaining_records == 3600 - 40 - 500
+    assert counted(found, [topic]) == found
+    assert state(found).done_percent == 100 * 460 // (3600 - 40 - 40)
+    topic.gone = 3600
+    chunks = worked_off(found, topic)
+    assert len(chunks) == 1, "nothing is left to cut into pieces"
+
+
+def test_a_second_outage_joins_what_touches_and_keeps_apart_what_does_not() -> None:
+    topic = Topic(every(1000, 0, 3 * HOUR_MS))
+    first = planned(NEW, None, [topic], SETTINGS, HOUR_MS)
+    assert first.skipped == (Skipped(0, HOUR_MS - 40_000, 3560),)
+    # The live query was killed before it had finished a batch.
+    joined = planned(first, None, [topic], SETTINGS, 2 * HOUR_MS)
+    assert joined.skipped == (Skipped(0, 2 * HOUR_MS - 40_000, 7160),)
+    assert state(joined) == State(7160, 7160, 0)
+    # It ran for a while.
+    apart = planned(first, [{"t": {0: 4000}}], [topic], SETTINGS, 2 * HOUR_MS)
+    assert apart.skipped == (first.skipped[0], Skipped(3_990_000, 2 * HOUR_MS - 40_000, 3170))
+    assert apart.live == "live-3"
+    assert state(apart).records == 3560 + 3170
+    chunks = worked_off(apart, topic)
+    assert [c.to_ms for c in chunks] == sorted((c.to_ms for c in chunks), reverse=True)
+
+
+@pytest.mark.parametrize("bad_ms", [0, -1])
+def test_records_without_a_time_of_their_own_do_not_make_it_endless(bad_ms: int) -> None:
+    topic = Topic([bad_ms, *every(1000, 1_700_000_000_000, 1_700_000_600_000)])
+    found = planned(NEW, None, [topic], SETTINGS, 1_700_000_600_000)
+    assert found.skipped[-1].from_ms == 0
+    assert len(worked_off(found, topic)) < 20
+
+
+def test_when_all_is_done_counting_begins_anew() -> None:
+    topic = Topic(every(1000, 0, 2 * HOUR_MS))
+    done = replace(planned(NEW, None, [topic], SETTINGS, HOUR_MS), skipped=(), lost_records=7)
+    assert state(done).done_percent == 100
+    again = planned(done, [{"t": {0: 3600}}], [topic], SETTINGS, 2 * HOUR_MS)
+    assert state(again) == State(3570, 3570, 0)

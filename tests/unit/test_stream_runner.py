@@ -1,0 +1,134 @@
+"""What guards a run of the stream processor, and what the operator is told when it ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from streaming import checkpoint
+from streaming.contract import Topics
+from streaming.errors import StreamError
+from streaming.formats.common import Source
+from streaming.formats.registry import FORMATS
+from streaming.kafka import KafkaSettings
+from streaming.runner import is_lost, why
+from streaming.settings import StreamSettings
+from streaming.sources import Feed, feeds, share
+
+KAFKA = KafkaSettings(bootstrap_servers="kafka:9092")
+OTHER = KafkaSettings(bootstrap_servers="other:9092")
+TOPICS = Topics.with_prefix("rheostat")
+
+
+def _hold(folder: Path, ready: multiprocessing.synchronize.Event, leave: multiprocessing.synchronize.Event) -> None:
+    with checkpoint.held(folder):
+        ready.set()
+        leave.wait(30)
+
+
+def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "checkpoint"
+    context = multiprocessing.get_context("spawn")
+    ready, leave = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(folder, ready, leave))
+    other.start()
+    assert ready.wait(30)
+    with pytest.raises(StreamError, match=r"checkpoint .* is in use by another rheostat"), checkpoint.held(folder):
+        pass
+    other.kill()  # A lock ends with its process, however that ends.
+    other.join()
+    with checkpoint.held(folder):
+        pass
+    with checkpoint.held(folder):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("report", "cause"),
+    [
+        ("x\n org.apache.kafka.common.errors.UnknownTopicOrPartitionException: y", "a topic is missing: rheostat.metr"),
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after",
+            "a topic is missing",
+        ),
+        (
+            "TimeoutException: Timed out waiting for a node assignment. Call: describeTopics",
+            "no answer from kafka:9092",
+        ),
+        ("KafkaTimeoutError: Unable to bootstrap from", "no answer from kafka:9092"),
+        ("UnknownTopicOrPartitionError: telegraf", "a topic is missing"),
+        ("[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided", "/state/stream does not fit this version"),
+        ("java.lang.OutOfMemoryError: Java heap space", "the heap of 1024 MiB is full"),
+        (
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not",
+            "no right to read or write rheostat.metrics",
+        ),
+        ("MissingRight: missing right: Describe on Topic telegraf", "no right to read or write rheostat.metrics"),
+        ("something new\nat java", "The stream processor died: something new"),
+        ("", "no message"),
+    ],
+)
+def test_the_operator_reads_why_a_query_died(report: str, cause: str) -> None:
+    assert cause in why(report, KAFKA, TOPICS, StreamSettings(checkpoint_dir=Path("/state/stream")))
+
+
+def test_the_cause_names_all_that_is_read_and_no_page_of_plan() -> None:
+    feed = Feed(OTHER, ("telegraf",), "telegraf_json", Source("c"), 10_000)
+    settings = StreamSettings(checkpoint_dir=Path("/state/stream"))
+    assert "rheostat.metrics, telegraf, rheostat.signals" in why(
+        "TopicAuthorizationException", KAFKA, TOPICS, settings, [feed]
+    )
+    assert "no answer from kafka:9092 or other:9092" in why("DisconnectException", KAFKA, TOPICS, settings, [feed])
+    assert len(why("plan " * 10_000, KAFKA, TOPICS, settings)) < 400
+
+
+def test_of_a_cluster_it_is_said_that_the_checkpoint_must_be_shared() -> None:
+    settings = StreamSettings(checkpoint_dir=Path("/state"), master="spark://127.0.0.1:7077")
+    assert "storage that they share with us" in why("[CANNOT_LOAD_STATE_STORE.X]", KAFKA, TOPICS, settings)
+
+
+@pytest.mark.parametrize(
+    ("report", "lost"),
+    [
+        ("TimeoutException: Timed out waiting for a node assignment. Call: describeTopics", True),
+        ("org.apache.kafka.common.errors.DisconnectException", True),
+        ("KafkaTimeoutError: Unable to bootstrap", True),
+        ("TimeoutException caused by SaslAuthenticationException: wrong password", False),
+        ("Unreachable: cannot list partitions at other:9092: KafkaTimeoutError", True),
+        ("Unreachable: cannot list partitions at other:9092: SaslAuthenticationFailedError", False),
+        ("UnknownTopicOrPartitionException", False),
+        ("java.lang.OutOfMemoryError: Java heap space", False),
+    ],
+)
+def test_only_a_kafka_that_was_away_is_waited_for(report: str, lost: bool) -> None:
+    assert is_lost(report) is lost
+
+
+def test_our_own_topic_is_read_first_and_those_alike_as_one() -> None:
+    settings = StreamSettings.model_validate(
+        {
+            "checkpoint_dir": "/c",
+            "sources": [
+                {"topic": "a", "format": "telegraf_json", "hosts": {"k1": 1}},
+                {"topic": "b", "format": "telegraf_json", "cluster": "other", "hosts": {"k1": 1}},
+                {"topic": "c", "format": "telegraf_json", "hosts": {"k1": 1}},
+                {"topic": "a", "format": "telegraf_json", "hosts": {"k1": 1}, "kafka": OTHER.model_dump()},
+            ],
+        }
+    )
+    found = feeds(KAFKA, TOPICS, settings, cluster="main", own_interval_s=5)
+    assert found == [
+        Feed(KAFKA, ("rheostat.metrics",), "rheostat_json", Source("main"), 5_000),
+        Feed(KAFKA, ("a", "c"), "telegraf_json", Source("main", {"k1": 1}), 10_000),
+        Feed(KAFKA, ("b",), "telegraf_json", Source("other", {"k1": 1}), 10_000),
+        Feed(OTHER, ("a",), "telegraf_json", Source("main", {"k1": 1}), 10_000),
+    ]
+    assert share(5000, found) == 1250
+    assert share(2, found) == 1
+
+
+def test_every_format_has_a_name_in_the_settings() -> None:
+    names = StreamSettings.model_json_schema()["$defs"]["SourceSettings"]["properties"]["format"]["enum"]
+    assert sorted(FORMATS) == sorted(names)
