@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 
 from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.java import find_java
+from streaming.class_archive import ClassArchive
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings
 from streaming.runner import Listener, run
@@ -23,14 +25,16 @@ def main(bootstrap_servers: str, prefix: str, settings: str) -> None:
     kafka = KafkaSettings(bootstrap_servers=bootstrap_servers)
     topics = Topics.with_prefix(prefix)
     stream = StreamSettings.model_validate_json(settings)
+    artifacts = resolve_artifacts()
     run(
         kafka,
         topics,
         feeds(kafka, topics, stream, cluster="bench", own_interval_s=5.0),
         stream,
-        resolve_artifacts().spark_jars,
+        artifacts.spark_jars,
         stop,
         Listener(progress=lambda progress: print(json.dumps(progress), flush=True)),
+        ClassArchive(artifacts.class_archive(find_java())),
     )
 
 

@@ -74,13 +74,15 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
     from rheostat.jvm.artifacts import resolve_artifacts
     from rheostat.jvm.java import find_java
     from streaming.backlog import State
+    from streaming.class_archive import ClassArchive
     from streaming.errors import StreamError
     from streaming.runner import Listener, Progress, run
     from streaming.sources import feeds
 
     log = structlog.get_logger("stream")
-    find_java()
+    java = find_java()
     artifacts = resolve_artifacts(log.info)
+    archive = ClassArchive(artifacts.class_archive(java))
     _until_topics(settings, stop)
     if stop.is_set():
         return
@@ -118,7 +120,7 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
     )  # fmt: skip
     listener = Listener(progressed, again, of_backlog, backlog_failed)
     try:
-        run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener)
+        run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener, archive)
     except StreamError as error:
         raise CommandError(str(error)) from error
 

@@ -80,11 +80,11 @@ BROKER_GAUGES: Wanted = {
 }
 CONTROLLER_COUNTERS: Wanted = {
     "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),
-    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),
     "operations_per_s": (Metric.OPERATIONS_STARTED, ""),
     "operations_timed_out_per_s": (Metric.OPERATIONS_TIMED_OUT, ""),
     "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
     "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
+    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Hidden: for the totals below.
 }
 # Field → which mean and which count, both over the JVM's life: their product is a counter, the ms spent so far.
 CONTROLLER_TOTALS = {
@@ -184,7 +184,8 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
 
     def of_node(known: Column) -> Column:
         def values(wanted: Wanted) -> Column:
-            return F.array(*[_look_up(known, name, labels, whole) for name, labels in wanted.values()])
+            keys = [name if not labels else f"{name} {labels}" for name, labels in wanted.values()]
+            return F.transform(_literals(keys), lambda key: F.try_element_at(known.measured, key))
 
         def node(kind: str, counters: Wanted, gauges: Wanted, sure: Column) -> Column:
             sums = {} if whole else {"sums": _sums(known.summed, counters)}
@@ -251,7 +252,7 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
     none = F.array().cast(f"array<{_ENTITY_TYPE}>")
     return F.array_compact(
         F.concat(
-            let(_known(parts), of_node),
+            let(_known(parts, whole), of_node),
             F.when(
                 F.size(parts.labelled) > 0,
                 F.concat(
@@ -268,24 +269,29 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
     )
 
 
-def _known(parts: Column) -> Column:
-    """The samples without labels by name, and those labelled that somebody asks for by "name labels"."""
+def _known(parts: Column, whole: bool) -> Column:
+    """``measured``: by name the samples without labels, by "name labels" those with labels that somebody asks for, and of
+    a whole scrape by name the sums over all labels. ``summed``: what goes into sums.
+    """
     asked = F.filter(parts.labelled, lambda s: s.n.isin(_LABELLED))
-    return F.struct(
-        F.map_from_arrays(parts.single.n, parts.single.v).alias("single"),
-        F.map_from_entries(F.transform(asked, lambda s: F.struct(F.concat_ws(" ", s.n, s.l), s.v))).alias("labelled"),
-        F.filter(parts.labelled, lambda s: s.n.isin(_SUMMED) & is_number(s.v)).alias("summed"),
-    )
+    singles = F.map_from_arrays(parts.single.n, parts.single.v)
+    labelled = F.transform(asked, lambda s: F.struct(F.concat_ws(" ", s.n, s.l).alias("k"), s.v.alias("v")))
+
+    def known(summed: Column) -> Column:
+        sums = F.transform(_literals(_SUMMED), lambda name: F.struct(name.alias("k"), _sum(summed, name).alias("v")))
+        extra = F.map_from_entries(F.concat(labelled, sums) if whole else labelled)
+        return F.struct(F.map_concat(singles, extra).alias("measured"), summed.alias("summed"))
+
+    return let(F.filter(parts.labelled, lambda s: s.n.isin(_SUMMED) & is_number(s.v)), known)
 
 
-def _look_up(known: Column, name: str, labels: str | None, whole: bool) -> Column:
-    if labels is None:
-        return _sum(known.summed, name) if whole else F.lit(None).cast("double")
-    return known.labelled[f"{name} {labels}"] if labels else known.single[name]
+def _literals(texts: list[str]) -> Column:
+    """One node of the plan, where an array of as many literals would be as many."""
+    return F.split(F.lit("\n".join(texts)), "\n")
 
 
 def _names_one(parts: Column, names: list[str]) -> Column:
-    return F.arrays_overlap(parts.single.n, F.array(*[F.lit(name) for name in names]))
+    return F.arrays_overlap(parts.single.n, _literals(names))
 
 
 def _sums(samples: Column, counters: Wanted) -> Column:
@@ -303,7 +309,7 @@ def _sums(samples: Column, counters: Wanted) -> Column:
     return F.when(F.size(mine) > 0, kept)
 
 
-def _sum(samples: Column, name: str) -> Column:
+def _sum(samples: Column, name: Column) -> Column:
     """Over all labels; NULL when there is none."""
     return F.aggregate(
         F.filter(samples, lambda s: s.n == name),

@@ -102,7 +102,7 @@ def _step(before: Column, after: Column) -> Column:
     )
 
 
-def totals(scrapes: Column) -> Column:
+def totals(scrapes: Column, growth: Column) -> Column:
     """Sums over the partitions of the newest scrape, with write rates over the time each was seen in the window.
 
     ``keep_up_bytes_per_s`` and ``write_bytes_per_s`` are of the partitions whose rate is known; NULL when there are
@@ -111,7 +111,7 @@ def totals(scrapes: Column) -> Column:
     """
     newest = F.element_at(scrapes, -1)
     rated = F.map_zip_with(
-        _growth(scrapes),
+        growth,
         newest.partitions,
         lambda _, seen, partition: F.when(
             partition.isNotNull(),
@@ -144,9 +144,8 @@ def totals(scrapes: Column) -> Column:
     )
 
 
-def largest(scrapes: Column) -> Column:
+def largest(scrapes: Column, growth: Column) -> Column:
     """Of the moving partitions of the newest scrape the ``LARGEST`` by remaining bytes, largest first."""
-    growth = _growth(scrapes)
     moving = F.filter(F.map_entries(F.element_at(scrapes, -1).partitions), lambda p: p.value.adding)
     ranked = F.slice(
         F.sort_array(F.transform(moving, lambda p: F.struct(p.value.remaining_bytes, p.key)), asc=False), 1, LARGEST
@@ -175,7 +174,7 @@ def done(scrapes: Column) -> Column:
     return F.size(F.array_except(ever, moving(F.element_at(scrapes, -1))))
 
 
-def _growth(scrapes: Column) -> Column:
+def growth(scrapes: Column) -> Column:
     """Per partition: what its leader's log grew by, and in how many seconds, over the steps where that is known."""
     nothing = F.create_map().cast(
         "map<string, struct<bytes double, own_ms long, at_ms long, grown double, seconds double>>"
@@ -209,14 +208,24 @@ def slope(steps: Column) -> Column:
     start = F.struct(*[F.lit(1.0 if name == "n" else 0.0).alias(name) for name in names])  # The point (0, 0).
 
     def add(s: Column, step: Column) -> Column:
-        x, y = s.x + step.dt_s, s.y + step.closed_bytes
-        values = (s.n + 1, x, y, s.sx + x, s.sy + y, s.sxx + x * x, s.sxy + x * y, s.syy + y * y)
-        return F.struct(*[value.alias(name) for name, value in zip(names, values, strict=True)])
+        def with_point(x: Column, y: Column) -> Column:
+            values = (s.n + 1, x, y, s.sx + x, s.sy + y, s.sxx + x * x, s.sxy + x * y, s.syy + y * y)
+            return F.struct(*[value.alias(name) for name, value in zip(names, values, strict=True)])
+
+        point = F.struct((s.x + step.dt_s).alias("x"), (s.y + step.closed_bytes).alias("y"))
+        return let(point, lambda p: with_point(p.x, p.y))
 
     def fit(s: Column) -> Column:
-        xx, xy, yy = s.n * s.sxx - s.sx * s.sx, s.n * s.sxy - s.sx * s.sy, s.n * s.syy - s.sy * s.sy
-        r2 = F.when(yy <= 0, 1.0).otherwise(F.least(F.try_divide(xy * xy, xx * yy), F.lit(1.0)))
-        return F.struct(F.try_divide(xy, xx).alias("slope"), F.when(s.n > 2, r2).alias("r2"))
+        def line(m: Column) -> Column:
+            r2 = F.when(m.yy <= 0, 1.0).otherwise(F.least(F.try_divide(m.xy * m.xy, m.xx * m.yy), F.lit(1.0)))
+            return F.struct(F.try_divide(m.xy, m.xx).alias("slope"), F.when(s.n > 2, r2).alias("r2"))
+
+        moments = F.struct(
+            (s.n * s.sxx - s.sx * s.sx).alias("xx"),
+            (s.n * s.sxy - s.sx * s.sy).alias("xy"),
+            (s.n * s.syy - s.sy * s.sy).alias("yy"),
+        )
+        return let(moments, line)
 
     return F.aggregate(steps, start, add, fit)
 

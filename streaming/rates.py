@@ -32,7 +32,7 @@ def same_clock(before: Column, after: Column) -> Column:
     return drift_ms.between(-CLOCK_ERROR_S_MAX * 1000, CLOCK_ERROR_S_MAX * 1000)
 
 
-def increases_per_s(history: Column, counters: int) -> Column:
+def increases_per_s(history: Column, counters: int | Column) -> Column:
     """Array of the rates of that many counters.
 
     Args:

@@ -20,6 +20,7 @@ import kafka.errors
 from pyspark.errors import PySparkException
 
 from streaming import backlog, checkpoint, pipeline
+from streaming.class_archive import ClassArchive
 from streaming.contract import Topics
 from streaming.errors import StreamError
 from streaming.kafka import KafkaSettings
@@ -61,8 +62,12 @@ def run(
     jars: Sequence[Path],
     stop: threading.Event,
     listener: Listener = Listener(),
+    class_archive: ClassArchive | None = None,
 ) -> None:
     """Makes signals until ``stop`` is set.
+
+    Args:
+        class_archive: makes the next start of this program on this machine a quicker one.
 
     Raises:
         StreamError: the checkpoint is in use or does not fit, or the query died; the message names the cause.
@@ -80,12 +85,16 @@ def run(
                 cores=settings.cores,
                 shuffle_partitions=settings.shuffle_partitions,
                 standalone=_standalone(settings),
+                compiler=settings.compiler,
+                class_archive=class_archive,
             )
         except Exception as error:  # Py4J's, for whatever the JVM did not like.
             cause = getattr(error, "java_exception", error)
             raise StreamError(
                 f"Spark does not start with stream.master {settings.master}: {_first_line(cause)}"
             ) from error
+        if class_archive is not None:
+            teardown.callback(class_archive.keep)
         teardown.callback(spark.stop)
         teardown.enter_context(checkpoint.held_by_jvm(spark, settings.checkpoint_dir))
         watch = _Watch(stop, listener)

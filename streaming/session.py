@@ -12,6 +12,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from streaming.class_archive import ClassArchive
+from streaming.settings import Compiler
+
 # The live query's jobs are in Spark's default pool. They get their cores first, and what is left goes to the backlog's; a
 # task that runs is not taken off its core, so the backlog has one at a time.
 BACKLOG_POOL = "backlog"
@@ -48,6 +51,31 @@ _QUIET = {
 }
 
 
+_IDLE_RULES = (
+    "BooleanSimplification",
+    "LikeSimplification",
+    "OptimizeCsvJsonExprs",
+    "OptimizeOneRowRelationSubquery",
+    "PruneFilters",
+    "PushFoldableIntoBranches",
+    "RemoveRedundantAliases",
+    "ReorderAssociativeOperator",
+    "ReplaceNullWithFalseInPredicate",
+    "SimplifyBinaryComparison",
+    "SimplifyCaseConversionExpressions",
+    "SimplifyCasts",
+    "SimplifyConditionals",
+    "UnwrapCastInBinaryComparison",
+)
+
+_COMPILERS: dict[Compiler, tuple[str, ...]] = {
+    # A start is half as much work, and nothing competes with the batches for the cores.
+    "quick": ("-XX:TieredStopAtLevel=1",),
+    # Two and a half times the throughput, after some minutes of competing.
+    "thorough": (),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Standalone:
     """A standalone cluster to compute on, and its executors. They need no Python: nothing in the pipeline is in Python."""
@@ -78,6 +106,8 @@ def spark_session(
     cores: int,
     shuffle_partitions: int = 1,
     standalone: Standalone | None = None,
+    compiler: Compiler = "quick",
+    class_archive: ClassArchive | None = None,
     ui: bool = False,
 ) -> SparkSession:
     """A session, local if nothing else is said.
@@ -96,7 +126,7 @@ def spark_session(
         # Not spark.jars alone: those are copied, served to executors that a local session has none of, and loaded apart.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
         "spark.driver.memory": f"{driver_memory_mb}m",
-        "spark.driver.extraJavaOptions": _java_options(_write_logging(local_dir)),
+        "spark.driver.extraJavaOptions": _java_options(_write_logging(local_dir), compiler, class_archive),
         "spark.driver.host": host,
         # The address that others reach us at need not be one of ours: a container has another inside.
         "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
@@ -132,6 +162,8 @@ def spark_session(
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
         # What is used twice is bound to a name (formats/common.py, let); looking for more costs with every row.
         "spark.sql.subexpressionElimination.enabled": "false",
+        # Every batch is planned anew, and these look at every node of our expressions to find nothing: half of the planning.
+        "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.catalyst.optimizer.{r}" for r in _IDLE_RULES),
         # A scrape that names a sample twice must not end the query.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     }
@@ -144,14 +176,13 @@ def spark_session(
     return builder.getOrCreate()
 
 
-def _java_options(logging: Path) -> str:
+def _java_options(logging: Path, compiler: Compiler, class_archive: ClassArchive | None) -> str:
     options = (
         # Stopping a query serialises its plan recursively: with the default stack it overflows.
         "-Xss8m",
         "-XX:+UseSerialGC",
-        # Only the quick compiler: a start is half as much work, and the other one would compete with the batches for the
-        # cores for minutes before it wins anything.
-        "-XX:TieredStopAtLevel=1",
+        *_COMPILERS[compiler],
+        *(class_archive.java_options() if class_archive is not None else ()),
         "-Duser.timezone=UTC",
         f'"-Dlog4j2.configurationFile={logging.as_uri()}"',
     )

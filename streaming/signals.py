@@ -18,7 +18,6 @@ the one of an uninterrupted run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -38,7 +37,7 @@ from streaming.entities import (
     SMOOTHED,
     TENANT_GAUGES,
 )
-from streaming.formats.common import let
+from streaming.formats.common import VALUE_MAX, let
 from streaming.rates import CLOCK_ERROR_S_MAX
 
 # A gauge is good until the next one is overdue.
@@ -180,55 +179,6 @@ def _latest(rows: Column) -> Column:
 
 
 def _record(history: Column, end_ms: Column, shape: Shape, backlog: bool) -> Column:
-    def value(newest: Column) -> Column:
-        def head(kind: str, node: str) -> list[Column]:
-            return _head(kind, node, history, newest, end_ms, shape, backlog)
-
-        def gauges(body: Callable[[Column], Column]) -> Column:
-            return let(_gauges(history, newest), body)
-
-        def per_s(counters: int, body: Callable[[Column], Column], rows: Column = history) -> Column:
-            return let(rates.with_sums(rates.increases_per_s(rows, counters), rows), body)
-
-        kind = F.col("kind")
-        return (
-            F.when(kind == REJECT, newest.note)
-            .when(
-                kind.isin("broker", "controller") & ~F.exists(history, lambda r: F.coalesce(r.sure, F.lit(False))),
-                F.lit(None).cast("string"),
-            )
-            .when(
-                kind == "broker",
-                per_s(
-                    len(BROKER_COUNTERS),
-                    lambda r: gauges(lambda g: F.to_json(F.struct(*head("broker", "broker"), *_broker(r, g)))),
-                ),
-            )
-            .when(
-                kind == "controller",
-                per_s(
-                    len(CONTROLLER_COUNTERS) + len(CONTROLLER_TOTALS),
-                    lambda r: gauges(lambda g: F.to_json(F.struct(*head("controller", "node"), *_controller(r, g)))),
-                    _with_totals(history),
-                ),
-            )
-            .when(kind == "tenant", gauges(lambda g: F.to_json(F.struct(*head("tenant", "node"), *_tenant(g)))))
-            .otherwise(
-                let(
-                    lag.scrapes(history),
-                    lambda scrapes: let(
-                        F.struct(lag.totals(scrapes).alias("totals"), lag.steps(scrapes).alias("steps")),
-                        lambda now: let(
-                            lag.slope(now.steps),
-                            lambda fit: F.to_json(
-                                F.struct(*head("move", "broker"), *_move(scrapes, now.steps, now.totals, fit, newest))
-                            ),
-                        ),
-                    ),
-                )
-            )
-        )
-
     key = F.when(F.col("kind") == REJECT, F.col("part")).otherwise(
         F.concat_ws(
             "|",
@@ -239,16 +189,53 @@ def _record(history: Column, end_ms: Column, shape: Shape, backlog: bool) -> Col
             end_ms.cast("string"),
         )
     )
-    return F.struct(key.alias("key"), let(F.element_at(history, -1), value).alias("value"))
+    value = let(F.element_at(history, -1), lambda newest: _value(history, newest, end_ms, shape, backlog))
+    return F.struct(key.alias("key"), value.alias("value"))
+
+
+def _value(history: Column, newest: Column, end_ms: Column, shape: Shape, backlog: bool) -> Column:
+    kind = F.col("kind")
+    nodes = kind.isin("broker", "controller")
+    unsure = nodes & ~F.exists(history, lambda r: F.coalesce(r.sure, F.lit(False)))
+    rows = F.when(kind == "controller", _with_totals(history)).otherwise(history)
+    counters = F.when(kind == "controller", F.lit(len(CONTROLLER_COUNTERS) + len(CONTROLLER_TOTALS))).otherwise(
+        F.lit(len(BROKER_COUNTERS))
+    )
+    per_s = F.when(
+        nodes,
+        let(rows, lambda rows: _finite_all(rates.with_sums(rates.increases_per_s(rows, counters), rows))),
+    )
+    gauges = _finite_all(F.transform(_gauges(history, newest), lambda text: F.nullif(text, F.lit("")).cast("double")))
+
+    def body(per_s: Column, gauges: Column) -> Column:
+        return (
+            F.when(kind == "broker", _broker(per_s, gauges))
+            .when(kind == "controller", _controller(per_s, gauges))
+            .otherwise(_tenant(gauges))
+        )
+
+    measured = F.when(
+        kind != "move",
+        let(F.struct(per_s.alias("per_s"), gauges.alias("gauges")), lambda all_: body(all_.per_s, all_.gauges)),
+    ).otherwise(_move(history, newest))
+    return (
+        F.when(kind == REJECT, newest.note)
+        .when(unsure, F.lit(None).cast("string"))
+        .otherwise(_joined(_head(history, newest, end_ms, shape, backlog), measured))
+    )
+
+
+def _joined(*objects: Column) -> Column:
+    """JSON objects, none of them empty, as one."""
+    inner = [F.substring(one, F.lit(2), F.length(one) - 2) for one in objects[:-1]]
+    return F.concat(
+        F.lit("{"), *[part for one in inner for part in (one, F.lit(","))], F.substring(objects[-1], 2, 1 << 30)
+    )
 
 
 def _gauges(history: Column, newest: Column) -> Column:
     """Of every gauge the last that was measured, while it is good; records that bring one metric each meet here."""
     return _latest(F.filter(history, lambda r: newest.own_ms - r.own_ms < r.every_ms * _GAUGE_INTERVALS))
-
-
-def _gauge(gauges: Column, i: int) -> Column:
-    return F.nullif(F.get(gauges, F.lit(i)), F.lit("")).cast("double")
 
 
 def _scrapes(history: Column) -> Column:
@@ -263,56 +250,118 @@ def _scrapes(history: Column) -> Column:
     )
 
 
-def _broker(per_s: Column, gauges: Column) -> list[Column]:
-    counted = {field: F.get(per_s, F.lit(i)) for i, field in enumerate(BROKER_COUNTERS)}
-    gauged = {field: _gauge(gauges, i) for i, field in enumerate(BROKER_GAUGES)}
-    for field in [field for field in gauged if field.endswith(SMOOTHED)]:
-        counter = field.removesuffix(SMOOTHED)
-        counted[counter] = F.coalesce(counted[counter], gauged.pop(field))
-    return [*_throttled(counted, gauged), *_named(counted | gauged)]
+def _json_of(names: list[str], values: Column) -> Column:
+    """An object of numbers: names as one literal, which is one node of the plan instead of one a field."""
+    return F.to_json(F.map_from_arrays(F.split(F.lit(",".join(names)), ","), values))
 
 
-def _throttled(counters: dict[str, Column], gauges: dict[str, Column]) -> list[Column]:
-    """Takes the two throttled rates out of the gauges, and puts in their place the best there is.
+_SHOWN_GAUGES = [field for field in BROKER_GAUGES if "throttled" not in field and not field.endswith(SMOOTHED)]
+assert [*BROKER_GAUGES][2 : 2 + len(_SHOWN_GAUGES)] == _SHOWN_GAUGES
+_DERIVED = ["event_queue_time_mean_ms", "event_processing_mean_ms", "queue_depth_mean"]
+
+
+def _broker(per_s: Column, gauges: Column) -> Column:
+    """Where no counter is, a source that smooths its rates itself may have one among the gauges."""
+    places = list(BROKER_GAUGES)
+    smoothed = ",".join(
+        str(places.index(field + SMOOTHED)) if field + SMOOTHED in BROKER_GAUGES else "-1" for field in BROKER_COUNTERS
+    )
+    rated = F.zip_with(
+        per_s,
+        F.split(F.lit(smoothed), ","),
+        lambda rate, place: F.coalesce(rate, F.get(gauges, place.cast("int"))),
+    )
+    return let(
+        rated,
+        lambda rated: let(
+            _throttled(rated, gauges),
+            lambda throttled: F.concat(
+                _joined(
+                    F.to_json(throttled),
+                    _json_of(
+                        [*BROKER_COUNTERS, *_SHOWN_GAUGES],
+                        F.concat(rated, F.slice(gauges, 3, len(_SHOWN_GAUGES))),
+                    ),
+                )
+            ),
+        ),
+    )
+
+
+def _throttled(per_s: Column, gauges: Column) -> Column:
+    """The two throttled rates as the best there is, and by what.
 
     LeaderReplication exists from a follower's first fetch on, so a broker that shows it has collectors that read both;
     FollowerReplication exists only where something was throttled, and its absence then is 0.
     """
-    own = {side: gauges.pop(f"{side}_throttled_bytes_per_s") for side in ("leader", "follower")}
-    way = {"leader": "out", "follower": "in"}
-    quota = own["leader"].isNotNull() | own["follower"].isNotNull()
-    reassigned = {side: counters[f"reassignment_{way[side]}_bytes_per_s"] for side in own}
-    replicated = {side: counters[f"replication_{way[side]}_bytes_per_s"] for side in own}
+    counters = list(BROKER_COUNTERS)
 
-    def any_known(columns: dict[str, Column]) -> Column:
-        return columns["leader"].isNotNull() | columns["follower"].isNotNull()
+    def rate(field: str) -> Column:
+        return F.get(per_s, F.lit(counters.index(field)))
 
-    found = {
-        f"{side}_throttled_bytes_per_s": F.when(quota, F.coalesce(own[side], F.lit(0.0)))
-        .when(any_known(reassigned), reassigned[side])
-        .otherwise(replicated[side])
-        for side in own
-    }
-    by = (
-        F.when(quota, ThrottledBy.QUOTA.value)
-        .when(any_known(reassigned), ThrottledBy.REASSIGNMENT.value)
-        .when(any_known(replicated), ThrottledBy.REPLICATION.value)
+    # In the order of BROKER_GAUGES, leader and follower.
+    candidates = (
+        (ThrottledBy.QUOTA, F.get(gauges, F.lit(0)), F.get(gauges, F.lit(1))),
+        (ThrottledBy.REASSIGNMENT, rate("reassignment_out_bytes_per_s"), rate("reassignment_in_bytes_per_s")),
+        (ThrottledBy.REPLICATION, rate("replication_out_bytes_per_s"), rate("replication_in_bytes_per_s")),
     )
-    return [*_named(found), by.alias("throttled_by")]
+    zero = F.lit(0.0)
+    found = F.lit(None).cast("struct<leader double, follower double, by string>")
+    for by, leader, follower in reversed(candidates):
+        pair = (F.coalesce(leader, zero), F.coalesce(follower, zero)) if by is ThrottledBy.QUOTA else (leader, follower)
+        found = F.when(
+            leader.isNotNull() | follower.isNotNull(),
+            F.struct(pair[0].alias("leader"), pair[1].alias("follower"), F.lit(by.value).alias("by")),
+        ).otherwise(found)
+    return let(
+        found,
+        lambda found: F.struct(
+            found.leader.alias("leader_throttled_bytes_per_s"),
+            found.follower.alias("follower_throttled_bytes_per_s"),
+            found.by.alias("throttled_by"),
+            # Never empty, whatever is unknown.
+            F.col("node").alias("broker"),
+        ),
+    )
 
 
-def _controller(per_s: Column, gauges: Column) -> list[Column]:
-    counted = {field: F.get(per_s, F.lit(i)) for i, field in enumerate([*CONTROLLER_COUNTERS, *CONTROLLER_TOTALS])}
-    processed_per_s = counted.pop("processed_per_s")
-    queued_ms_per_s, processed_ms_per_s = counted.pop("queued_ms_per_s"), counted.pop("processed_ms_per_s")
-    derived = {
-        "event_queue_time_mean_ms": F.try_divide(queued_ms_per_s, counted["events_per_s"]),
-        "event_processing_mean_ms": F.try_divide(processed_ms_per_s, processed_per_s),
-        "queue_depth_mean": queued_ms_per_s / F.lit(1000.0),
-    }
-    means = {mean for mean, _ in CONTROLLER_TOTALS.values()}
-    gauged = {field: _gauge(gauges, i) for i, field in enumerate(CONTROLLER_GAUGES) if field not in means}
-    return _named(counted | derived | gauged)
+def _controller(per_s: Column, gauges: Column) -> Column:
+    counted = [*CONTROLLER_COUNTERS, *CONTROLLER_TOTALS]
+    shown = len(CONTROLLER_COUNTERS) - 1
+
+    def rate(field: str) -> Column:
+        return F.get(per_s, F.lit(counted.index(field)))
+
+    derived = F.array(
+        F.try_divide(rate("queued_ms_per_s"), rate("events_per_s")),
+        F.try_divide(rate("processed_ms_per_s"), rate("processed_per_s")),
+        rate("queued_ms_per_s") / F.lit(1000.0),
+    )
+    gauged = list(CONTROLLER_GAUGES)[: -len(CONTROLLER_TOTALS)]
+    numbers = _json_of(
+        [*_DERIVED, *counted[:shown], *gauged],
+        F.concat(derived, F.slice(per_s, 1, shown), F.slice(gauges, 1, len(gauged))),
+    )
+    return _joined(_node(), numbers)
+
+
+def _tenant(gauges: Column) -> Column:
+    def label(name: str) -> Column:
+        # Kafka has encoded what a label must not hold.
+        found = F.regexp_extract("part", f"(?:^|,){name}=([^,]*)", 1)
+        return F.try_url_decode(F.nullif(found, F.lit(""))).alias(name)
+
+    who = F.to_json(F.struct(F.col("node"), label("user"), label("client_id")))
+    return _joined(who, _json_of(list(TENANT_GAUGES), gauges))
+
+
+def _node() -> Column:
+    return F.to_json(F.struct(F.col("node")))
+
+
+def _finite_all(numbers: Column) -> Column:
+    """JSON has no infinity: what overflowed is unknown."""
+    return F.transform(numbers, lambda number: F.when(F.abs(number) < VALUE_MAX, number))
 
 
 def _with_totals(history: Column) -> Column:
@@ -323,7 +372,10 @@ def _with_totals(history: Column) -> Column:
         return F.array(
             *[
                 # Kafka sums whole milliseconds: rounding gives the very sum back, and keeps it from falling, a reset.
-                F.round(_gauge(texts, gauges.index(mean)) * F.get(row.counters, F.lit(counters.index(count))))
+                F.round(
+                    F.nullif(F.get(texts, F.lit(gauges.index(mean))), F.lit("")).cast("double")
+                    * F.get(row.counters, F.lit(counters.index(count)))
+                )
                 for mean, count in CONTROLLER_TOTALS.values()
             ]
         )
@@ -332,68 +384,67 @@ def _with_totals(history: Column) -> Column:
         history,
         lambda r: let(
             F.split(F.coalesce(r.gauges, F.lit("")), ","),
-            lambda texts: F.struct(
-                r.own_ms.alias("own_ms"),
-                r.at_ms.alias("at_ms"),
+            lambda texts: r.withField(
+                "counters",
                 F.concat(
                     r.counters, F.transform(totals(r, texts), lambda v: F.when(v.between(0, 1 << 62), v.cast("long")))
-                ).alias("counters"),
-                r.sums.alias("sums"),
+                ),
             ),
         ),
     )
 
 
-def _tenant(gauges: Column) -> list[Column]:
-    def label(name: str) -> Column:
-        # Kafka has encoded what a label must not hold.
-        found = F.regexp_extract("part", f"(?:^|,){name}=([^,]*)", 1)
-        return F.try_url_decode(F.nullif(found, F.lit(""))).alias(name)
-
-    gauged = {field: _gauge(gauges, i) for i, field in enumerate(TENANT_GAUGES)}
-    return [label("user"), label("client_id"), *_named(gauged)]
-
-
-def _move(scrapes: Column, steps: Column, totals: Column, fit: Column, newest: Column) -> list[Column]:
+def _move(history: Column, newest: Column) -> Column:
     fields = ("at_ms", "dt_s", "gained_bytes", "written_bytes", "remaining_bytes")
-    return [
-        F.col("part").alias("side"),
-        totals.moving_partitions.alias("moving_partitions"),
-        totals.listed_partitions.alias("listed_partitions"),
-        lag.done(scrapes).alias("done_partitions"),
-        *_named(
-            {
-                "remaining_bytes": totals.remaining_bytes,
-                "lag_messages": totals.lag_messages,
-                "remaining_slope_bytes_per_s": fit.slope,
-                "remaining_slope_r2": fit.r2,
-                "keep_up_bytes_per_s": totals.keep_up_bytes_per_s,
-                "write_bytes_per_s": totals.write_bytes_per_s,
-            }
+
+    def body(scrapes: Column, growth: Column, steps: Column) -> Column:
+        totals, fit = lag.totals(scrapes, growth), lag.slope(steps)
+        return let(
+            F.struct(totals.alias("totals"), fit.alias("fit")),
+            lambda found: F.to_json(
+                F.struct(
+                    F.col("node").alias("broker"),
+                    F.col("part").alias("side"),
+                    found.totals.moving_partitions.alias("moving_partitions"),
+                    found.totals.listed_partitions.alias("listed_partitions"),
+                    lag.done(scrapes).alias("done_partitions"),
+                    _finite(found.totals.remaining_bytes).alias("remaining_bytes"),
+                    _finite(found.totals.lag_messages).alias("lag_messages"),
+                    _finite(found.fit.slope).alias("remaining_slope_bytes_per_s"),
+                    _finite(found.fit.r2).alias("remaining_slope_r2"),
+                    _finite(found.totals.keep_up_bytes_per_s).alias("keep_up_bytes_per_s"),
+                    _finite(found.totals.write_bytes_per_s).alias("write_bytes_per_s"),
+                    lag.progress_age_s(steps, newest.ts).alias("progress_age_s"),
+                    F.transform(steps, lambda step: F.struct(*[step[f].alias(f) for f in fields])).alias("steps"),
+                    lag.largest(scrapes, growth).alias("largest"),
+                )
+            ),
+        )
+
+    return let(
+        lag.scrapes(history),
+        lambda scrapes: let(
+            F.struct(lag.growth(scrapes).alias("growth"), lag.steps(scrapes).alias("steps")),
+            lambda now: body(scrapes, now.growth, now.steps),
         ),
-        lag.progress_age_s(steps, newest.ts).alias("progress_age_s"),
-        F.transform(steps, lambda step: F.struct(*[step[field].alias(field) for field in fields])).alias("steps"),
-        lag.largest(scrapes).alias("largest"),
-    ]
+    )
 
 
-def _head(
-    kind: str, node: str, history: Column, newest: Column, end_ms: Column, shape: Shape, backlog: bool
-) -> list[Column]:
-    samples = _scrapes(history)
-    head = [
-        F.lit(SCHEMA_VERSION).alias("v"),
-        F.lit(kind).alias("kind"),
-        F.col("cluster"),
-        F.col("node").alias(node),
-        end_ms.alias("window_end_ms"),
-        newest.ts.alias("sampled_at_ms"),
-        samples.alias("samples"),
-        (samples * newest.every_ms / F.lit(shape.window_s * 1000)).alias("completeness"),
-    ]
-    return [*head, F.lit(True).alias("backlog")] if backlog else head
+def _finite(number: Column) -> Column:
+    return F.when(F.abs(number) < VALUE_MAX, number)
 
 
-def _named(numbers: dict[str, Column]) -> list[Column]:
-    """JSON has no infinity: what overflowed is unknown."""
-    return [F.when(F.abs(number) < 1e300, number).alias(field) for field, number in numbers.items()]
+def _head(history: Column, newest: Column, end_ms: Column, shape: Shape, backlog: bool) -> Column:
+    def head(samples: Column) -> Column:
+        fields = [
+            F.lit(SCHEMA_VERSION).alias("v"),
+            F.col("kind"),
+            F.col("cluster"),
+            end_ms.alias("window_end_ms"),
+            newest.ts.alias("sampled_at_ms"),
+            samples.alias("samples"),
+            (samples * newest.every_ms / F.lit(shape.window_s * 1000)).alias("completeness"),
+        ]
+        return F.to_json(F.struct(*fields, *([F.lit(True).alias("backlog")] if backlog else [])))
+
+    return let(_scrapes(history), head)

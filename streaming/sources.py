@@ -98,8 +98,13 @@ def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> Da
     return found
 
 
+# A batch ends where the topic ends. A consumer that has already asked for more would sit out this wait, half a second by
+# default, before it hands over what it has.
+_NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
+
+
 def _options(reader: Any, feed: Feed) -> Any:
-    for name, value in (kafka_options(feed.kafka) | _PATIENCE).items():
+    for name, value in (kafka_options(feed.kafka) | _PATIENCE | _NO_WAIT).items():
         reader = reader.option(name, value)
     # Retention may delete records while we are down. That gap is no reason to stay down: freshness and completeness of
     # the signals show it.

@@ -21,11 +21,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rheostat.errors import SetupError
-from rheostat.jvm.java import find_java
+from rheostat.jvm.java import Java, find_java
 from rheostat.process import spawn
 from rheostat.resources import cache_dir, conf_file
 
@@ -50,6 +51,12 @@ class Artifacts:
     spark_jars: tuple[Path, ...]
     kafka_jars: tuple[Path, ...]
     jmx_agent: Path
+    home: Path
+
+    def class_archive(self, java: Java) -> Path:
+        """Where Spark's JVM may keep its classes: one file for these jars, this Java and this PySpark."""
+        made_of = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')}"
+        return self.home / f"classes-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
     @property
     def kafka_class_path(self) -> str:
@@ -65,8 +72,9 @@ def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
     Raises:
         SetupError: no fitting Java, or the registry does not answer.
     """
-    jars = resolve_jars(conf_file("jvm", "ivy.xml"), progress)
-    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0])
+    ivy_xml = conf_file("jvm", "ivy.xml")
+    jars = resolve_jars(ivy_xml, progress)
+    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0], _home(ivy_xml))
 
 
 def resolve_jars(ivy_xml: Path, progress: Progress = _silent) -> Mapping[str, tuple[Path, ...]]:

@@ -19,6 +19,7 @@ _HOW = "install a JDK or JRE 17 or newer (Debian: apt-get install openjdk-17-jre
 class Java:
     executable: Path
     major: int
+    version: str = ""  # As it tells it itself.
 
 
 def find_java() -> Java:
@@ -48,7 +49,7 @@ def find_java() -> Java:
         raise SetupError(f"Java at {where} does not tell its version ({said.strip()[:80]!r}): {_HOW}.")
     if major < JAVA_MAJOR_MIN:
         raise SetupError(f"Java {major} at {where} is too old, {JAVA_MAJOR_MIN} or newer is needed: {_HOW}.")
-    return Java(executable, major)
+    return Java(executable, major, said.strip())
 
 
 def _major(version_text: str) -> int | None:
