@@ -386,26 +386,6 @@ def measure(*, quick: bool) -> dict[str, Any]:
             compiler: live(bench, shape=rates, seconds=seconds, settings={"compiler": compiler}, tag=compiler)
             for compiler in ("quick", "thorough")
         }
-        session = Session(bench, compiler="thorough", master=master)
-        found = [session.whole(topic, int(records), int(batch)) for _ in range(4)][-1]
-        session.spark.stop()
-    print(json.dumps(found))
-
-
-# -- all of it --------------------------------------------------------------------------------------------------------
-
-
-def measure(*, quick: bool) -> dict[str, Any]:
-    with Lab(LabSpec(brokers=1)) as lab, tempfile.TemporaryDirectory(prefix="rheostat-bench-") as folder:
-        bench = Bench(KafkaSettings(bootstrap_servers=lab.bootstrap_servers), Path(folder), quick)
-        found: dict[str, Any] = {"cores": os.cpu_count()}
-        s1000 = Shape(1000)
-        rates = Shape(int(SAMPLES_PER_S / 50 * 5))
-        seconds = 30.0 if quick else 60.0
-        found["live"] = {
-            name: live(bench, shape=rates, seconds=seconds, settings=settings, tag=name)
-            for name, settings in (("first", {}), ("second", {}))
-        }
         session = Session(bench, compiler="thorough")
         found["throughput"] = throughput(bench, session, s1000, scrapes=24, rounds=3 if quick else 7, batch=10_000)
         found["python_consumer_samples_per_s"] = round(python_consumer(bench, "n1000p0", 24_000, 50))

@@ -163,7 +163,9 @@ def spark_session(
         # What is used twice is bound to a name (formats/common.py, let); looking for more costs with every row.
         "spark.sql.subexpressionElimination.enabled": "false",
         # Every batch is planned anew, and these look at every node of our expressions to find nothing: half of the planning.
-        "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.catalyst.optimizer.{r}" for r in _IDLE_RULES),
+        "spark.sql.optimizer.excludedRules": ",".join(
+            f"org.apache.spark.sql.catalyst.optimizer.{r}" for r in _IDLE_RULES
+        ),
         # A scrape that names a sample twice must not end the query.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     }
