@@ -1,12 +1,14 @@
 """What the measuring pipeline carries, how late it is, what it costs, and how that grows.
 
-Everything against a real broker on the same machine. Four parts, each of which checks how many records went in:
+Everything against a real broker on the same machine. Five parts, each of which checks how many records went in:
 
     throughput   the same full topic through Spark reading and parsing alone, and through the whole pipeline into Kafka, in
                  turns in one warm session; the ratio of the two is what the pipeline adds. Beside them a plain
                  kafka-python consumer with json and dicts.
     live         `stream_child` as a process, under a steady load: start to first signal, publication to readable signal,
                  memory, rows of state at the begin and at the end.
+    hour         an hour of 100 brokers worked off: rows of state and heap at its begin and at its end.
+    hour         an hour of 100 brokers worked off: rows of state and heap at its begin and at its end.
     growth       throughput and state at 1, 10 and 100 times the brokers, and with 4,000 moving partitions a broker.
     cluster      the whole pipeline on a standalone cluster with two workers.
 """
@@ -110,6 +112,12 @@ class Session:
         writer = built.writeStream.format("kafka").outputMode("update")
         return self._work_off(writer.option("kafka.bootstrap.servers", self._bench.kafka.bootstrap_servers), records)
 
+    def heap_mb(self) -> float:
+        """What is in use once garbage is collected."""
+        runtime = self.spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
+        runtime.gc()
+        return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
     def _read(self, topic: str, batch: int) -> Any:
         return (
             self.spark.readStream.format("kafka")
@@ -136,6 +144,9 @@ class Session:
             "records_per_s": 1000
             * sum(p["numInputRows"] for p in steady)
             / sum(p["durationMs"]["triggerExecution"] for p in steady),
+            # Full from the second minute on; the last batch may be a short one.
+            "state_rows_early": state[len(state) // 4]["numRowsTotal"] if state else 0,
+            "state_rows_late": state[-2]["numRowsTotal"] if len(state) > 1 else 0,
             "state_rows": max((op["numRowsTotal"] for op in state), default=0),
             "state_mb": max((op["memoryUsedBytes"] for op in state), default=0) / 1e6,
             "late_rows": sum(op["numRowsDroppedByWatermark"] for op in state),
@@ -169,6 +180,24 @@ def throughput(
         "state_rows": whole[-1]["state_rows"],
         "state_mb": round(whole[-1]["state_mb"], 1),
         "late_rows": whole[-1]["late_rows"],
+    }
+
+
+def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:
+    """An hour of a cluster, as fast as it goes: what is kept must not grow."""
+    topic = "hour"
+    records = fill(bench, topic, shape, scrapes=int(3600 / shape.every_s))
+    for kind in ("signals", "rejects"):
+        bench.create(f"{topic}-out.{kind}")
+    before = session.heap_mb()
+    found = session.whole(topic, records, 4_000)
+    return {
+        "records": records,
+        "state_rows_first": found["state_rows_early"],
+        "state_rows_last": found["state_rows_late"],
+        "late_rows": found["late_rows"],
+        "heap_mb_before": round(before),
+        "heap_mb_after": round(session.heap_mb()),
     }
 
 
@@ -397,6 +426,7 @@ def measure(*, quick: bool) -> dict[str, Any]:
                 (Shape(3, partitions=4000), 24, 24),
             )
         ]
+        found["hour"] = hour(bench, session, Shape(100))
         session.spark.stop()
         found["cluster_samples_per_s"] = round(on_cluster(bench.kafka, "n1000p0", 24_000, 50, 10_000))
     quick_live, thorough_live = found["live"]["quick"], found["live"]["thorough"]
@@ -425,7 +455,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print(json.dumps(found))
     else:
-        for part in ("throughput", "live", "growth"):
+        for part in ("throughput", "live", "growth", "hour"):
             print(part, json.dumps(found.get(part), indent=2))
         print("python consumer, samples/s", found["python_consumer_samples_per_s"])
         print("two workers, samples/s", found["cluster_samples_per_s"])

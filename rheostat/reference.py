@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from rheostat.settings import Settings, inner_model
+from rheostat.settings import Settings, inner_model, item_model
 
 _HEAD = """# Configuration
 
@@ -34,6 +34,11 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
         nested = inner_model(field.annotation)
         if nested is not None:
             inner.append((nested, f"{prefix}{name}"))
+            continue
+        item = item_model(field.annotation)
+        if item is not None:
+            inner.append((item, f"{prefix}{name}[]"))
+            rows.append(f"| `{prefix}{name}` | list | none | {field.description} |\n")
             continue
         kind = _kind(field.annotation)
         if field.is_required():

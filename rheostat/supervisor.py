@@ -21,7 +21,7 @@ from rheostat.process import spawn, stop
 log = structlog.get_logger("run")
 
 PARTS = ("collect", "stream", "tune")
-STOP_S_MAX = 15.0
+STOP_S_MAX = 30.0  # The first stop on a machine keeps Spark's classes for the next start.
 # Spark computes in bursts, and may share its machine with brokers: it is the one that can wait.
 STREAM_NICE = 5
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0

@@ -5,7 +5,8 @@ next time. So the first run on a machine leaves the archive behind, and every la
 Java and one class path; its name says which, and one that does not fit all the same is passed over by the JVM itself.
 
 Invariant: the archive appears whole or not at all. It is written under a name of its own and renamed after the JVM has
-ended in order; a run that is killed leaves at most a file that the next one sweeps away.
+ended in order; a run that is killed leaves at most a file that the next one sweeps away. A machine on which writing it took
+too long is not asked again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import psutil
 from pyspark import SparkContext
 
 # Dumping takes seconds; who stops us waits no longer than that.
-DUMP_S_MAX = 12.0
+DUMP_S_MAX = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class ClassArchive:
         quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
         if self.path.exists():
             return (f"-XX:SharedArchiveFile={self.path}", *quiet)
-        if not os.access(self.path.parent, os.W_OK):
+        if self._too_slow.exists() or not os.access(self.path.parent, os.W_OK):
             return ()
         self._sweep()
         return (f"-XX:ArchiveClassesAtExit={self._recording(os.getpid())}", *quiet)
@@ -41,7 +42,7 @@ class ClassArchive:
         recording = self._recording(os.getpid())
         gateway = SparkContext._gateway
         process = getattr(gateway, "proc", None)
-        if self.path.exists() or gateway is None or process is None:
+        if self.path.exists() or self._too_slow.exists() or gateway is None or process is None:
             return
         gateway.shutdown()
         # The JVM ends when nobody holds its standard input any more.
@@ -50,10 +51,14 @@ class ClassArchive:
         try:
             process.wait(DUMP_S_MAX)
         except subprocess.TimeoutExpired:
-            pass  # It goes with us, and its file with the next sweep.
+            self._too_slow.touch()  # The JVM goes with us, and its file with the next sweep.
         else:
             if recording.exists():
                 recording.replace(self.path)
+
+    @property
+    def _too_slow(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.too-slow")
 
     def _recording(self, pid: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{pid}")

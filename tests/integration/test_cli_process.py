@@ -65,7 +65,7 @@ def test_a_fault_in_the_file_is_named_with_key_line_and_what_was_expected(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "collect", "stream", "tune", "status", "doctor"])
+@pytest.mark.parametrize("command", ["run", "collect", "stream", "tune", "status", "signals", "doctor"])
 def test_no_command_starts_with_a_file_that_has_faults(tmp_path: Path, command: str) -> None:
     config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9}, sort_keys=False))
 

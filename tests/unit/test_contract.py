@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from streaming.contract import (
     BrokerSignal,
     ContractError,
+    ControllerSignal,
     MoveSignal,
     MoveStep,
     Role,
     Sample,
     Scrape,
     Side,
+    TenantSignal,
     canonical_labels,
     decode_signal,
     encode_signal,
+    kind_of,
     signal_key,
 )
 
@@ -88,3 +91,50 @@ def test_a_scrape_as_a_record() -> None:
         "v": 1, "cluster": "c", "node": 3, "role": "broker", "ts": 1000,
         "samples": [{"n": "m", "l": "partition=0,topic=t", "v": 1.5}],
     }  # fmt: skip
+
+
+OTHERS = (
+    ControllerSignal("c", 100, 5000, 4000, 6, 1.0, active=1.0, queue_depth_mean=0.5),
+    TenantSignal("c", 100, 5000, 4000, 6, 1.0, user="a=b,c|d é", client_id="x~y*z", tokens=-3.0),
+)
+
+
+@pytest.mark.parametrize("signal", OTHERS, ids=kind_of)
+def test_controllers_and_tenants_come_back_as_they_were(signal: ControllerSignal | TenantSignal) -> None:
+    assert decode_signal(encode_signal(signal)) == signal
+
+
+def test_a_tenants_labels_are_kafkas_and_break_no_key() -> None:
+    key = signal_key(OTHERS[1]).decode()
+    assert key == "c|tenant|100|client_id=x%7Ey%2Az,user=a%3Db%2Cc%7Cd%20%C3%A9|5000"
+    assert key.count("|") == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [
+        ("broker", {"sampled_at_ms": "x"}, "sampled_at_ms is 'x', expected int"),
+        ("broker", {"samples": True}, "samples is True"),
+        ("broker", {"client_in_bytes_per_s": "1"}, "client_in_bytes_per_s is '1'"),
+        ("broker", {"throttled_by": 3}, "throttled_by is 3"),
+        ("controller", {"node": 1.5}, "node is 1.5"),
+        ("tenant", {"user": 7}, "user is 7"),
+        (
+            "move",
+            {"steps": [{"at_ms": "x", "dt_s": 1, "gained_bytes": 1, "written_bytes": 1, "remaining_bytes": 1}]},
+            "at_ms",
+        ),
+        ("move", {"steps": [{"at": 1}]}, "move signal"),
+        ("move", {"largest": [{"topic": 1, "partition": 0}]}, "topic is 1"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_by_name(kind: str, change: dict[str, object], said: str) -> None:
+    whole = {
+        "broker": BrokerSignal("c", 3, 5000, 4000, 6, 1.0),
+        "move": MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1),
+        "controller": OTHERS[0],
+        "tenant": OTHERS[1],
+    }
+    body = json.loads(encode_signal(whole[kind])) | change
+    with pytest.raises(ContractError, match=said):
+        decode_signal(json.dumps(body).encode())

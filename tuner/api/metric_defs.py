@@ -76,7 +76,7 @@ RATE_WANTED = MetricDef(
 RATE_MAX = MetricDef("rheostat_throttle_rate_max_bytes_per_second", "gauge", ("cluster",), "The operator's ceiling.")
 THROTTLED_BYTES = MetricDef(
     "rheostat_throttled_bytes_per_second", "gauge", ("cluster", "broker", "side"),
-    "Bytes that count against the throttle, Kafka's own 11 s mean.",
+    "Bytes that count against the throttle: Kafka's own 11 s mean, or where that is not collected an estimate.",
 )  # fmt: skip
 KEEP_UP_BYTES = MetricDef(
     "rheostat_keep_up_bytes_per_second", "gauge", ("cluster", "broker", "side"),

@@ -1,0 +1,81 @@
+"""When Spark's JVM is told to record its classes, and when to use them. Recording itself is seen by benchmarks.pipeline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from streaming import class_archive
+from streaming.class_archive import ClassArchive
+
+
+def options(path: Path) -> str:
+    return " ".join(ClassArchive(path).java_options())
+
+
+def test_the_first_run_records_and_later_ones_use_it(tmp_path: Path) -> None:
+    path = tmp_path / "classes.jsa"
+    assert f"-XX:ArchiveClassesAtExit={path}.{os.getpid()}" in options(path)
+    path.touch()
+    assert f"-XX:SharedArchiveFile={path}" in options(path)
+    assert "AtExit" not in options(path)
+
+
+def test_nothing_is_recorded_where_nothing_can_be_written(tmp_path: Path) -> None:
+    assert options(tmp_path / "absent" / "classes.jsa") == ""
+
+
+def test_what_a_killed_run_left_is_swept_away_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(30)
+    path = tmp_path / "classes.jsa"
+    left, written = path.with_name(f"classes.jsa.{ended.pid}"), path.with_name(f"classes.jsa.{os.getppid()}")
+    left.touch()
+    written.touch()
+    options(path)
+    assert not left.exists()
+    assert written.exists()
+
+
+class Gateway:
+    """Stands for PySpark's, around a process that writes when its standard input ends, as the JVM does."""
+
+    def __init__(self, script: str) -> None:
+        self.proc = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
+
+    def shutdown(self) -> None:
+        """The socket; the process goes on."""
+
+
+def keep(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = Gateway(script)
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    try:
+        ClassArchive(path).keep()
+    finally:
+        gateway.proc.kill()
+        gateway.proc.wait(30)
+
+
+def test_the_archive_is_put_in_place_when_the_jvm_has_written_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "classes.jsa"
+    recording = f"{path}.{os.getpid()}"
+    keep(path, f"import sys; sys.stdin.read(); open({recording!r}, 'w').write('whole')", monkeypatch)
+    assert path.read_text() == "whole"
+    assert not Path(recording).exists()
+
+
+def test_a_machine_that_is_too_slow_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "DUMP_S_MAX", 0.2)
+    path = tmp_path / "classes.jsa"
+    keep(path, "import threading; threading.Event().wait(60)", monkeypatch)
+    assert not path.exists()
+    assert options(path) == ""
