@@ -1,0 +1,94 @@
+"""Which samples make which field of which signal. Tables, no code that thinks.
+
+The order within a table is the order of a row's arrays, and so of what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+from streaming.contract import Metric
+from streaming.formats import cruise_control
+
+SMOOTHED = "_smoothed"  # What a source has made a rate of itself; taken where there is no counter.
+
+# Field → sample name and labels; None sums over all labels.
+Wanted = dict[str, tuple[str, str | None]]
+
+BROKER_COUNTERS: Wanted = {
+    "replication_in_bytes_per_s": (Metric.REPLICATION_IN, ""),
+    "replication_out_bytes_per_s": (Metric.REPLICATION_OUT, ""),
+    "reassignment_in_bytes_per_s": (Metric.REASSIGNMENT_IN, ""),
+    "reassignment_out_bytes_per_s": (Metric.REASSIGNMENT_OUT, ""),
+    "client_in_bytes_per_s": (Metric.CLIENT_IN, ""),
+    "client_out_bytes_per_s": (Metric.CLIENT_OUT, ""),
+    "isr_shrinks_per_s": (Metric.ISR_SHRINKS, ""),
+    "isr_expands_per_s": (Metric.ISR_EXPANDS, ""),
+    "network_in_bytes_per_s": (Metric.NETWORK_IN, None),
+    "network_out_bytes_per_s": (Metric.NETWORK_OUT, None),
+}
+BROKER_GAUGES: Wanted = {
+    "leader_throttled_bytes_per_s": (Metric.LEADER_THROTTLED, ""),
+    "follower_throttled_bytes_per_s": (Metric.FOLLOWER_THROTTLED, ""),
+    "leader_rate_bytes_per_s": (Metric.LEADER_RATE, ""),
+    "follower_rate_bytes_per_s": (Metric.FOLLOWER_RATE, ""),
+    "produce_p99_ms": (Metric.TOTAL_TIME_P99, "request=Produce"),
+    # Consumers only: a throttled follower's fetches wait long on purpose.
+    "fetch_p99_ms": (Metric.TOTAL_TIME_P99, "request=FetchConsumer"),
+    "request_handler_idle_ratio": (Metric.HANDLER_IDLE, ""),
+    "replica_lag_max_messages": (Metric.REPLICA_LAG_MAX, ""),
+    "replica_lag_sum_messages": (Metric.REPLICA_LAG_SUM, ""),
+    "under_min_isr_partitions": (Metric.UNDER_MIN_ISR, ""),
+    "partitions": (Metric.PARTITION_COUNT, ""),
+    "leaders": (Metric.LEADER_COUNT, ""),
+    **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
+}
+CONTROLLER_COUNTERS: Wanted = {
+    "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),
+    "operations_per_s": (Metric.OPERATIONS_STARTED, ""),
+    "operations_timed_out_per_s": (Metric.OPERATIONS_TIMED_OUT, ""),
+    "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
+    "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
+    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Hidden: for the totals below.
+}
+# Field → which mean and which count, both over the JVM's life: their product is a counter, the ms spent so far.
+CONTROLLER_TOTALS = {
+    "queued_ms_per_s": ("queue_mean", "events_per_s"),
+    "processed_ms_per_s": ("processing_mean", "processed_per_s"),
+}
+CONTROLLER_GAUGES: Wanted = {
+    "active": (Metric.ACTIVE_CONTROLLER, ""),
+    "event_queue_time_p99_ms": (Metric.EVENT_QUEUE_TIME_P99, ""),
+    "event_processing_p99_ms": (Metric.EVENT_PROCESSING_P99, ""),
+    "idle_ratio": (Metric.CONTROLLER_IDLE, ""),
+    "metadata_lag_ms": (Metric.METADATA_LAG, ""),
+    "topics": (Metric.CLUSTER_TOPICS, ""),
+    "partitions": (Metric.CLUSTER_PARTITIONS, ""),
+    "active_brokers": (Metric.ACTIVE_BROKERS, ""),
+    "fenced_brokers": (Metric.FENCED_BROKERS, ""),
+    "queue_mean": (Metric.EVENT_QUEUE_TIME_MEAN, ""),
+    "processing_mean": (Metric.EVENT_PROCESSING_MEAN, ""),
+}
+TENANT_GAUGES = {
+    "mutation_rate_per_s": Metric.MUTATION_RATE,
+    "tokens": Metric.MUTATION_TOKENS,
+    "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
+}
+_WANTED = [
+    *BROKER_COUNTERS.values(), *BROKER_GAUGES.values(), *CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()
+]  # fmt: skip
+LABELLED = sorted({name for name, labels in _WANTED if labels})
+SUMMED = sorted({name for name, labels in _WANTED if labels is None})
+# Controllers have request handlers, sockets and even topic metrics, which stay 0; they have no replicas.
+SURELY_BROKERS = sorted(
+    {
+        Metric.LEADER_THROTTLED, Metric.FOLLOWER_THROTTLED, Metric.ISR_SHRINKS, Metric.ISR_EXPANDS, Metric.UNDER_MIN_ISR,
+        Metric.PARTITION_COUNT, Metric.LEADER_COUNT, Metric.REPLICA_LAG_MAX, Metric.REPLICA_LAG_SUM,
+        *cruise_control.RATES,
+    }
+)  # fmt: skip
+SURELY_CONTROLLERS = sorted(
+    {
+        name
+        for name, _ in [*CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()]
+        if name.startswith("kafka_controller_")
+    }
+)
