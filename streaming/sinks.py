@@ -13,11 +13,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from streaming.kafka import KafkaSettings
 from streaming.sources import kafka_options
 
+# A batch whose brokers went away while it was written would otherwise hang for two minutes before anybody is told.
+_PATIENCE = {"kafka.request.timeout.ms": "8000", "kafka.delivery.timeout.ms": "20000"}
+
 
 def to_kafka(records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: Path, trigger_ms: int) -> DataStreamWriter:
     """Key, value and topic → Kafka, at least once: after a crash the last batch may be written again, key by key."""
     writer = records.writeStream.format("kafka").outputMode("update")
-    for name, value in kafka_options(kafka).items():
+    for name, value in (kafka_options(kafka) | _PATIENCE).items():
         writer = writer.option(name, value)
     return writer.option("checkpointLocation", str(checkpoint_dir)).trigger(processingTime=f"{trigger_ms} milliseconds")
 
@@ -25,6 +28,6 @@ def to_kafka(records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: Path, 
 def write_once(records: DataFrame, kafka: KafkaSettings) -> None:
     """The same of a DataFrame that ends; returns when Kafka has it all."""
     writer = records.write.format("kafka")
-    for name, value in kafka_options(kafka).items():
+    for name, value in (kafka_options(kafka) | _PATIENCE).items():
         writer = writer.option(name, value)
     writer.save()

@@ -24,6 +24,8 @@ _PATIENCE = {
     "kafka.default.api.timeout.ms": "8000",
     "kafka.request.timeout.ms": "8000",
     "fetchOffset.numRetries": "2",
+    # Two minutes by default for a record that was there when the batch was planned.
+    "kafkaConsumer.pollTimeoutMs": "20000",
 }
 
 
