@@ -188,10 +188,12 @@ def test_a_cluster_that_goes_away_and_comes_back_is_waited_for(lab: Lab, tmp_pat
         java = [p.pid for p in run.descendants() if is_java(p)]
 
         node.stop(20)
-        (said, *_) = until(lambda: events(run, "the query ended"), 90, "it says that the query starts again")
+        try:
+            (said, *_) = until(lambda: events(run, "the query ended"), 90, "it says that the query starts again")
+        finally:  # The lab is the next test's as well.
+            node.start(lab._java, lab.artifacts)
         assert "no answer from" in said["cause"]
         assert len(said["cause"]) < 600
-        node.start(lab._java, lab.artifacts)
 
         until(lambda: is_up(lab), 60, "the broker is back")
         with readers(lab, topics.signals) as (signals,), Load(lab, topics.metrics, 2):
