@@ -115,7 +115,7 @@ class Session:
 
     def heap_mb(self) -> float:
         """What is in use once garbage is collected."""
-        runtime = self.spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
+        runtime = self.spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]  # none before a session
         runtime.gc()
         return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
 

@@ -32,18 +32,18 @@ class ClassArchive:
         quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
         if self.path.exists():
             return (f"-XX:SharedArchiveFile={self.path}", *quiet)
-        if self._too_slow.exists() or not os.access(self.path.parent, os.W_OK):
+        if not self._is_wanted():
             return ()
         self._sweep()
         return (f"-XX:ArchiveClassesAtExit={self._recording(os.getpid())}", *quiet)
 
     def keep(self) -> None:
         """Ends the JVM, when it is recording, and puts what it has written in place. The session must be over."""
-        recording = self._recording(os.getpid())
         gateway = SparkContext._gateway
         process = getattr(gateway, "proc", None)
-        if self.path.exists() or self._too_slow.exists() or gateway is None or process is None:
+        if not self._is_wanted() or gateway is None or process is None:
             return
+        recording = self._recording(os.getpid())
         gateway.shutdown()
         # The JVM ends when nobody holds its standard input any more.
         process.stdin.close()
@@ -55,6 +55,9 @@ class ClassArchive:
         else:
             if recording.exists():
                 recording.replace(self.path)
+
+    def _is_wanted(self) -> bool:
+        return not (self.path.exists() or self._too_slow.exists()) and os.access(self.path.parent, os.W_OK)
 
     @property
     def _too_slow(self) -> Path:

@@ -118,7 +118,7 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
             return let(
                 F.struct(_whole(values(counters)).alias("counters"), values(gauges).alias("gauges"), *_aliased(sums)),
                 lambda found: F.when(
-                    # Whole or not: a row that says nothing of this kind of node is none.
+                    # A row that says nothing of this kind of node is none.
                     sure
                     | _any(found.counters)
                     | _any(found.gauges)
@@ -250,7 +250,7 @@ def _whole(counters: Column) -> Column:
 
 
 def _text(gauges: Column) -> Column:
-    """Of most rows nobody reads the gauges again: a text is skipped as a whole. ``signals._gauges`` takes it apart."""
+    """Of most rows nobody reads the gauges again: a text is skipped as a whole. ``records.latest`` takes it apart."""
     return F.array_join(F.transform(gauges, lambda g: F.when(is_number(g), g.cast("string"))), ",", "")
 
 

@@ -69,9 +69,9 @@ _IDLE_RULES = (
 )
 
 _COMPILERS: dict[Compiler, tuple[str, ...]] = {
-    # A start is half as much work, and nothing competes with the batches for the cores.
+    # A start is two thirds of the work, and nothing competes with the batches for the cores.
     "quick": ("-XX:TieredStopAtLevel=1",),
-    # Two and a half times the throughput, after some minutes of competing.
+    # About twice the throughput, after some minutes of competing.
     "thorough": (),
 }
 

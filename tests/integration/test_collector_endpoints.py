@@ -76,7 +76,7 @@ class Agents:
             request_queue_size = 256
             daemon_threads = True
 
-            def finish_request(self, request: socket.socket, address: tuple[str, int]) -> None:  # type: ignore[override]
+            def finish_request(self, request: socket.socket, address: tuple[str, int]) -> None:  # type: ignore[override]  # the base class also takes other kinds of addresses
                 request.settimeout(5)
                 try:
                     # In the connection's own thread: a handshake that fails must not end the server.

@@ -218,7 +218,7 @@ def test_watch_goes_on_until_it_is_interrupted(config: Path, writer: Writer, tmp
     writer.write(*every(now_ms()))
     with running(*RHEOSTAT, "signals", "--config", config, "--watch", log=tmp_path / "watch.log") as run:
         until(lambda: "Ctrl-C ends" in run.said(), 30, "the first picture")
-        writer.write(replace(every(now_ms())[0], leader_rate_bytes_per_s=77.7e6))  # type: ignore[type-var]
+        writer.write(replace(every(now_ms())[0], leader_rate_bytes_per_s=77.7e6))  # type: ignore[type-var]  # a union of dataclasses is one to replace
         until(lambda: "77.7 MB/s" in run.said(), 10, "what came since")
         assert run.end(signal.SIGINT, 10) == 0
     assert "Traceback" not in run.said()
