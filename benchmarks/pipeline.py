@@ -359,10 +359,18 @@ def standalone(home: Path) -> Iterator[str]:
     from rheostat.jvm.java import find_java
     from rheostat.lab.node import free_ports
 
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    spark_home, executable = Path(pyspark.__file__).parent, find_java().executable
+    core = next(spark_home.glob("jars/spark-core_*.jar")).name
     port = free_ports(1)[0]
-    java = [str(find_java().executable), "-XX:+UseSerialGC", "-cp", str(jars)]
-    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    java = [str(executable), "-XX:+UseSerialGC", "-cp", str(spark_home / "jars" / "*")]
+    # What workers start executors with.
+    environ = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(spark_home),
+        "SPARK_SCALA_VERSION": core.split("_")[1].partition("-")[0],
+        "JAVA_HOME": str(executable.parents[1]),
+    }
     address = f"spark://127.0.0.1:{port}"
     with contextlib.ExitStack() as ends:
 
