@@ -28,7 +28,7 @@ _GAUGE_INTERVALS = 1.5
 
 
 def record(history: Column, end_ms: Column, window_ms: int, backlog: bool) -> Column:
-    """A struct of ``key`` and ``value``, both text; the value is NULL while nothing tells what kind of node it is.
+    """A struct of ``key``, text, and ``value``, binary; the value is NULL while nothing tells what kind of node it is.
 
     Args:
         history: the rows (``entities.ROW_TYPE``) of the window, ascending, one a scrape.
@@ -72,20 +72,32 @@ def _value(history: Column, newest: Column, end_ms: Column, window_ms: int, back
     measured = F.when(
         kind != "move",
         let(F.struct(per_s.alias("per_s"), gauges.alias("gauges")), lambda all_: body(all_.per_s, all_.gauges)),
-    ).otherwise(_move(history, newest))
+    ).otherwise(_fields(_move(history, newest)))
     return (
-        F.when(kind == REJECT, newest.note)
-        .when(unsure, F.lit(None).cast("string"))
-        .otherwise(_joined(_head(history, newest, end_ms, window_ms, backlog), measured))
+        F.when(kind == REJECT, newest.note.cast("binary"))
+        .when(unsure, F.lit(None).cast("binary"))
+        .otherwise(
+            F.concat(
+                F.lit(b"{"),
+                _listed(_fields(_head(history, newest, end_ms, window_ms, backlog)), measured),
+                F.lit(b"}"),
+            )
+        )
     )
 
 
-def _joined(*objects: Column) -> Column:
-    """JSON objects, none of them empty, as one."""
-    inner = [F.substring(one, F.lit(2), F.length(one) - 2) for one in objects[:-1]]
-    return F.concat(
-        F.lit("{"), *[part for one in inner for part in (one, F.lit(","))], F.substring(objects[-1], 2, 1 << 30)
-    )
+def _fields(*objects: Column) -> Column:
+    """The fields of JSON objects, none of them empty, one after the other and without the braces around them.
+
+    Binary, because the length of a text is counted character by character.
+    """
+    bare = [let(one.cast("binary"), lambda b: F.substring(b, F.lit(2), F.octet_length(b) - 2)) for one in objects]
+    return _listed(*bare)
+
+
+def _listed(*fields: Column) -> Column:
+    parts = [part for one in fields for part in (F.lit(b","), one)]
+    return F.concat(*parts[1:])
 
 
 def _gauges(history: Column, newest: Column) -> Column:
@@ -130,7 +142,7 @@ def _broker(per_s: Column, gauges: Column) -> Column:
         rated,
         lambda rated: let(
             _throttled(rated, gauges),
-            lambda throttled: _joined(
+            lambda throttled: _fields(
                 F.to_json(throttled),
                 _json_of([*BROKER_COUNTERS, *_SHOWN_GAUGES], F.concat(rated, F.slice(gauges, 3, len(_SHOWN_GAUGES)))),
             ),
@@ -192,7 +204,7 @@ def _controller(per_s: Column, gauges: Column) -> Column:
         [*_DERIVED, *counted[:shown], *gauged],
         F.concat(derived, F.slice(per_s, 1, shown), F.slice(gauges, 1, len(gauged))),
     )
-    return _joined(_node(), numbers)
+    return _fields(_node(), numbers)
 
 
 def _tenant(gauges: Column) -> Column:
@@ -202,7 +214,7 @@ def _tenant(gauges: Column) -> Column:
         return F.try_url_decode(F.nullif(found, F.lit(""))).alias(name)
 
     who = F.to_json(F.struct(F.col("node"), label("user"), label("client_id")))
-    return _joined(who, _json_of(list(TENANT_GAUGES), gauges))
+    return _fields(who, _json_of(list(TENANT_GAUGES), gauges))
 
 
 def _node() -> Column:

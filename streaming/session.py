@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from streaming import lookups
 from streaming.class_archive import ClassArchive
 from streaming.settings import Compiler
 
@@ -175,14 +176,17 @@ def spark_session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    lookups.remember()
+    return spark
 
 
 def _java_options(logging: Path, compiler: Compiler, class_archive: ClassArchive | None) -> str:
     options = (
         # Stopping a query serialises its plan recursively: with the default stack it overflows.
         "-Xss8m",
-        "-XX:+UseSerialGC",
+        # Batches leave much to collect and little to keep; one thread would stop all cores for twice as long.
+        "-XX:+UseParallelGC",
         *_COMPILERS[compiler],
         *(class_archive.java_options() if class_archive is not None else ()),
         "-Duser.timezone=UTC",

@@ -29,6 +29,12 @@ from streaming.formats.common import let
 from streaming.rates import CLOCK_ERROR_S_MAX
 from streaming.records import latest, record
 
+# What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
+STATE_TYPE = (
+    "struct<span:struct<start:timestamp,end:timestamp>,cluster:string,kind:string,node:int,part:string,"
+    "rows:array<string>,newest_at_ms:bigint>"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -57,7 +63,7 @@ def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool 
     topic = F.when(F.col("kind") == REJECT, topics.rejects).otherwise(topics.signals)
     # A value that is NULL is of a node of which nothing tells yet whether it is a broker or a controller.
     return speaking.select("kind", F.inline(F.filter(records, lambda record: record["value"].isNotNull()))).select(
-        F.col("key").cast("binary"), F.col("value").cast("binary"), topic.alias("topic")
+        F.col("key").cast("binary"), "value", topic.alias("topic")
     )
 
 

@@ -32,7 +32,7 @@ def make_topic(lab: Lab, name: str, replicas: dict[int, list[int]], megabytes: i
         lab.artifacts, lab.bootstrap_servers, name,
         rate_bytes_per_s=None, record_bytes=10_000, total_bytes=megabytes * 1_000_000, properties=properties,
     ) as load:  # fmt: skip
-        load.wait(60)
+        load.wait(200)  # A slow disk takes 5 MB/s.
 
 
 class Running:

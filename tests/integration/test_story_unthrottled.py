@@ -21,7 +21,7 @@ TOPICS = Topics.with_prefix("rheostat")
 GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}"]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_an_unthrottled_healthy_move_is_left_alone() -> None:
     with Lab(LabSpec(brokers=3)) as lab:
         make_topic(lab, "orders", {0: [1, 2]}, 300)

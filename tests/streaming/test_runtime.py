@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 from stream_cases import TOPICS
 
 from streaming import checkpoint
-from streaming.entities import ROW_TYPE
+from streaming.entities import ROW_TYPE, entities
 from streaming.errors import StreamError
-from streaming.formats.common import Source
+from streaming.formats.common import RAW, Source
+from streaming.formats.registry import FORMATS
 from streaming.kafka import KafkaSettings
 from streaming.pipeline import ending_between, made_with
 from streaming.settings import StreamSettings
+from streaming.signals import STATE_TYPE, Shape, spans
 from streaming.sources import Feed
 
 FEED = Feed(KafkaSettings(bootstrap_servers="k:1"), ("a", "b"), "rheostat_json", Source("c"), 5000)
@@ -55,13 +57,15 @@ def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Pa
         left.join(10)
 
 
-def test_a_checkpoint_knows_what_its_state_is_without_being_told(spark: SparkSession) -> None:
+def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession) -> None:
+    rows = entities(spark.createDataFrame([], RAW), FORMATS["rheostat_json"], Source(""), 1, whole=True)
+    assert spans(rows, Shape()).schema.simpleString() == STATE_TYPE
+
     settings = StreamSettings(checkpoint_dir=Path("/c"))
     made = made_with(spark, [FEED], settings)
     assert made.sources == ("a+b as rheostat_json from k:1",)
     assert made.spark == spark.version
-    assert ROW_TYPE in made.state
-    assert "rows:array<string>" in made.state
+    assert made.state == f"{STATE_TYPE} {ROW_TYPE}"
     assert made_with(spark, [FEED], settings) == made
     assert made_with(spark, [FEED], settings.model_copy(update={"window_s": 60})) == replace(made, window_s=60)
 

@@ -1,0 +1,186 @@
+"""How much the pipeline carries: a full topic worked off, by parts of the work, by sizes of the cluster."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from typing import Any
+
+from kafka import TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from benchmarks.metrics_load import CLUSTER, Shape
+from benchmarks.stream_bench import Bench, fill
+from rheostat.jvm.artifacts import resolve_artifacts
+from streaming import sinks, sources
+from streaming.contract import Topics
+from streaming.formats import rheostat_json
+from streaming.formats.common import Source, table
+from streaming.kafka import consumer
+from streaming.pipeline import Input, build
+from streaming.session import Standalone, spark_session
+from streaming.settings import Compiler
+from streaming.sources import Feed
+
+# What the session sets and a plain one would not.
+_OURS = (
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.codegen.factoryMode",
+    "spark.sql.optimizer.inSetConversionThreshold",
+    "spark.sql.optimizer.excludedRules",
+    "spark.sql.subexpressionElimination.enabled",
+    "spark.sql.streaming.checkpointFileManagerClass",
+)
+_SCRAPE = "v long, cluster string, node int, role string, ts long, samples array<struct<n string, l string, v double>>"
+
+
+class Session:
+    """One warm Spark session in this process, and queries that work a topic off and end."""
+
+    def __init__(self, bench: Bench, *, compiler: Compiler, master: str = "local", shuffle_partitions: int = 2) -> None:
+        self._bench = bench
+        self._runs = 0
+        self.spark = spark_session(
+            resolve_artifacts().spark_jars,
+            app_name="benchmark",
+            local_dir=bench.home / "spark",
+            cores=2,
+            shuffle_partitions=shuffle_partitions,
+            compiler=compiler,
+            standalone=None if master == "local" else Standalone(master, "127.0.0.1", 700, 1),
+        )
+
+    def parse_only(self, topic: str, records: int, batch: int) -> float:
+        parsed = table(self._read(topic, batch), rheostat_json.scrapes, Source(CLUSTER))
+        return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
+
+    def plain_parse(self, topic: str, records: int, batch: int) -> float:
+        """Reading and parsing as anybody would write it, under Spark's own settings."""
+        plain = self.spark.newSession()
+        for name in _OURS:
+            plain.conf.unset(name)
+        text = F.col("value").cast("string")
+        read = self._read(topic, batch, plain)
+        parsed = read.select("topic", "partition", "offset", F.from_json(text, _SCRAPE).alias("s")).select("s.*")
+        return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
+
+    def whole(self, topic: str, records: int, batch: int) -> dict[str, float]:
+        out = Topics.with_prefix(f"{topic}-out")
+        built = build([(self._read(topic, batch), Input("rheostat_json", Source(CLUSTER)))], out)
+        nowhere = self._bench.home / "replaced"
+        return self._work_off(sinks.to_kafka(built, self._bench.kafka, checkpoint_dir=nowhere, trigger_ms=0), records)
+
+    def heap_mb(self) -> float:
+        """What is in use once garbage is collected."""
+        runtime = self.spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]  # none before a session
+        runtime.gc()
+        return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
+    def _read(self, topic: str, batch: int, spark: SparkSession | None = None) -> DataFrame:
+        feed = Feed(self._bench.kafka, (topic,), "rheostat_json", Source(CLUSTER), 5000)
+        return sources.live(spark or self.spark, feed, start="earliest", max_records_per_trigger=batch)
+
+    def _work_off(self, writer: Any, records: int) -> dict[str, float]:
+        self._runs += 1
+        checkpoint = self._bench.home / f"checkpoint-{self._runs}"
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        batches = [p for p in query.recentProgress if p["numInputRows"]]
+        seen = sum(p["numInputRows"] for p in batches)
+        assert seen == records, f"{seen} records of {records} were read"
+        steady = batches[1:]
+        state = [op for p in batches for op in p["stateOperators"]]
+        return {
+            "records_per_s": 1000
+            * sum(p["numInputRows"] for p in steady)
+            / sum(p["durationMs"]["triggerExecution"] for p in steady),
+            # Full from the second minute on; the last batch may be a short one.
+            "state_rows_early": state[len(state) // 4]["numRowsTotal"] if state else 0,
+            "state_rows_late": state[-2]["numRowsTotal"] if len(state) > 1 else 0,
+            "state_rows": max((op["numRowsTotal"] for op in state), default=0),
+            "state_mb": max((op["memoryUsedBytes"] for op in state), default=0) / 1e6,
+            "late_rows": sum(op["numRowsDroppedByWatermark"] for op in state),
+        }
+
+
+def throughput(
+    bench: Bench, session: Session, shape: Shape, *, scrapes: int, rounds: int, batch: int
+) -> dict[str, Any]:
+    topic = f"n{shape.nodes}p{shape.partitions}"
+    records = fill(bench, topic, shape, scrapes)
+    for kind in ("signals", "rejects"):
+        bench.create(f"{topic}-out.{kind}")
+    parse: list[float] = []
+    plain: list[float] = []
+    whole: list[dict[str, float]] = []
+    warm_up = rounds // 2 + 1
+    for _ in range(warm_up + rounds):  # In turns: what else the machine does meets both.
+        parse.append(session.parse_only(topic, records, batch))
+        plain.append(session.plain_parse(topic, records, batch))
+        whole.append(session.whole(topic, records, batch))
+    per_scrape = shape.samples_per_scrape
+    parse, plain, whole = parse[warm_up:], plain[warm_up:], whole[warm_up:]
+    ratios = [w["records_per_s"] / p for p, w in zip(parse, whole, strict=True)]
+    return {
+        "nodes": shape.nodes,
+        "partitions_per_node": shape.partitions,
+        "records": records,
+        "samples_per_s": round(statistics.median(w["records_per_s"] for w in whole) * per_scrape),
+        "parse_only_samples_per_s": round(statistics.median(parse) * per_scrape),
+        "plain_parse_samples_per_s": round(statistics.median(plain) * per_scrape),
+        "ratio_to_parse_only": round(statistics.median(ratios), 3),
+        "ratio_to_plain_parse": round(
+            statistics.median(w["records_per_s"] / p for p, w in zip(plain, whole, strict=True)), 3
+        ),
+        "ratios": [round(r, 3) for r in ratios],
+        "state_rows": whole[-1]["state_rows"],
+        "state_mb": round(whole[-1]["state_mb"], 1),
+        "late_rows": whole[-1]["late_rows"],
+    }
+
+
+def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:
+    """An hour of a cluster, as fast as it goes: what is kept must not grow."""
+    topic = "hour"
+    records = fill(bench, topic, shape, scrapes=int(3600 / shape.every_s))
+    for kind in ("signals", "rejects"):
+        bench.create(f"{topic}-out.{kind}")
+    before = session.heap_mb()
+    found = session.whole(topic, records, 4_000)
+    return {
+        "records": records,
+        "state_rows_first": found["state_rows_early"],
+        "state_rows_last": found["state_rows_late"],
+        "late_rows": found["late_rows"],
+        "heap_mb_before": round(before),
+        "heap_mb_after": round(session.heap_mb()),
+    }
+
+
+def python_consumer(bench: Bench, topic: str, records: int, per_scrape: int) -> float:
+    """Samples/s of one process: consume, json, a dict of first, last and reset-proof increase per series and window."""
+    reader = consumer(bench.kafka, "bench-python", auto_offset_reset="earliest", max_poll_records=2000)
+    partitions = [TopicPartition(topic, p) for p in sorted(reader.partitions_for_topic(topic) or ())]
+    reader.assign(partitions)
+    reader.seek_to_beginning(*partitions)
+    series: dict[tuple[Any, ...], list[float]] = {}
+    seen, began = 0, time.monotonic()
+    while seen < records:
+        for batch in reader.poll(timeout_ms=5000).values():
+            for record in batch:
+                seen += 1
+                body = json.loads(record.value)
+                window = body["ts"] // 30_000
+                for sample in body["samples"]:
+                    key = (body["cluster"], body["node"], sample["n"], sample["l"], window)
+                    value, kept = sample["v"], series.get(key)
+                    if kept is None:
+                        series[key] = [value, value, 0.0]
+                    else:
+                        kept[2] += value - kept[1] if value >= kept[1] else value
+                        kept[1] = value
+    took_s = time.monotonic() - began
+    reader.close()
+    return seen * per_scrape / took_s
