@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import threading
 import time
 from typing import Any
 
@@ -147,15 +148,29 @@ def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:
     records = fill(bench, topic, shape, scrapes=int(3600 / shape.every_s))
     for kind in ("signals", "rejects"):
         bench.create(f"{topic}-out.{kind}")
-    before = session.heap_mb()
-    found = session.whole(topic, records, 4_000)
+    heap_mb: list[float] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(2.0):
+            heap_mb.append(session.heap_mb())
+
+    watcher = threading.Thread(target=watch, name="heap", daemon=True)
+    watcher.start()
+    try:
+        found = session.whole(topic, records, 4_000)
+    finally:
+        done.set()
+        watcher.join(10)
+    # A third of the run each; the begin of the first is a cold start.
+    third = len(heap_mb) // 3
     return {
         "records": records,
         "state_rows_first": found["state_rows_early"],
         "state_rows_last": found["state_rows_late"],
         "late_rows": found["late_rows"],
-        "heap_mb_before": round(before),
-        "heap_mb_after": round(session.heap_mb()),
+        "heap_mb_second_third": round(statistics.median(heap_mb[third : 2 * third])),
+        "heap_mb_last_third": round(statistics.median(heap_mb[2 * third :])),
     }
 
 

@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from rheostat import units
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_WELL, CommandError
 
 app = typer.Typer(
@@ -38,6 +40,18 @@ class Kind(StrEnum):
     MOVE = "move"
     CONTROLLER = "controller"
     TENANT = "tenant"
+
+
+def _amount(parse: Callable[[str], float], help: str, metavar: str) -> Any:
+    """An option read by ``parse``, whose complaint is shown whole."""
+
+    def read(text: str) -> float:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return typer.Option(parser=read, help=help, metavar=metavar)
 
 
 def _out(text: str) -> None:
@@ -175,6 +189,77 @@ def signals(
     if watch:
         raise typer.Exit(live.watch(settings, wanted, wait_s))
     raise typer.Exit(live.look(settings, wanted, wait_s or 0.0, as_json=as_json))
+
+
+@app.command()
+def plan(
+    plan_file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PLAN.json]", help="as kafka-reassign-partitions takes it; without one: what is moving now"
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file: figures from the live cluster"
+        ),
+    ] = None,
+    current: Annotated[
+        Path | None,
+        typer.Option("--current", help="a file that says how partitions stand now, in place of the live cluster"),
+    ] = None,
+    rate: Annotated[
+        float | None, _amount(units.positive(units.parse_rate), "how long does it take at this rate?", "RATE")
+    ] = None,
+    within: Annotated[float | None, _amount(units.parse_span, "what rate does it take to end in time?", "TIME")] = None,
+    share: Annotated[
+        float | None, _amount(units.parse_share, "at most this share of --capacity, e.g. 10%", "SHARE")
+    ] = None,
+    capacity: Annotated[
+        float | None, _amount(units.positive(units.parse_rate), "what one broker carries in one direction", "RATE")
+    ] = None,
+    size: Annotated[
+        float | None, _amount(units.parse_bytes, "of each partition for which --current says none", "SIZE")
+    ] = None,
+    write_rate: Annotated[
+        float | None, _amount(units.parse_rate, "to each partition, where --current says none, or unwatched", "RATE")
+    ] = None,
+    watch_s: Annotated[
+        float, typer.Option("--watch-s", min=1, help="how long the live cluster's logs are watched for write rates")
+    ] = 10.0,
+    move_ratio: Annotated[
+        float | None, _amount(units.parse_share, "KIP-73: partitions to move ÷ all partitions", "SHARE")
+    ] = None,
+    log_size_per_broker: Annotated[
+        float | None, _amount(units.parse_bytes, "KIP-73: TotalLogSizePerBroker", "SIZE")
+    ] = None,
+    brokers: Annotated[int | None, typer.Option("--brokers", min=1, help="KIP-73: #Brokers")] = None,
+    bytes_in_max: Annotated[
+        float | None, _amount(units.parse_rate, "KIP-73: max(BytesInPerSec), what clients write", "RATE")
+    ] = None,
+    response_max: Annotated[
+        float | None, _amount(units.positive(units.parse_bytes), "replica.fetch.response.max.bytes", "SIZE")
+    ] = None,
+    network: Annotated[
+        float | None,
+        _amount(units.positive(units.parse_rate), "speed of a broker's network, for the response rule", "RATE"),
+    ] = None,
+    window: Annotated[float | None, _amount(units.parse_span, "the replication quota's window, 11 s", "TIME")] = None,
+    as_json: Json = False,
+) -> None:
+    """How long a move takes, or which rate ends it in time (KIP-73). Exit code 1 when what was asked can't be had."""
+    from rheostat.logs import set_up_logs
+    from rheostat.plan import run_plan
+    from rheostat.plan_report import Asked
+    from rheostat.plan_sources import Given
+
+    set_up_logs()
+    asked = Asked(rate, within, share, capacity, network)
+    given = Given(size, write_rate, move_ratio, log_size_per_broker, brokers, bytes_in_max, response_max, window)
+    raise typer.Exit(
+        run_plan(asked, given, plan=plan_file, config=config, current=current, watch_s=watch_s, as_json=as_json)
+    )
 
 
 @app.command()

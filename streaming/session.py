@@ -70,9 +70,9 @@ _IDLE_RULES = (
 )
 
 _COMPILERS: dict[Compiler, tuple[str, ...]] = {
-    # A start is two thirds of the work, and nothing competes with the batches for the cores.
+    # A start is two to three seconds shorter, and nothing competes with the batches for the cores.
     "quick": ("-XX:TieredStopAtLevel=1",),
-    # About twice the throughput, after some minutes of competing.
+    # About twice the throughput, after a minute of competing.
     "thorough": (),
 }
 

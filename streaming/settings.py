@@ -76,8 +76,8 @@ class StreamSettings(BaseModel):
     )
     compiler: Compiler = Field(
         default="quick",
-        description="of the JVM: quick takes two thirds of the work of a start; thorough carries about twice the samples"
-        " once it has warmed up for some minutes, and takes up to 400 MB more",
+        description="of the JVM: quick is at work two or three seconds sooner after a start; thorough carries about twice the"
+        " samples once it has warmed up for a minute, and takes up to 300 MB more: for 10,000 samples/s and more",
     )
     executor_memory_mb: int = Field(default=1024, ge=512, description="heap of each executor of a cluster, in MiB")
     executor_cores: int = Field(default=1, ge=1, le=64, description="threads of each executor of a cluster")

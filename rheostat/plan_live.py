@@ -1,0 +1,185 @@
+"""The figures of `rheostat plan` from the live cluster: assignments, log sizes, and what is written. Reads, changes nothing.
+
+Intuition: a partition's write rate is how fast its leader's log grows, so two looks some seconds apart tell it for every
+partition; BytesInPerSec of whole brokers is in the newest signals, where rheostat already watches.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rheostat.errors import BadInputError, CommandError, UnreachableError
+from rheostat.plan_sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
+from rheostat.services import probe
+from rheostat.settings import Settings
+from streaming.kafka import consumer
+from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from tuner.decide.freshness import Freshness, freshness
+from tuner.observe.signals import SignalReader
+from tuner.plan.kip73 import RESPONSE_BYTES_MAX, kip73_of
+from tuner.plan.plan_file import PlanFile, Target, TopicPartition
+from tuner.plan.side_loads import PlannedPartition
+from tuner.plan.slew import WINDOW_S
+
+_RESPONSE_BYTES = "replica.fetch.response.max.bytes"
+_WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT = "replication.quota.window.num", 11.0
+_SAMPLE_S, _SAMPLE_S_DEFAULT = "replication.quota.window.size.seconds", 1.0
+_BACKLOG_RECORDS = 400
+
+Sizes = Mapping[int, Mapping[TopicPartition, int]]  # Bytes by broker and partition.
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    at_s: float
+    sizes: Sizes
+
+    def led(self, state: PartitionState) -> int:
+        return self.sizes.get(state.leader, {}).get((state.topic, state.partition), 0)
+
+
+def from_cluster(
+    settings: Settings, plan: PlanFile | None, given: Given, watch_s: float, say: Callable[[str], None]
+) -> Figures:
+    """
+    Args:
+        plan: None: the reassignments that are under way.
+        watch_s: between the two looks at log sizes; not needed where --write-rate is given.
+
+    Raises:
+        UnreachableError: the cluster does not answer.
+        CommandError: it answers, but a right is missing, a partition has no leader, or nothing moves.
+        BadInputError: the plan does not fit the cluster.
+    """
+    if given.size_bytes is not None:
+        raise BadInputError(
+            "--size: the live cluster says how large its partitions are; leave it out, or give --current"
+        )
+    probe(settings)
+    with ClusterClient(settings.kafka, "rheostat-plan") as client:
+        try:
+            return _read(client, settings, plan, given, watch_s, say)
+        except Unreachable as error:
+            raise UnreachableError(str(error)) from error
+        except ClusterError as error:
+            raise CommandError(f"The cluster cannot be read: {error}.") from error
+
+
+def _read(
+    client: ClusterClient,
+    settings: Settings,
+    plan: PlanFile | None,
+    given: Given,
+    watch_s: float,
+    say: Callable[[str], None],
+) -> Figures:
+    brokers = sorted(e.node for e in client.brokers())
+    moving = {(s.topic, s.partition): s for s in client.reassignments()}
+    states = {(s.topic, s.partition): s for s in client.partitions()} | moving
+    targets = _under_way(moving) if plan is None else plan.targets
+    if plan is not None:
+        check(plan, brokers, states)
+    led_by_nobody({(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets})
+
+    first = _look(client, brokers, states)
+    last, growth, notes = first, {}, plan_notes(targets)
+    bytes_in = _bytes_in(client, settings, brokers)
+    if given.write_bytes_per_s is None:
+        say(f"Watching for {watch_s:g} s how fast the logs grow; --write-rate says it instead.")
+        threading.Event().wait(watch_s)
+        last = _look(client, brokers, states)
+        growth = {key: last.led(state) - first.led(state) for key, state in states.items()}
+        notes += _shrunk(growth, targets)
+    took_s = max(last.at_s - first.at_s, 1e-3)
+
+    def written(key: TopicPartition) -> float:
+        return given.write_bytes_per_s if given.write_bytes_per_s is not None else max(0, growth[key]) / took_s
+
+    planned = tuple(_planned(states[(t.topic, t.partition)], t, last, written((t.topic, t.partition))) for t in targets)
+    if bytes_in is None:
+        counted = states if given.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
+        led = {broker: sum(written(key) for key in counted if states[key].leader == broker) for broker in brokers}
+        bytes_in = list(led.values())
+    kip = kip73_of(
+        sum(bool(p.lacking_bytes) for p in planned), max(1, len(states)),
+        [sum(last.sizes[broker].values()) for broker in brokers], bytes_in,
+    )  # fmt: skip
+    response_bytes, window_s = _quota_settings(client, brokers)
+    source = f"the live cluster at {settings.kafka.bootstrap_servers}"
+    return with_given(Figures(source, kip, planned, response_bytes, window_s, notes), given)
+
+
+def _under_way(moving: Mapping[TopicPartition, PartitionState]) -> tuple[Target, ...]:
+    if not moving:
+        raise CommandError("Nothing is moving: name a plan file, as kafka-reassign-partitions takes it.")
+    return tuple(
+        Target(s.topic, s.partition, tuple(b for b in s.replicas if b not in s.removing)) for s in moving.values()
+    )
+
+
+def _look(client: ClusterClient, brokers: Sequence[int], partitions: Mapping[TopicPartition, PartitionState]) -> _Look:
+    sizes: dict[int, Mapping[TopicPartition, int]] = {}
+    for broker, answer in client.log_sizes(brokers, partitions).items():
+        if isinstance(answer, ClusterError):
+            raise answer
+        sizes[broker] = answer
+    return _Look(time.monotonic(), sizes)
+
+
+def _planned(state: PartitionState, target: Target, look: _Look, write_bytes_per_s: float) -> PlannedPartition:
+    # A replica that a reassignment under way is still adding has a part of it, and lacks the rest.
+    whole = set(state.replicas) - set(state.adding)
+    key, size_bytes = (state.topic, state.partition), look.led(state)
+    return PlannedPartition(
+        state.topic, state.partition, state.leader, frozenset(state.isr), write_bytes_per_s,
+        {b: max(0, size_bytes - look.sizes.get(b, {}).get(key, 0)) for b in target.replicas if b not in whole},
+    )  # fmt: skip
+
+
+def _shrunk(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> tuple[str, ...]:
+    names = sorted(f"{t.topic}-{t.partition}" for t in targets if growth[(t.topic, t.partition)] < 0)
+    if not names:
+        return ()
+    which = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return (
+        f"The log of {which} shrank while it was watched (retention, compaction), so its write rate counts as 0: watch "
+        "again, or say --write-rate.",
+    )
+
+
+def _bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[int]) -> list[float] | None:
+    """BytesInPerSec of every broker from the newest signals; None unless all are fresh."""
+    topic = settings.topic_names().signals
+    if not client.partitions([topic]):
+        return None
+    reader = consumer(settings.kafka, "rheostat-plan-signals")
+    try:
+        signals = SignalReader(reader, topic, settings.cluster)
+        signals.rewind(_BACKLOG_RECORDS)
+    finally:
+        reader.close(timeout_ms=2000)
+    now_ms = round(time.time() * 1000)
+    fresh = [
+        signal.client_in_bytes_per_s
+        for broker in brokers
+        if (signal := signals.brokers.get(broker)) is not None
+        and freshness(signal, now_ms, settings.tuner.signal_age_s_max) is Freshness.FRESH
+    ]
+    known = [value for value in fresh if value is not None]
+    return known if len(known) == len(brokers) else None
+
+
+def _quota_settings(client: ClusterClient, brokers: Sequence[int]) -> tuple[float, float]:
+    """The largest fetch response and the shortest quota window of any broker; their defaults where nothing is set."""
+    responses, windows = [], []
+    for answer in client.broker_configs(brokers, [_RESPONSE_BYTES, _WINDOW_SAMPLES, _SAMPLE_S]).values():
+        if isinstance(answer, ClusterError):
+            raise answer
+        found = {key: float(value.value) for key, value in answer.items()}
+        samples, sample_s = found.get(_WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT), found.get(_SAMPLE_S, _SAMPLE_S_DEFAULT)
+        responses.append(found.get(_RESPONSE_BYTES, float(RESPONSE_BYTES_MAX)))
+        windows.append(samples * sample_s)
+    return max(responses, default=float(RESPONSE_BYTES_MAX)), min(windows, default=WINDOW_S)

@@ -1,0 +1,339 @@
+"""`rheostat plan` as a person types it, on files and figures: the answer, the exit code, and what is said to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from rheostat.cli import app
+from rheostat.errors import CommandError
+from rheostat.plan_live import _Look, _planned, _shrunk, _under_way
+from rheostat.plan_sources import led_by_nobody
+from rheostat.units import parse_bytes, parse_rate, parse_share, parse_span, rate_text, size_text, span_text
+from streaming.kafka.values import PartitionState
+from tuner.plan.plan_file import Target
+
+FIGURES = ["--move-ratio", "10%", "--log-size-per-broker", "1TB", "--brokers", "12", "--bytes-in-max", "20MB/s"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """The lab's run E1: 60 MB and 3 MB/s from brokers 1, 2 to 1, 3; and a partition that stays."""
+    plan, current = tmp_path / "plan.json", tmp_path / "now.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]}')
+    standing = [
+        {"topic": "orders", "partition": 0, "replicas": [1, 2], "size_bytes": 60e6, "write_bytes_per_s": 3e6},
+        {"topic": "other", "partition": 0, "replicas": [2, 1], "size_bytes": 100e6, "write_bytes_per_s": 1e6},
+    ]
+    current.write_text(json.dumps({"version": 1, "brokers": [1, 2, 3], "partitions": standing}))
+    return [str(plan), "--current", str(current)]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["plan", *arguments], env={"RHEOSTAT_CONFIG": ""})
+
+
+def said(*arguments: str, code: int = 0) -> str:
+    done = run(*arguments)
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def record(*arguments: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said(*arguments, "--json", code=code))
+    return found
+
+
+def refused(*arguments: str) -> str:
+    done = run(*arguments)
+    if isinstance(done.exception, CommandError):
+        assert done.exception.exit_code == 2
+        return str(done.exception)
+    assert done.exit_code == 2
+    return done.output
+
+
+# -- KIP-73's figures alone ------------------------------------------------------------------------------------------------
+
+
+def test_time_from_a_rate() -> None:
+    found = record(*FIGURES, "--rate", "50MB/s")
+    assert found["kip73"]["time_s"] == pytest.approx(40_000.0)
+    assert found["counted"] is None
+    assert "At 50.0 MB/s (50000000 bytes/s) it takes 11 h 7 min." in said(*FIGURES, "--rate", "50MB/s")
+
+
+def test_rate_from_a_time() -> None:
+    assert record(*FIGURES, "--within", "40000")["kip73"]["rate_bytes_per_s"] == 50_000_000
+
+
+def test_the_smallest_rate_that_ever_ends() -> None:
+    assert record(*FIGURES)["kip73"]["rate_bytes_per_s_min"] == 20_000_001
+    assert "It ends at any rate from 20.0 MB/s (20000001 bytes/s) up." in said(*FIGURES)
+
+
+def test_share_and_time_that_go_together() -> None:
+    found = record(*FIGURES, "--share", "40%", "--capacity", "125MB/s", "--within", "12h")
+    assert found["kip73"]["verdict"] == "ends"
+    assert found["kip73"]["rate_bytes_per_s"] == 47_777_778
+
+
+def test_share_and_time_of_which_one_has_to_give() -> None:
+    asked = (*FIGURES, "--share", "20%", "--capacity", "125MB/s", "--within", "12h")
+    text = said(*asked, code=1)
+    assert "Not both: at most 25.0 MB/s (25000000 bytes/s, 20.0 % of capacity), and done within 12 h." in text
+    assert "the time: 2 d 19 h is the shortest possible at that rate, 2 d 7 h more than asked;" in text
+    assert "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) does it in time, 22.8 MB/s more." in text
+
+
+def test_a_share_below_keep_up_never_ends_whatever_the_time() -> None:
+    text = said(*FIGURES, "--share", "10%", "--capacity", "125MB/s", "--within", "12h", code=1)
+    assert "it never ends: keeping up alone takes 20.0 MB/s (max BytesInPerSec)" in text
+    assert "The smallest rate that ever ends is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
+    assert "To end within 12 h it takes 47.8 MB/s" in text
+
+
+def test_a_deadline_that_nobody_can_meet_says_the_shortest_time() -> None:
+    text = said(*FIGURES, "--capacity", "125MB/s", "--within", "1h", code=1)
+    assert "But a broker has only 125 MB/s, so the time has to give: with all of it, 3 h 10 min is the shortest" in text
+
+
+def test_a_move_that_no_broker_has_the_capacity_for() -> None:
+    assert "not even all of it ends the move" in said(*FIGURES, "--capacity", "20MB/s", code=1)
+
+
+def test_kip73s_example_of_500_nodes() -> None:
+    large = ["--move-ratio", "1%", "--log-size-per-broker", "1TB", "--brokers", "500", "--bytes-in-max", "0"]
+    rule = ["--window", "10s", "--network", "100MB/s", "--rate", "1MB/s"]
+    found = record(*large, *rule)["response_rule"]
+    assert (found["holds"], found["response_bytes_bound"]) == (False, 2_000_000)
+    assert "keep replica.fetch.response.max.bytes below 2.00 MB." in said(*large, *rule)
+    assert record(*large, *rule, "--response-max", "1.9MB")["response_rule"]["holds"]
+
+
+# -- a plan and how things stand -------------------------------------------------------------------------------------------
+
+
+def test_where_the_formula_says_yes_and_the_count_says_never(files: list[str]) -> None:
+    found = record(*files, "--rate", "4.5MB/s", code=1)
+    assert (found["kip73"]["verdict"], found["kip73"]["time_s"]) == ("ends", pytest.approx(160 / 1.5))
+    assert (found["counted"]["verdict"], found["counted"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
+    assert found["counted"]["keep_up_side"] == {"broker": 1, "side": "leader"}
+    text = said(*files, "--rate", "4.5MB/s", code=1)
+    assert (
+        "At 4.50 MB/s (4500000 bytes/s) it never ends: keeping up alone takes 6.00 MB/s on the leader side of" in text
+    )
+    assert "The smallest rate that ever ends is 6.00 MB/s (6000001 bytes/s)." in text
+    assert "With only the follower sides throttled, any rate from 3.00 MB/s (3000001 bytes/s) up ends." in text
+    assert (
+        "Keeping up: KIP-73 takes max(BytesInPerSec), 3.00 MB/s. What counts is what passes the throttle: 6.00" in text
+    )
+
+
+def test_kip73s_figures_are_taken_from_the_files(files: list[str]) -> None:
+    kip = record(*files)["kip73"]
+    assert kip["move_ratio"] == 0.5
+    assert kip["total_log_bytes_per_broker"] == pytest.approx(320e6 / 3)
+    assert (kip["brokers"], kip["bytes_in_per_s_max"]) == (3, 3e6)
+    given = record(*files, *FIGURES)["kip73"]
+    assert (given["move_ratio"], given["brokers"], given["bytes_in_per_s_max"]) == (0.1, 12, 20e6)
+
+
+def test_the_sides_and_their_needs(files: list[str]) -> None:
+    found = record(*files, "--within", "20s")
+    assert found["counted"]["rate_bytes_per_s"] == 9_000_000
+    assert [(s["broker"], s["side"], s["rate_bytes_per_s_needed"], s["time_s"]) for s in found["counted"]["sides"]] == [
+        (1, "leader", 9_000_000, 20.0),
+        (3, "follower", 6_000_000, 10.0),
+    ]
+    assert "So short a time is a guess" in said(*files, "--within", "20s")
+
+
+def test_a_rate_close_to_keep_up_comes_with_a_warning(files: list[str]) -> None:
+    assert "at 0.8 it never ends." in said(*files, "--rate", "7MB/s")
+    assert "at 0.8 it takes 75 s." in said(*files, "--rate", "8.5MB/s")
+    assert "Close to what keeping up takes" not in said(*files, "--rate", "20MB/s")
+
+
+def test_sizes_and_rates_for_all_partitions_that_say_none(files: list[str], tmp_path: Path) -> None:
+    plain = tmp_path / "plain.json"
+    plain.write_text(
+        '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
+    )
+    found = record(files[0], "--current", str(plain), "--size", "60MB", "--write-rate", "3MB/s", "--rate", "12MB/s")
+    assert found["counted"]["time_s"] == 10.0
+    lacking = refused(files[0], "--current", str(plain), "--size", "60MB")
+    assert lacking == f"{plain}: partition orders-0 does not say write_bytes_per_s (for all: --write-rate)"
+
+
+def test_a_plan_that_moves_nothing(files: list[str]) -> None:
+    Path(files[0]).write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 1]}]}')
+    assert "Nothing is to be copied" in said(*files, "--rate", "1")
+    assert record(*files)["nothing_to_copy"]
+
+
+def test_partitions_that_stay_are_told_to_be_left_out(files: list[str]) -> None:
+    Path(files[0]).write_text(
+        '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]},'
+        ' {"topic": "other", "partition": 0, "replicas": [2, 1]}]}'
+    )
+    assert "stay where they are: 1." in said(*files)
+    assert "followers use the leaders' throttles: 1.00 MB/s on broker 2. Leave them out of the plan." in said(*files)
+
+
+def test_moves_between_directories_are_said_not_to_count(files: list[str]) -> None:
+    Path(files[0]).write_text(
+        '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3], "log_dirs": ["/data/2", "any"]}]}'
+    )
+    assert "a copy between directories of one broker has a throttle of its own" in said(*files)
+
+
+def test_many_throttles_are_cut_for_people_and_not_for_machines(files: list[str]) -> None:
+    several = range(30)
+    Path(files[0]).write_text(
+        json.dumps({"partitions": [{"topic": "t", "partition": p, "replicas": [p, p + 100]} for p in several]})
+    )
+    Path(files[2]).write_text(
+        json.dumps({"partitions": [{"topic": "t", "partition": p, "replicas": [p, p + 50]} for p in several]})
+    )
+    given = ("--size", "1GB", "--write-rate", "1MB/s", "--rate", "10MB/s")
+    assert "the 20 slowest of 60 (--json has all)" in said(*files, *given)
+    assert len(record(*files, *given)["counted"]["sides"]) == 60
+
+
+def test_a_file_whose_name_looks_like_markup(files: list[str], tmp_path: Path) -> None:
+    odd = tmp_path / "[red]now.json"
+    Path(files[2]).rename(odd)
+    assert f"Figures from {odd}. Nothing was changed." in said(files[0], "--current", str(odd))
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "--move-ratio, --log-size-per-broker, --brokers, --bytes-in-max: missing"),
+        (FIGURES[:-2], "--bytes-in-max: missing"),
+        ([*FIGURES, "--rate", "50Mb/s"], "MB is bytes, Mbit/s is bits"),
+        ([*FIGURES, "--rate", "0"], "expected more than 0"),
+        ([*FIGURES, "--within", "soon"], "expected a time above 0"),
+        ([*FIGURES, "--share", "10%"], "--share: a share of what?"),
+        ([*FIGURES, "--share", "0%", "--capacity", "1GB"], "--share: 0 % of capacity moves nothing"),
+        ([*FIGURES, "--share", "10", "--capacity", "1GB"], "expected a share from 0% to 100%"),
+        ([*FIGURES, "--rate", "1MB", "--capacity", "1GB"], "--rate and --capacity: only one of them"),
+        ([*FIGURES, "--brokers", "0"], "--brokers"),
+        (["--current", "now.json"], "say where they shall go with a plan file"),
+        (["nowhere.json", *FIGURES], "nowhere.json: cannot be read: No such file or directory"),
+    ],
+)
+def test_bad_input_is_named(arguments: list[str], named: str) -> None:
+    assert named in " ".join(refused(*arguments).replace("│", " ").split())
+
+
+def test_a_plan_alone_says_what_else_it_takes(files: list[str]) -> None:
+    assert "who leads and who holds the partitions now is not known" in refused(files[0])
+
+
+def test_every_fault_of_a_plan_is_shown(files: list[str]) -> None:
+    Path(files[0]).write_text(
+        '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 4]},\n'
+        '{"topic": "nobodys", "partition": 0, "replicas": [1]}]}'
+    )
+    assert refused(*files).splitlines() == [
+        f"{files[0]}:1: partitions[0].replicas[1]: unknown broker 4, there are 1, 2, 3",
+        f"{files[0]}:2: partitions[1].partition: there is no partition nobodys-0",
+    ]
+
+
+def test_a_file_that_is_no_text(files: list[str]) -> None:
+    Path(files[2]).write_bytes(b"\xff\xfe")
+    assert "not UTF-8 text (byte 0)" in refused(*files)
+
+
+# -- what a live cluster says, as values -------------------------------------------------------------------------------------
+
+MOVING = PartitionState("orders", 0, 1, (1, 2, 3), (1, 2), adding=(3,), removing=(2,))
+
+
+def test_a_replica_that_is_being_added_lacks_only_the_rest() -> None:
+    look = _Look(0.0, {1: {("orders", 0): 100}, 2: {("orders", 0): 100}, 3: {("orders", 0): 30}})
+    assert _under_way({("orders", 0): MOVING}) == (Target("orders", 0, (1, 3)),)
+    assert _planned(MOVING, Target("orders", 0, (1, 3)), look, 5.0).lacking_bytes == {3: 70}
+    # Sent elsewhere, it is all to be copied; what broker 3 has is of no use.
+    assert _planned(MOVING, Target("orders", 0, (1, 4)), look, 5.0).lacking_bytes == {4: 100}
+
+
+def test_a_log_that_shrank_is_said_to_count_as_nothing() -> None:
+    targets = [Target("orders", 0, (1, 3)), Target("orders", 1, (1, 3))]
+    assert _shrunk({("orders", 0): 0, ("orders", 1): 10}, targets) == ()
+    assert "The log of orders-0 shrank" in _shrunk({("orders", 0): -1, ("orders", 1): 10}, targets)[0]
+
+
+def test_a_partition_without_a_leader_is_named() -> None:
+    led_by_nobody({("orders", 0): 1})
+    with pytest.raises(CommandError, match="No leader: orders-1, orders-2"):
+        led_by_nobody({("orders", 0): 1, ("orders", 1): -1, ("orders", 2): -1})
+
+
+# -- units -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("50MB", 50e6), ("1.5GiB", 1.5 * 2**30), ("7", 7.0), ("1 TB", 1e12), ("3kB", 3e3), ("3KiB", 3072.0), ("1e9", 1e9)],
+)
+def test_sizes(text: str, value: float) -> None:
+    assert parse_bytes(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("50MB/s", 50e6), ("50MB", 50e6), ("1Gbit/s", 125e6), ("12", 12.0), ("1 MiB/s", 2.0**20)]
+)
+def test_rates(text: str, value: float) -> None:
+    assert parse_rate(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("10%", 0.1), ("0.1", 0.1), ("100%", 1.0), ("0", 0.0), ("2.5 %", 0.025)])
+def test_shares(text: str, value: float) -> None:
+    assert parse_share(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("90", 90.0), ("90s", 90.0), ("1h30m", 5400.0), ("1 d 2 h", 93_600.0), ("45min", 2700.0)]
+)
+def test_spans(text: str, value: float) -> None:
+    assert parse_span(text) == value
+
+
+@pytest.mark.parametrize("parse", [parse_bytes, parse_rate, parse_share, parse_span])
+@pytest.mark.parametrize("text", ["", "much", "-5", "5 parsecs", "nan", "inf", "1e999", "5mb", "50Mb", "%", "1h 5x"])
+def test_what_means_nothing_or_two_things_is_refused(parse: Any, text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        parse(text)
+
+
+def test_amounts_as_people_read_them() -> None:
+    assert [size_text(v) for v in (0, 999, 1e3, 999_600, 123_456_789, 2.5e12)] == [
+        "0 B", "999 B", "1.00 kB", "1.00 MB", "123 MB", "2.50 TB",
+    ]  # fmt: skip
+    assert rate_text(6_000_001) == "6.00 MB/s"
+    assert [span_text(v) for v in (3.21, 45, 119.6, 3599.8, 5400, 40_000, 100_000)] == [
+        "3.2 s", "45 s", "2 min", "1 h", "1 h 30 min", "11 h 7 min", "1 d 4 h",
+    ]  # fmt: skip
+
+
+@given(st.floats(0, 1e18))
+def test_a_size_in_words_is_right_to_three_digits(n_bytes: float) -> None:
+    assert parse_bytes(size_text(n_bytes)) == pytest.approx(n_bytes, rel=0.0051, abs=0.51)
+
+
+@given(st.floats(0.05, 1e9))
+def test_a_time_in_words_is_right_to_a_percent(seconds: float) -> None:
+    assert parse_span(span_text(seconds)) == pytest.approx(seconds, rel=0.02, abs=0.051)

@@ -1,0 +1,203 @@
+"""Plan files: what is wrong is named with its line and key, all of it at once, and what is right is read as it stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.plan.json_lines import json_lines
+from tuner.plan.plan_file import PlanFile, Standing, Target, parse_current
+from tuner.plan.plan_json import FAULTS_SHOWN_MAX, PlanFileError
+
+GENERATED = (
+    '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,3],"log_dirs":["any","any"]},'
+    '{"topic":"orders","partition":1,"replicas":[3,2],"log_dirs":["any","any"]}]}'
+)
+
+
+def plan_of(*lines: str) -> str:
+    return "\n".join(['{"version": 1, "partitions": [', ",\n".join(lines), "]}"])
+
+
+def fault(text: str) -> str:
+    with pytest.raises(PlanFileError) as raised:
+        PlanFile(text, "p.json")
+    return str(raised.value)
+
+
+def test_what_generate_prints_is_read() -> None:
+    assert PlanFile(GENERATED, "p.json").targets == (
+        Target("orders", 0, (1, 3), ("any", "any")),
+        Target("orders", 1, (3, 2), ("any", "any")),
+    )
+
+
+def test_the_version_may_be_absent() -> None:
+    """As kafka-reassign-partitions has it."""
+    text = '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}'
+    assert PlanFile(text, "p.json").targets == (Target("orders", 0, (1,)),)
+
+
+GOOD = '{"topic": "orders", "partition": 0, "replicas": [1, 2]}'
+BAD: list[tuple[str, str]] = [
+    (plan_of(GOOD, '{"topic": "a", "partition": 0,\n "replicsa": [1]}'), "p.json:4: partitions[1].replicsa: unknown key: did you mean replicas?"),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": [1], "rack": 2}'), "p.json:2: partitions[0].rack: unknown key: known here: topic, partition, replicas, log_dirs"),
+    ('{"version": 1, "parts": []}', "p.json:1: parts: unknown key: did you mean partitions?"),
+    (plan_of(GOOD, '{"topic": "a", "partition": 0, "replicas": [1,\n 2,\n 1]}'), "p.json:5: partitions[1].replicas[2]: broker 1 is listed twice"),
+    (plan_of(GOOD, GOOD), "p.json:3: partitions[1]: partition orders-0 is listed twice, first in line 2"),
+    (plan_of('{"topic": "a", "partition": -1, "replicas": [1]}'), "p.json:2: partitions[0].partition: expected a partition's number, 0 or more, found -1"),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": [1, -2]}'), "p.json:2: partitions[0].replicas[1]: expected a broker's id, 0 or more, found -2"),
+    (plan_of('{"topic": "a", "partition": true, "replicas": [1]}'), "partitions[0].partition: expected a partition's number, 0 or more, found true"),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": ["1"]}'), 'partitions[0].replicas[0]: expected a broker\'s id, 0 or more, found "1"'),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": []}'), "partitions[0].replicas: expected a list of at least one broker's id, found []"),
+    (plan_of('{"topic": "a", "partition": 0}'), "p.json:2: partitions[0].replicas: expected a list of at least one broker's id, found nothing"),
+    (plan_of('{"partition": 0, "replicas": [1]}'), "p.json:2: partitions[0].topic: expected a topic's name, found nothing"),
+    (plan_of('{"topic": "", "partition": 0, "replicas": [1]}'), "partitions[0].topic: expected a topic's name, found \"\""),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["any"]}'), "p.json:2: partitions[0].log_dirs: expected one for each of 2 replicas, found 1"),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": "any"}'), "partitions[0].log_dirs: expected a list of paths or \"any\", found \"any\""),
+    (plan_of("7"), "p.json:2: partitions[0]: expected {topic, partition, replicas}, found 7"),
+    ('{\n"version": 2, "partitions": [' + GOOD + "]}", "p.json:2: version: expected 1, the one there is, found 2"),
+    ('{"version": "1", "partitions": [' + GOOD + "]}", 'p.json:1: version: expected 1, the one there is, found "1"'),
+    ('{"version": true, "partitions": [' + GOOD + "]}", "p.json:1: version: expected 1, the one there is, found true"),
+    ('{"version": 1}', "p.json:1: partitions: expected a list of at least one {topic, partition, replicas}, found nothing"),
+    ('{"version": 1, "partitions": []}', "p.json:1: partitions: expected a list of at least one {topic, partition, replicas}, found []"),
+    ("[1]", 'p.json:1: expected {"version": 1, "partitions": [...]}, found [1]'),
+    ('{"version": 1,\n "partitions": [', "p.json:2: not JSON: Expecting value (column 17)"),
+    ("", "p.json:1: not JSON: Expecting value (column 1)"),
+    ("[" * 100_000, "p.json:1: not JSON that anybody plans with: nested too deep"),
+    (plan_of('{"topic": "a", "partition": 0,\n "topic": "b", "replicas": [1]}'), "p.json:2: partitions[0].topic: stands twice in one object; keep one"),
+    ("Current partition replica assignment\n" + GENERATED, "p.json:1: not JSON: Expecting value (column 1); of what --generate prints, keep only the one JSON line"),
+    (plan_of('{"topic": "a", "partition": 4294967296, "replicas": [1]}'), "partitions[0].partition: expected a partition's number, 0 or more, found 4294967296"),
+    (plan_of('{"topic": "a", "partition": 0, "replicas": [1], "size_bytes": 5}'), "partitions[0].size_bytes: unknown key"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "named"), BAD)
+def test_a_bad_plan_is_refused_by_name(text: str, named: str) -> None:
+    assert named in fault(text)
+
+
+def test_every_fault_is_named_in_the_order_of_lines() -> None:
+    text = plan_of(
+        '{"topic": "a", "partition": -1, "replicas": [1, 1]}', '{"topic": "b", "partition": 0, "replicas": [-3]}'
+    )
+    assert [line.split(": ")[:2] for line in fault(text).splitlines()] == [
+        ["p.json:2", "partitions[0].partition"],
+        ["p.json:2", "partitions[0].replicas[1]"],
+        ["p.json:3", "partitions[1].replicas[0]"],
+    ]
+
+
+def test_a_thousand_faults_do_not_scroll_the_first_away() -> None:
+    lines = fault(plan_of(*[f'{{"topic": "a", "partition": {p}, "replicas": [-1]}}' for p in range(1000)])).splitlines()
+    assert len(lines) == FAULTS_SHOWN_MAX + 1
+    assert lines[0].startswith("p.json:2: ")
+    assert lines[-1] == "... and 980 more"
+
+
+def test_what_there_is_not_is_named() -> None:
+    plan = PlanFile(GENERATED.replace("},{", "},\n{"), "p.json")
+    plan.check(brokers={1, 2, 3}, partitions={("orders", 0), ("orders", 1)})
+    with pytest.raises(PlanFileError) as raised:
+        plan.check(brokers={1, 2}, partitions={("orders", 0)})
+    assert str(raised.value).splitlines() == [
+        "p.json:1: partitions[0].replicas[1]: unknown broker 3, there are 1, 2",
+        "p.json:2: partitions[1].partition: there is no partition orders-1",
+        "p.json:2: partitions[1].replicas[0]: unknown broker 3, there are 1, 2",
+    ]
+
+
+def test_brokers_that_nobody_knows_are_not_unknown() -> None:
+    PlanFile(GENERATED, "p.json").check(brokers=None, partitions={("orders", 0), ("orders", 1)})
+
+
+# -- how partitions stand --------------------------------------------------------------------------------------------------
+
+
+def test_a_current_assignment_as_generate_prints_it_is_of_a_healthy_cluster() -> None:
+    current = parse_current(GENERATED, "c.json")
+    assert current.brokers is None
+    assert current.partitions[("orders", 1)] == Standing("orders", 1, (3, 2), 3, (3, 2))
+
+
+def test_a_current_assignment_may_say_more() -> None:
+    text = json.dumps(
+        {
+            "brokers": [1, 2, 3],
+            "partitions": [
+                {
+                    "topic": "orders", "partition": 0, "replicas": [1, 2], "leader": 2, "isr": [2],
+                    "size_bytes": 6e7, "write_bytes_per_s": 3,
+                }
+            ],
+        }
+    )  # fmt: skip
+    current = parse_current(text, "c.json")
+    assert current.brokers == frozenset({1, 2, 3})
+    assert current.partitions[("orders", 0)] == Standing("orders", 0, (1, 2), 2, (2,), 6e7, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ('"size_bytes": -1', "c.json:1: partitions[0].size_bytes: expected a number, 0 or more, found -1"),
+        ('"size_bytes": NaN', "partitions[0].size_bytes: expected a number, 0 or more, found NaN"),
+        ('"write_bytes_per_s": "3MB"', 'partitions[0].write_bytes_per_s: expected a number, 0 or more, found "3MB"'),
+        ('"leader": 3', "partitions[0].leader: expected only brokers of replicas [1, 2], found [3]"),
+        ('"leader": null', "partitions[0].leader: expected a broker's id, found nothing"),
+        ('"isr": [1, 3]', "partitions[0].isr: expected only brokers of replicas [1, 2], found [1, 3]"),
+        ('"isr": []', "partitions[0].isr: expected a list of at least one broker's id, found []"),
+        ('"sizebytes": 5', "partitions[0].sizebytes: unknown key: did you mean size_bytes?"),
+    ],
+)
+def test_a_bad_current_assignment_is_refused_by_name(more: str, named: str) -> None:
+    text = f'{{"partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2], {more}}}]}}'
+    with pytest.raises(PlanFileError) as raised:
+        parse_current(text, "c.json")
+    assert named in str(raised.value)
+
+
+@pytest.mark.parametrize("brokers", ["[1]", "[1, 1]", "[-1, 1, 2]", "3"])
+def test_bad_brokers_are_refused_by_name(brokers: str) -> None:
+    text = f'{{"brokers": {brokers}, "partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2]}}]}}'
+    with pytest.raises(PlanFileError, match="brokers"):
+        parse_current(text, "c.json")
+
+
+# -- lines ---------------------------------------------------------------------------------------------------------------
+
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_every_key_and_item_of_any_json_has_its_line(value: Any) -> None:
+    text = json.dumps(value, indent=1)
+    found = json_lines(text).lines
+    rows = text.splitlines() if "\n" in text else [text]
+
+    def walk(at: tuple[str | int, ...], inside: Any) -> None:
+        parts = inside.items() if isinstance(inside, dict) else enumerate(inside) if isinstance(inside, list) else ()
+        for key, part in parts:
+            row = rows[found[(*at, key)] - 1].strip()
+            begins = json.dumps(key) + ":" if isinstance(inside, dict) else json.dumps(part)[0]
+            assert row.startswith(begins)
+            walk((*at, key), part)
+
+    walk((), value)
+
+
+@given(st.text() | JSON.map(json.dumps))
+def test_whatever_stands_in_a_file_is_read_or_refused(text: str) -> None:
+    refused = None
+    try:
+        PlanFile(text, "p.json")
+    except PlanFileError as error:
+        refused = str(error)
+    assert refused is None or refused.startswith("p.json:")

@@ -1,0 +1,88 @@
+"""What a broker's quota window holds now, and the bound that lets just the wanted bytes through in the next second.
+
+Intuition: the quota is a mean over eleven buckets of one second. Whoever writes "20 MB/s" into it means the mean; what the
+next second lets through is eleven times that less what the last ten have brought. So the bound that gives a wanted second is
+
+    bound = (Σ of the last 10 s + wanted) ÷ 11
+
+and a burst that the window still holds neither silences the next seconds nor comes back as an echo. What it holds has to
+be known: the stream tells the bytes of every step some seconds late, and what has come since is replayed with the bounds
+that stood.
+
+Invariant: the sum of the seconds of a corrected step is what was measured, whatever the replay had made of them.
+
+Vocabulary:
+    second   bytes that counted against the quota in one whole second; the newest is the last.
+    bound    the rate that stood in that second.
+    flow     bytes/s that can come at most, when the bound lets them: what the links or the other side allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SECONDS_KEPT = 32  # A window and the step before it, as late as signals may be before everything is held.
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The last seconds of one side of one broker, oldest first, up to ``until_ms``."""
+
+    until_ms: int
+    seconds: tuple[float, ...]
+    bounds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.seconds) == len(self.bounds)
+
+
+def steady(now_ms: int, rate_bytes_per_s: float) -> Window:
+    """The window of a side that somebody has throttled to this rate, as long as nothing else is known of it."""
+    full = (rate_bytes_per_s,) * SECONDS_KEPT
+    return Window(now_ms, full, full)
+
+
+def advanced(window: Window, now_ms: int, bound_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> Window:
+    """Replays the whole seconds up to now with the bound that stands."""
+    seconds, bounds, until_ms = list(window.seconds), list(window.bounds), window.until_ms
+    while until_ms + 1000 <= now_ms:
+        until_ms += 1000
+        seconds.append(_passes(seconds, bound_bytes_per_s, flow_bytes_per_s, samples))
+        bounds.append(bound_bytes_per_s)
+    return Window(until_ms, tuple(seconds[-SECONDS_KEPT:]), tuple(bounds[-SECONDS_KEPT:]))
+
+
+def corrected(
+    window: Window, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
+) -> Window:
+    """The window, given that ``passed_bytes`` came in the ``step_s`` up to ``at_ms``; what came after is replayed anew."""
+    newest = round((window.until_ms - at_ms) / 1000)
+    count = max(1, round(step_s))
+    end = len(window.seconds) - newest
+    begin = end - count
+    if newest < 0 or begin < samples:
+        return window
+    modelled = window.seconds[begin:end]
+    seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
+    for bound in window.bounds[end:]:
+        seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
+    return Window(window.until_ms, tuple(seconds), window.bounds)
+
+
+def bound_for(window: Window, wanted_bytes_per_s: float, samples: int) -> float:
+    """The rate to write so that ``wanted`` passes in the next second."""
+    return (sum(window.seconds[-(samples - 1) :]) + wanted_bytes_per_s) / samples
+
+
+def _passes(seconds: Sequence[float], bound_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> float:
+    room = bound_bytes_per_s * samples - sum(seconds[-(samples - 1) :])
+    return min(max(0.0, room), flow_bytes_per_s)
+
+
+def _scaled(modelled: Sequence[float], passed_bytes: float) -> list[float]:
+    """The shape of the replay with the measured sum; evenly where the replay had nothing."""
+    total = sum(modelled)
+    if total <= 0.0:
+        return [passed_bytes / len(modelled)] * len(modelled)
+    return [second * passed_bytes / total for second in modelled]
