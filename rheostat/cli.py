@@ -250,9 +250,9 @@ def plan(
 ) -> None:
     """How long a move takes, or which rate ends it in time (KIP-73). Exit code 1 when what was asked can't be had."""
     from rheostat.logs import set_up_logs
-    from rheostat.plan import run_plan
-    from rheostat.plan_report import Asked
-    from rheostat.plan_sources import Given
+    from rheostat.plan.command import run_plan
+    from rheostat.plan.report import Asked
+    from rheostat.plan.sources import Given
 
     set_up_logs()
     asked = Asked(rate, within, share, capacity, network)

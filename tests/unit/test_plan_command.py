@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from rheostat.cli import app
 from rheostat.errors import CommandError
-from rheostat.plan_live import _Look, _planned, _shrunk, _under_way
-from rheostat.plan_sources import led_by_nobody
+from rheostat.plan.live import _Look, _planned, _shrunk, _under_way
+from rheostat.plan.sources import led_by_nobody
 from rheostat.units import parse_bytes, parse_rate, parse_share, parse_span, rate_text, size_text, span_text
 from streaming.kafka.values import PartitionState
 from tuner.plan.plan_file import Target

@@ -10,10 +10,10 @@ import json
 import sys
 from pathlib import Path
 
-from rheostat import plan_sources as sources
 from rheostat.errors import BadInputError
-from rheostat.plan_report import Asked, as_record, report
-from rheostat.plan_sources import Figures, Given
+from rheostat.plan import sources
+from rheostat.plan.report import Asked, as_record, report
+from rheostat.plan.sources import Figures, Given
 from rheostat.settings import load_settings
 
 
@@ -37,7 +37,7 @@ def run_plan(
     if as_json:
         sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
     else:
-        from rheostat.plan_view import show
+        from rheostat.plan.view import show
         from rheostat.signals import console_of
 
         show(made, console_of(sys.stdout))
@@ -59,7 +59,7 @@ def _figures(given: Given, plan: Path | None, config: Path | None, current: Path
                 'with --current what kafka-reassign-partitions --generate prints under "Current partition replica assignment".'
             )
         return sources.from_numbers(given)
-    from rheostat.plan_live import from_cluster
+    from rheostat.plan.live import from_cluster
 
     return from_cluster(load_settings(config), target, given, watch_s, _say)
 

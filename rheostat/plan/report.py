@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
-from rheostat.plan_sources import Figures
+from rheostat.plan.sources import Figures
 from tuner.model.cluster import BrokerSide
 from tuner.plan.kip73 import ResponseRule
 from tuner.plan.move_time import Answer, SideLoad, Verdict, answer, drain_s, rate_bytes_per_s_min, rate_for

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.plan_sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
+from rheostat.plan.sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
 from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.kafka import consumer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rheostat.plan_report import Asked, Report
+from rheostat.plan.report import Asked, Report
 from rheostat.units import rate_text, share_text, size_text, span_text
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
