@@ -6,12 +6,14 @@ one that makes the expression. Building the pipeline makes thousands of expressi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark import SparkContext
 
 # What expressions are made with, as PySpark names them.
-_CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonSQLUtils", "PythonUtils")
+_CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonSQLUtils")
+_LIST_OF_MAX = 10  # Beyond it Java wants an array.
 
 
 class _Remembered:
@@ -26,6 +28,18 @@ class _Remembered:
         return member
 
 
+class _Sequences(_Remembered):
+    """``PythonUtils``. A list is handed over in one call, and not in one for itself and one for each element."""
+
+    def __init__(self, java_class: Any, java_list: Any) -> None:
+        super().__init__(java_class)
+        self._list_of = java_list.of
+
+    def toSeq(self, elements: Sequence[Any]) -> Any:  # noqa: N802 - Spark's name
+        handed = self._list_of(*elements) if len(elements) <= _LIST_OF_MAX else elements
+        return self._java_class.toSeq(handed)
+
+
 def remember() -> None:
     """From now on, for the JVM of the running session."""
     jvm = SparkContext._jvm
@@ -34,3 +48,5 @@ def remember() -> None:
         # An attribute that is there is not asked for.
         if name not in vars(jvm):
             setattr(jvm, name, _Remembered(getattr(jvm, name)))
+    if "PythonUtils" not in vars(jvm):
+        jvm.PythonUtils = _Sequences(jvm.PythonUtils, jvm.java.util.List)

@@ -1,0 +1,252 @@
+"""Whole runs: equal for equal seeds, never faster than the optimum, and obedient to whatever the world throws at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB, Limits
+from tuner.simulation.draw import Shape, draw_world
+from tuner.simulation.optimum import optimum_s
+from tuner.simulation.policy import Desk, LoopPolicy, RulePolicy, View
+from tuner.simulation.ports import MemoryJournal
+from tuner.simulation.run import run
+from tuner.simulation.world import (
+    BrokerLoss,
+    BrokerSpec,
+    ClientLoad,
+    ControllerModel,
+    ControllerStorm,
+    FetchSettings,
+    LeaderMove,
+    LoadStep,
+    OperatorWrite,
+    PartitionSpec,
+    SignalDelivery,
+    SignalOutage,
+    StartRate,
+    TopicLists,
+    World,
+)
+
+L, F = Side.LEADER, Side.FOLLOWER
+SMALL = Shape(brokers=6, partitions_per_broker=5, size_bytes=1e9, link_bytes_per_s=250e6, disk_bytes_per_s=300e6)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Rates that never change."""
+
+    wanted: Mapping[BrokerSide, int | None]
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+        return self.wanted
+
+
+NOTHING = RulePolicy("nothing", Fixed({}))
+LOOP = LoopPolicy(Limits(rate_bytes_per_s_max=100 * MB))
+
+
+def one_move(write_bytes_per_s: float = 3 * MB, **others: object) -> World:
+    """1 GB from broker 1 to broker 3 over links of 100 MB/s, 20 MB/s of which clients use; throttled on both sides."""
+    world = World(
+        seed=7,
+        brokers=tuple(BrokerSpec(b, *[100e6] * 4) for b in (1, 2, 3)),
+        partitions=(PartitionSpec("t", 0, 1e9, write_bytes_per_s, (1, 2), (3,), (2,)),),
+        loads=tuple(ClientLoad(b, 20e6, 20e6, reads_per_write=0.0) for b in (1, 2, 3)),
+        lists=(TopicLists("t", leader="0:1,0:2", follower="0:3"),),
+        rates=(StartRate(1, L, 20_000_000), StartRate(3, F, 20_000_000)),
+        duration_s_max=400.0,
+    )
+    return replace(world, **others)
+
+
+def unthrottled(**others: object) -> World:
+    return one_move(lists=(), rates=(), **others)
+
+
+@pytest.mark.parametrize("policy", [NOTHING, LOOP])
+def test_the_same_seed_gives_the_same_trace(policy: RulePolicy | LoopPolicy) -> None:
+    world = draw_world(3, replace(SMALL, duration_s_max=90.0))
+    assert run(world, policy).digest() == run(world, policy).digest()
+    assert draw_world(3, SMALL).to_json() == draw_world(3, SMALL).to_json()
+
+
+def test_another_seed_gives_another() -> None:
+    shape = replace(SMALL, duration_s_max=30.0)
+    assert run(draw_world(3, shape), NOTHING).digest() != run(draw_world(4, shape), NOTHING).digest()
+
+
+def test_the_seed_and_the_world_are_told() -> None:
+    told = draw_world(3, SMALL).describe()
+    assert told.startswith("seed 3: 6 brokers, 30 partitions")
+    assert "LoadStep" in told
+
+
+def test_the_optimum_of_a_constant_world() -> None:
+    """At u = 0.9: out 90 − 20 − 3 (in-sync follower) = 67, in 90 − 20 = 70 MB/s; the new replica takes 3 of it: 1000 ÷ 64."""
+    assert optimum_s(one_move()) == pytest.approx(1000 / 64, abs=0.01)
+
+
+def test_the_optimum_waits_for_capacity_to_come_back() -> None:
+    """For 10 s clients leave nothing; after it as before."""
+    world = one_move(disturbances=(LoadStep(0.0, 10.0, (1, 2, 3), factor=5.0),))
+    found = optimum_s(world)
+    assert found is not None
+    # The writes of those 10 s, five times as many, come on top.
+    assert found == pytest.approx(10 + (1000 + 150) / 64, abs=0.05)
+
+
+def test_a_move_that_never_fits_has_no_optimum() -> None:
+    assert optimum_s(one_move(write_bytes_per_s=60 * MB)) is None
+
+
+def test_without_a_throttle_the_line_is_full_and_clients_pay() -> None:
+    trace = run(unthrottled(fetch=FetchSettings(round_trip_s=0.0001)), NOTHING)
+    assert trace.summary.completed
+    # 77 MB/s at full links, where the optimum keeps to 67.
+    assert trace.summary.ratio_to_optimum == pytest.approx(64 / 74, abs=0.05)
+    assert trace.summary.slo_violation_ratio_1s > 0.5
+    assert trace.caught_in_bytes_per_s[2].max() <= 80e6 * 1.001
+    assert trace.p99_ms.max() > 50
+
+
+def test_under_a_throttle_nobody_is_hurt_and_it_takes_as_long_as_kip_73_says() -> None:
+    """The leader side carries 20 MB/s: 3 for the in-sync follower, 3 to keep up; but 11 × 17 MB pass at once."""
+    trace = run(one_move(), NOTHING)
+    assert trace.summary.completed
+    assert trace.summary.slo_violation_ratio_5s < 0.1
+    assert trace.summary.duration_s == pytest.approx(1000 / 14, rel=0.25)
+
+
+def test_what_is_received_was_sent_and_a_replica_gets_what_it_lacked() -> None:
+    trace = run(one_move(write_bytes_per_s=0.0), NOTHING)
+    assert trace.caught_in_bytes_per_s.sum() == pytest.approx(1e9)
+    assert trace.caught_out_bytes_per_s.sum() == pytest.approx(1e9)
+    assert trace.summary.caught_up_bytes == pytest.approx(1e9)
+
+
+def stalled() -> World:
+    """2 MB/s on either side, where keeping up takes 6 on the leader's."""
+    return one_move(rates=(StartRate(1, L, 2_000_000), StartRate(3, F, 2_000_000)))
+
+
+def test_the_production_loop_rescues_a_stalled_move_and_leaves_no_trace() -> None:
+    seen: list[Desk] = []
+    journal = MemoryJournal()
+    trace = run(stalled(), replace(LOOP, journal=journal), watch=seen.append)
+    cluster = seen[-1].cluster
+    assert not run(stalled(), NOTHING).summary.completed
+    assert trace.summary.completed
+    assert cluster.controller.rates == {}
+    assert cluster.lists == {}
+    assert {"intent", "outcome"} <= {entry.kind for entry in journal.entries}
+
+
+def test_the_loop_yields_to_an_operator() -> None:
+    hands_off = OperatorWrite(60.0, 1, L, 3_000_000)
+    seen: list[Desk] = []
+    journal = MemoryJournal()
+    world = replace(stalled(), disturbances=(hands_off,), duration_s_max=140.0)
+    run(
+        replace(world, partitions=(replace(world.partitions[0], size_bytes=30e9),)),
+        replace(LOOP, journal=journal),
+        watch=seen.append,
+    )
+    assert seen[-1].cluster.controller.rates[(1, L)] == 3_000_000
+    assert any(entry.action == "let_go" for entry in journal.entries)
+
+
+def test_signals_come_late_and_say_what_is() -> None:
+    """Rates over the window; W by the listed replicas: two on the leader's side, one on the follower's."""
+    found: list[tuple[float, float]] = []
+    desks: list[Desk] = []
+
+    def watch(desk: Desk) -> None:
+        desks[:] = [desk]
+        desk.signals.poll()
+        signal = desk.signals.moves.get((3, F))
+        if signal is not None:
+            found.append((desk.cluster.now_s, desk.cluster.now_s - (signal.sampled_at_ms / 1000 - 1_700_000_000)))
+
+    run(one_move(duration_s_max=40.0), NOTHING, watch=watch)
+    assert 2.0 <= min(age for _, age in found) <= 4.5
+    assert max(age for _, age in found) <= 5.0 + 4.0 + 0.3
+    signals = desks[0].signals
+    leader, follower = signals.moves[(1, L)], signals.moves[(3, F)]
+    assert leader.keep_up_bytes_per_s == pytest.approx(6 * MB)
+    assert follower.keep_up_bytes_per_s == pytest.approx(3 * MB)
+    assert (leader.moving_partitions, leader.listed_partitions) == (1, 1)
+    assert leader.samples == 6
+    assert follower.remaining_bytes == leader.remaining_bytes
+    assert sum(step.gained_bytes for step in leader.steps) == 0.0
+    assert all(step.written_bytes == pytest.approx(15 * MB) for step in follower.steps)
+    assert follower.steps[-1].remaining_bytes == follower.remaining_bytes
+    broker = signals.brokers[1]
+    assert broker.client_in_bytes_per_s == pytest.approx(23 * MB)
+    assert broker.leader_rate_bytes_per_s == 20 * MB
+    assert broker.leader_throttled_bytes_per_s == pytest.approx(20 * MB, rel=0.25)
+
+
+def test_lost_scrapes_make_longer_steps() -> None:
+    desks: list[Desk] = []
+    delivery = SignalDelivery(loss_ratio=0.4)
+    run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda desk: desks.append(desk))
+    desks[-1].signals.poll()
+    signal = desks[-1].signals.moves[(3, F)]
+    assert {step.dt_s for step in signal.steps} - {5.0}
+    assert signal.samples < 6
+
+
+def test_an_outage_of_signals_is_silence() -> None:
+    desks: list[Desk] = []
+    world = one_move(duration_s_max=60.0, disturbances=(SignalOutage(20.0, 60.0, (3,)),))
+    run(world, NOTHING, watch=lambda desk: desks.append(desk))
+    desks[-1].signals.poll()
+    assert desks[-1].signals.moves[(3, F)].sampled_at_ms == 1_700_000_015_000
+    assert desks[-1].signals.moves[(1, L)].sampled_at_ms >= 1_700_000_050_000
+
+
+def test_a_destination_that_goes_away_goes_on_where_it_was() -> None:
+    trace = run(one_move(disturbances=(BrokerLoss(10.0, 50.0, 3),)), NOTHING)
+    assert trace.caught_in_bytes_per_s[11:50, 2].sum() == 0.0
+    assert trace.caught_in_bytes_per_s[50:, 2].sum() > 0.0
+    assert trace.summary.completed
+
+
+def test_a_leader_that_goes_away_hands_over_to_an_in_sync_replica() -> None:
+    desks: list[Desk] = []
+    run(one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)), NOTHING, watch=lambda desk: desks.append(desk))
+    replicas = desks[-1].cluster.replicas
+    assert replicas.brokers[int(replicas.leader[0])] in (2, 3)
+    assert desks[-1].cluster.moves_ended_s is not None
+
+
+def test_a_leader_move_takes_the_traffic_with_it() -> None:
+    trace = run(one_move(disturbances=(LeaderMove(10.0, "t", 0, 2),)), NOTHING)
+    assert trace.caught_out_bytes_per_s[:9, 1].sum() == 0.0
+    assert trace.caught_out_bytes_per_s[11:, 1].sum() > 0.0
+    assert trace.caught_out_bytes_per_s[11:, 0].sum() == 0.0
+
+
+def test_a_busy_controller_delays_a_rate() -> None:
+    def shown_s(world: World) -> float:
+        when: list[float] = []
+
+        def watch(desk: Desk) -> None:
+            if not when and desk.cluster.controller.rates[(1, L)] == 9_000_000:
+                when.append(desk.cluster.now_s)
+
+        run(world, RulePolicy("nine", Fixed({(1, L): 9_000_000})), watch=watch)
+        return when[0]
+
+    storm = ControllerStorm(0.0, 20.0, operations_per_s=2_000.0)
+    quick = one_move(duration_s_max=60.0)
+    slow = replace(quick, controller=ControllerModel(propagation_s_min=8.0, propagation_s_max=9.0))
+    assert shown_s(quick) <= 0.5
+    assert 8.0 <= shown_s(slow) <= 9.5
+    assert shown_s(replace(quick, moves_begin_s=0.0, disturbances=(storm,))) <= 60.0

@@ -1,0 +1,69 @@
+"""The controller's queue, and the settings that it hands on to the brokers a little later.
+
+Operations are taken in turn, each takes its time; a broker shows a setting one propagation after its write was taken.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tuner.model.cluster import BrokerSide
+from tuner.simulation.world import ControllerModel, ControllerStorm, World
+
+
+@dataclass(order=True, slots=True)
+class _Pending:
+    at_s: float
+    order: int
+    side: BrokerSide = field(compare=False)
+    rate_bytes_per_s: int | None = field(compare=False)
+
+
+class Controller:
+    def __init__(self, world: World, rng: np.random.Generator) -> None:
+        self._model: ControllerModel = world.controller
+        self._storms = [d for d in world.disturbances if isinstance(d, ControllerStorm)]
+        self._rng = rng
+        self._free_at_s = 0.0
+        self._pending: list[_Pending] = []
+        self._written = 0
+        self.rates: dict[BrokerSide, int] = {
+            (start.broker, start.side): start.rate_bytes_per_s for start in world.rates
+        }
+
+    def submit(self, now_s: float, operations: int = 1) -> float:
+        """When that many operations will have been done, behind all that waits."""
+        self._free_at_s = max(self._free_at_s, now_s) + operations * self._model.operation_s
+        return self._free_at_s
+
+    def write(self, now_s: float, side: BrokerSide, rate_bytes_per_s: int | None) -> float:
+        """Sets or removes a rate; when the broker will show it."""
+        model = self._model
+        done_s = self.submit(now_s)
+        shown_s = done_s + float(self._rng.uniform(model.propagation_s_min, model.propagation_s_max))
+        self._written += 1
+        heapq.heappush(self._pending, _Pending(shown_s, self._written, side, rate_bytes_per_s))
+        return shown_s
+
+    def expected(self, side: BrokerSide, until_s: float) -> int | None:
+        """What will stand there by ``until_s`` if nobody writes any more."""
+        ours = [p for p in self._pending if p.side == side and p.at_s <= until_s]
+        return max(ours).rate_bytes_per_s if ours else self.rates.get(side)
+
+    def advance(self, now_s: float, dt_s: float) -> bool:
+        """Time goes on by ``dt_s`` to ``now_s``; whether any broker shows another rate now."""
+        for storm in self._storms:
+            if storm.at_s <= now_s < storm.until_s:
+                self._free_at_s = max(self._free_at_s, now_s) + storm.operations_per_s * dt_s * self._model.operation_s
+        changed = False
+        while self._pending and self._pending[0].at_s <= now_s:
+            shown = heapq.heappop(self._pending)
+            changed = True
+            if shown.rate_bytes_per_s is None:
+                self.rates.pop(shown.side, None)
+            else:
+                self.rates[shown.side] = shown.rate_bytes_per_s
+        return changed

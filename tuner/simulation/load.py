@@ -1,0 +1,53 @@
+"""What clients do to every broker, second by second: a day's shape, steps, and noise that remembers itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tuner.simulation.numbers import Floats
+from tuner.simulation.world import ClientLoad, LinkStep, LoadStep, World
+
+_FACTOR_MIN = 0.05  # Noise never silences a broker.
+
+
+def load_factors(world: World, rng: np.random.Generator) -> Floats:
+    """By second and broker, what the mean load is multiplied with; the last second stands for all after it."""
+    seconds = math.ceil(world.duration_s_max) + 1
+    loads = {load.broker: load for load in world.loads}
+    shapes = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
+    at_s = np.arange(seconds, dtype=np.float64)[:, None]
+    daily = np.array([load.daily_ratio for load in shapes])
+    phase_s = np.array([load.daily_phase_s for load in shapes])
+    day_s = np.array([load.day_s for load in shapes])
+    factors = 1.0 + daily * np.sin(2.0 * np.pi * (at_s + phase_s) / day_s) + _noise(shapes, seconds, rng)
+    stepped: Floats = np.maximum(factors, _FACTOR_MIN) * _steps(world, LoadStep, seconds)
+    return stepped
+
+
+def link_factors(world: World) -> Floats:
+    """By second and broker, the share of its links that can be used."""
+    return _steps(world, LinkStep, math.ceil(world.duration_s_max) + 1)
+
+
+def _noise(shapes: list[ClientLoad], seconds: int, rng: np.random.Generator) -> Floats:
+    ratio = np.array([load.noise_ratio for load in shapes])
+    keeps = np.exp(-1.0 / np.array([load.noise_s for load in shapes]))
+    drawn = rng.standard_normal((seconds, len(shapes)))
+    noise = np.empty_like(drawn)
+    level = drawn[0]
+    for second in range(seconds):
+        noise[second] = level
+        level = keeps * level + np.sqrt(1.0 - keeps**2) * drawn[second]
+    scaled: Floats = noise * ratio
+    return scaled
+
+
+def _steps(world: World, kind: type[LoadStep] | type[LinkStep], seconds: int) -> Floats:
+    factors = np.ones((seconds, len(world.brokers)))
+    for step in world.disturbances:
+        if isinstance(step, kind):
+            those = [i for i, spec in enumerate(world.brokers) if spec.broker in step.brokers]
+            factors[math.floor(step.at_s) : math.floor(step.until_s), those] *= step.factor
+    return factors

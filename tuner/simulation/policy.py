@@ -1,0 +1,145 @@
+"""Who turns the throttles of a simulated cluster: the production loop, or a rule that rivals it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streaming.contract import BrokerSignal, MoveSignal
+from tuner.actuate.slewing import Slewing
+from tuner.loop import Loop
+from tuner.model.cluster import BrokerSide, LiveCluster
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.ports import MemoryJournal, SilentWatcher, SimulatedLive, SimulatedSignals, SimulatedThrottles
+from tuner.simulation.signals import Stream
+from tuner.simulation.world import World
+
+EPOCH_MS = 1_700_000_000_000  # A simulated clock begins here.
+
+
+@dataclass(slots=True)
+class Desk:
+    """One simulated cluster and the ports to it."""
+
+    cluster: Cluster
+    stream: Stream
+    signals: SimulatedSignals
+    live: SimulatedLive
+    throttles: SimulatedThrottles
+
+    @classmethod
+    def at(cls, cluster: Cluster) -> Desk:
+        stream = Stream(cluster, EPOCH_MS)
+        return cls(cluster, stream, SimulatedSignals(stream), SimulatedLive(cluster), SimulatedThrottles(cluster))
+
+
+class Hand(Protocol):
+    def act(self) -> None:
+        """Called before every tick."""
+
+
+class Policy(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def take(self, desk: Desk) -> Hand:
+        """Sits down at a cluster; a policy may sit at many, one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a rule may know: late signals, and the live cluster."""
+
+    now_s: float
+    world: World  # For the capacities of links and disks.
+    live: LiveCluster
+    brokers: Mapping[int, BrokerSignal]
+    moves: Mapping[BrokerSide, MoveSignal]
+
+
+class Rule(Protocol):
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+        """The rates that should stand (None: none); sides that are not named stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulePolicy:
+    """A rule asked every ``every_s``, its rates written at once and only where they differ."""
+
+    name: str
+    rule: Rule
+    every_s: float = 5.0
+
+    def take(self, desk: Desk) -> Hand:
+        return _RuleHand(desk, self.rule, self.every_s)
+
+
+class _RuleHand:
+    def __init__(self, desk: Desk, rule: Rule, every_s: float) -> None:
+        self._desk = desk
+        self._rule = rule
+        self._every_s = every_s
+        self._next_s = 0.0
+
+    def act(self) -> None:
+        desk, now_s = self._desk, self._desk.cluster.now_s
+        if now_s < self._next_s:
+            return
+        self._next_s += self._every_s
+        desk.signals.poll()
+        live = desk.live.look(full=True)
+        view = View(now_s, desk.cluster.world, live, desk.signals.brokers, desk.signals.moves)
+        wanted = dict(self._rule.rates(now_s, view))
+        stands = desk.throttles.read_rates(wanted)
+        changes = {side: rate for side, rate in wanted.items() if stands[side] != rate}
+        if changes:
+            desk.throttles.write_rates(changes)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPolicy:
+    """The production loop with its own decisions, slew and memory."""
+
+    limits: Limits
+    name: str = "rheostat"
+    stall_limits: StallLimits = field(default_factory=StallLimits)
+    cycle_s: float = 5.0
+    writes_per_s_max: float = 50.0
+    journal: MemoryJournal | None = None  # To look into afterwards.
+
+    def take(self, desk: Desk) -> Hand:
+        return _LoopHand(desk, self)
+
+
+class _LoopHand:
+    def __init__(self, desk: Desk, policy: LoopPolicy) -> None:
+        self._desk = desk
+        self._cycle_s = policy.cycle_s
+        self._next_s = 0.0
+        self._loop = Loop(
+            live=desk.live,
+            signals=desk.signals,
+            throttles=desk.throttles,
+            slewing=Slewing(desk.throttles),
+            journal=policy.journal if policy.journal is not None else MemoryJournal(),
+            watcher=SilentWatcher(),
+            memory=Memory(),
+            limits=policy.limits,
+            stall_limits=policy.stall_limits,
+            wall_clock=lambda: EPOCH_MS / 1000 + desk.cluster.now_s,
+            monotonic=lambda: desk.cluster.now_s,
+            writes_per_s_max=policy.writes_per_s_max,
+            dry_run=False,
+        )
+
+    def act(self) -> None:
+        now_s = self._desk.cluster.now_s
+        if now_s >= self._next_s:
+            self._next_s += self._cycle_s
+            self._loop.cycle()
+        due_s = self._loop.next_due_s()
+        if due_s is not None and due_s <= now_s:
+            self._loop.tick()

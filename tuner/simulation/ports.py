@@ -1,0 +1,145 @@
+"""The loop's ports in simulated time: what production does over Kafka, done to the plant.
+
+Time stands still while a port is called. Where the real one would wait for a setting to show, this one knows whether it
+would have shown in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterError
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
+from tuner.journal.entries import Entry
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.model.decision import Decision
+from tuner.model.memory import Memory
+from tuner.observe.signals import NewestSignals
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.signals import Stream
+
+
+class SimulatedSignals(NewestSignals):
+    """The production choice among signals, fed by the simulated stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def poll(self) -> int:
+        arrived = self._stream.arrived()
+        for signal in arrived:
+            self.take(signal)
+        return len(arrived)
+
+
+class SimulatedLive:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._moves: tuple[PartitionMove, ...] = ()
+        self._moves_of = -1
+
+    def look(self, *, full: bool) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
+        cluster, replicas = self._cluster, self._cluster.replicas
+        if self._moves_of != cluster.changes:
+            self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes
+        alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
+        rates = {side: RateSetting(rate) for side, rate in cluster.controller.rates.items() if side[0] in alive}
+        return LiveCluster(alive, self._moves, rates, dict(cluster.lists))
+
+
+def moves_of(cluster: Cluster) -> Iterable[PartitionMove]:
+    """What ListPartitionReassignments would answer."""
+    replicas = cluster.replicas
+    brokers = np.array(replicas.brokers)
+    for partition in np.unique(replicas.partition[replicas.adding]):
+        own = (replicas.partition == partition) & replicas.present
+
+        def those(rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, ...]:
+            return tuple(int(b) for b in brokers[replicas.broker[rows]])
+
+        spec, leader = replicas.specs[partition], int(replicas.leader[partition])
+        yield PartitionMove(
+            spec.topic,
+            spec.partition,
+            replicas.brokers[leader] if leader >= 0 else -1,
+            replicas=those(own),
+            adding=those(own & replicas.adding),
+            removing=those(own & replicas.removing),
+            isr=those(own & replicas.in_sync),
+        )
+
+
+class SimulatedThrottles:
+    """``writes`` counts the settings that were asked for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.writes = 0
+
+    def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
+        rates = self._cluster.controller.rates
+        return {s: rates.get(s) if self._alive(s[0]) else ClusterError(_away(s[0])) for s in sides}
+
+    def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        answers: dict[BrokerSide, Failure | None] = {}
+        for side, rate in rates.items():
+            self.writes += 1
+            answers[side] = None if self._alive(side[0]) else _away(side[0])
+            if answers[side] is None:
+                self._cluster.controller.write(self._cluster.now_s, side, rate)
+        return answers
+
+    def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        until_s = self._cluster.now_s + CONFIRM_S_MAX
+        answers: dict[BrokerSide, Failure | None] = {}
+        for side, rate in rates.items():
+            stands = self._cluster.controller.expected(side, until_s)
+            answers[side] = None if stands == rate else f"{rate} was written, {stands} stands there"
+        return answers
+
+    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
+        now = self._cluster.lists.get(topic, TopicThrottle())
+        gone = set(sides)
+        self.writes += 1
+        self._cluster.set_lists(
+            topic,
+            TopicThrottle(
+                ThrottledReplicas() if Side.LEADER in gone else now.leader,
+                ThrottledReplicas() if Side.FOLLOWER in gone else now.follower,
+            ),
+        )
+        return None
+
+    def _alive(self, broker: int) -> bool:
+        return bool(self._cluster.replicas.alive[self._cluster.replicas.index_of[broker]])
+
+
+class MemoryJournal:
+    """Takes everything; ``entries`` and ``memory`` are for whoever wants to look."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.memory = Memory()
+
+    def append(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def save(self, memory: Memory) -> None:
+        self.memory = memory
+
+
+class SilentWatcher:
+    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+        pass
+
+    def acted(self, decision: Decision, failure: Failure | None) -> None:
+        pass
+
+
+def _away(broker: int) -> Failure:
+    return f"broker {broker} does not answer"

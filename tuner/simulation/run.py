@@ -1,0 +1,56 @@
+"""A world, a policy → what came of it. The same two give the same trace, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.optimum import optimum_s
+from tuner.simulation.policy import Desk, Policy
+from tuner.simulation.trace import Recorder, Trace
+from tuner.simulation.world import World
+
+_CRITICAL = 50
+
+
+def run(
+    world: World,
+    policy: Policy,
+    *,
+    settle_s: float = 60.0,
+    watch: Callable[[Desk], None] | None = None,
+) -> Trace:
+    """Until the moves have ended and settled, or the world's time is over.
+
+    Args:
+        settle_s: how long to go on after the end of the moves, so that throttles can be taken back.
+        watch: called after every tick; for checkers and progress bars. It must not change anything.
+    """
+    cluster = Cluster(world)
+    desk = Desk.at(cluster)
+    hand = policy.take(desk)
+    recorder = Recorder(cluster, optimum_s=optimum_s(world), policy=policy.name)
+    with _silence():
+        while cluster.now_s < world.duration_s_max:
+            if cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + settle_s:
+                break
+            desk.stream.advance()
+            hand.act()
+            recorder.take(cluster.step())
+            if watch is not None:
+                watch(desk)
+    return recorder.trace(desk.throttles.writes)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """The loop's lines are for operators of real clusters; those of a simulated hour would bury what it came to."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

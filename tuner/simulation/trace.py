@@ -1,0 +1,160 @@
+"""What a run came to: a few numbers to compare laws by, and series to draw.
+
+Every second is kept by broker; coarser bins are means of it. A number says in its name what it is of, and the summary says
+how wide its bins are: over five seconds everything looks calmer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from streaming.contract import Side
+from tuner.simulation.cluster import Cluster, Tick
+from tuner.simulation.latency import client_p99_ms, violation_ratio
+from tuner.simulation.numbers import Floats
+from tuner.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    completed: bool
+    duration_s: (
+        float  # From the beginning of the moves to the end of the last; until the run's end where it never came.
+    )
+    optimum_s: float | None  # T*; None where no schedule ends within the world's time.
+    ratio_to_optimum: float | None
+    slo_violation_ratio_1s: float  # Of the seconds while something moves, and of the brokers.
+    slo_violation_ratio_5s: float
+    burst_ratio_max: float  # Largest second under a throttle ÷ the rate that stood there in it; 0 without throttles.
+    silence_s_max: float  # Longest time in which a broker that lags got nothing.
+    config_writes_per_broker_min: float
+    caught_up_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """``Floats`` are by second and broker, in the order of the world's brokers; bytes/s are means over the second."""
+
+    world: World
+    policy: str
+    summary: Summary
+    utilisation: Floats
+    p99_ms: Floats
+    client_in_bytes_per_s: Floats
+    client_out_bytes_per_s: Floats
+    caught_in_bytes_per_s: Floats
+    caught_out_bytes_per_s: Floats
+    leader_rate_bytes_per_s: Floats  # Infinite: none is set.
+    follower_rate_bytes_per_s: Floats
+    remaining_bytes: Floats  # By second.
+
+    def to_json(self) -> str:
+        """The summary, for machines."""
+        return json.dumps({"seed": self.world.seed, "policy": self.policy, **asdict(self.summary)})
+
+    def digest(self) -> str:
+        """Equal for equal runs, and only for them."""
+        found = hashlib.sha256(self.to_json().encode())
+        for series in (
+            self.utilisation, self.p99_ms, self.client_in_bytes_per_s, self.client_out_bytes_per_s,
+            self.caught_in_bytes_per_s, self.caught_out_bytes_per_s, self.leader_rate_bytes_per_s,
+            self.follower_rate_bytes_per_s, self.remaining_bytes,
+        ):  # fmt: skip
+            found.update(series.tobytes())
+        return found.hexdigest()
+
+
+class Recorder:
+    """Collects a run second by second."""
+
+    def __init__(self, cluster: Cluster, *, optimum_s: float | None, policy: str) -> None:
+        world = cluster.world
+        self._cluster = cluster
+        self._optimum_s = optimum_s
+        self._policy = policy
+        self._ticks_per_s = 1000 // world.tick_ms
+        shape = (math.ceil(world.duration_s_max), cluster.count)
+        self._series = {
+            name: np.zeros(shape)
+            for name in ("client_in", "client_out", "caught_in", "caught_out", "utilisation", "leader", "follower")
+        }
+        self._rated_bytes = np.zeros(2 * cluster.count)
+        self._remaining: list[float] = []
+        self._moving: list[bool] = []
+        self._burst_ratio_max = 0.0
+        self._silence_s_max = 0.0
+
+    def take(self, tick: Tick) -> None:
+        """One tick; called after it."""
+        cluster, series = self._cluster, self._series
+        second = (cluster.ticks - 1) // self._ticks_per_s
+        if second >= len(series["client_in"]):
+            return
+        series["client_in"][second] += tick.client_in_bytes
+        series["client_out"][second] += tick.client_out_bytes
+        series["caught_in"][second] += tick.caught_in_bytes
+        series["caught_out"][second] += tick.caught_out_bytes
+        series["utilisation"][second] += tick.utilisation / self._ticks_per_s
+        self._rated_bytes += cluster.quotas.new_bytes
+        self._silence_s_max = max(self._silence_s_max, float(cluster.behind_since_last_byte_s.max()))
+        if cluster.ticks % self._ticks_per_s == 0:
+            self._end_second(second)
+
+    def _end_second(self, second: int) -> None:
+        cluster = self._cluster
+        bound = cluster.quotas.bound_bytes_per_s
+        self._series["leader"][second] = bound[: cluster.count]
+        self._series["follower"][second] = bound[cluster.count :]
+        if cluster.moving:
+            self._burst_ratio_max = max(
+                self._burst_ratio_max, float((self._rated_bytes / np.maximum(bound, 1.0)).max())
+            )
+        self._rated_bytes[:] = 0.0
+        self._moving.append(cluster.moving)
+        self._remaining.append(float(cluster.replicas.lag_bytes[cluster.replicas.adding].sum()))
+
+    def trace(self, config_writes: int) -> Trace:
+        cluster, world = self._cluster, self._cluster.world
+        seconds = len(self._remaining)
+        cut = {name: values[:seconds] for name, values in self._series.items()}
+        ended_s = cluster.moves_ended_s
+        until_s = ended_s if ended_s is not None else cluster.now_s
+        duration_s = until_s - world.moves_begin_s
+        moving = np.array(self._moving, dtype=np.bool_)
+        model = world.latency
+        utilisation = cut["utilisation"]
+        summary = Summary(
+            completed=ended_s is not None,
+            duration_s=duration_s,
+            optimum_s=self._optimum_s,
+            ratio_to_optimum=duration_s / self._optimum_s if ended_s is not None and self._optimum_s else None,
+            slo_violation_ratio_1s=violation_ratio(utilisation[moving], model, bin_s=1),
+            slo_violation_ratio_5s=violation_ratio(utilisation[moving], model, bin_s=5),
+            burst_ratio_max=self._burst_ratio_max,
+            silence_s_max=self._silence_s_max,
+            config_writes_per_broker_min=config_writes / cluster.count / max(duration_s / 60.0, 1.0 / 60.0),
+            caught_up_bytes=float(cluster.replicas.gained_bytes.sum()),
+        )
+        return Trace(
+            world=world,
+            policy=self._policy,
+            summary=summary,
+            utilisation=utilisation,
+            p99_ms=client_p99_ms(utilisation, model),
+            client_in_bytes_per_s=cut["client_in"],
+            client_out_bytes_per_s=cut["client_out"],
+            caught_in_bytes_per_s=cut["caught_in"],
+            caught_out_bytes_per_s=cut["caught_out"],
+            leader_rate_bytes_per_s=cut["leader"],
+            follower_rate_bytes_per_s=cut["follower"],
+            remaining_bytes=np.array(self._remaining),
+        )
+
+
+def rate_series(trace: Trace, side: Side) -> Floats:
+    return trace.leader_rate_bytes_per_s if side is Side.LEADER else trace.follower_rate_bytes_per_s

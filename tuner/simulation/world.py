@@ -1,0 +1,228 @@
+"""A world to simulate, as a value: brokers, partitions, load, disturbances, and how late and how well it is seen.
+
+A world is all there is to know: two runs of the same world and policy are equal byte for byte. What is random in it is
+drawn from its seed. ``describe`` is what a run prints first, so that whoever sees a result can repeat it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from streaming.contract import Side
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSpec:
+    """A broker and what its link and its disks can carry, each direction for itself."""
+
+    broker: int
+    link_in_bytes_per_s: float
+    link_out_bytes_per_s: float
+    disk_write_bytes_per_s: float
+    disk_read_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """A partition before its move; ``replicas[0]`` leads. ``write_bytes_per_s`` is its mean, before shape and noise."""
+
+    topic: str
+    partition: int
+    size_bytes: float
+    write_bytes_per_s: float
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLoad:
+    """What clients do on one broker. The same shape and noise multiply all of it, writes to its partitions included."""
+
+    broker: int
+    # Beside the partitions of the world: everything else on this broker, in-sync replication of it included.
+    in_bytes_per_s: float = 0.0
+    out_bytes_per_s: float = 0.0
+    reads_per_write: float = 1.0  # Consumers of the world's partitions.
+    daily_ratio: float = 0.0  # Half of the swing between night and noon, over the mean.
+    daily_phase_s: float = 0.0
+    day_s: float = 86_400.0
+    noise_ratio: float = 0.0  # Standard deviation over the mean ...
+    noise_s: float = 10.0  # ... of a noise that forgets itself in this time.
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStep:
+    """The load of ``brokers`` is multiplied for a while."""
+
+    at_s: float
+    until_s: float
+    brokers: tuple[int, ...]
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStep:
+    """The links of ``brokers`` carry only this share for a while."""
+
+    at_s: float
+    until_s: float
+    brokers: tuple[int, ...]
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoss:
+    at_s: float
+    until_s: float
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMove:
+    """Leadership goes to another in-sync replica; ignored when ``to`` is not in sync by then."""
+
+    at_s: float
+    topic: str
+    partition: int
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignalOutage:
+    """Nothing is measured of ``brokers``."""
+
+    at_s: float
+    until_s: float
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStorm:
+    """Somebody else keeps the controller busy with so many operations a second."""
+
+    at_s: float
+    until_s: float
+    operations_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWrite:
+    """A person sets a rate (None removes it), as kafka-configs does."""
+
+    at_s: float
+    broker: int
+    side: Side
+    rate_bytes_per_s: int | None
+
+
+Disturbance = LoadStep | LinkStep | BrokerLoss | LeaderMove | SignalOutage | ControllerStorm | OperatorWrite
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Kafka's settings, at their defaults, and what one fetcher thread can do."""
+
+    response_bytes_max: float = 10 * MIB  # replica.fetch.response.max.bytes
+    partition_bytes_max: float = 1 * MIB  # replica.fetch.max.bytes
+    wait_s: float = 0.5  # replica.fetch.wait.max.ms
+    backoff_s: float = 1.0  # replica.fetch.backoff.ms
+    fetchers: int = 1  # num.replica.fetchers
+    quota_samples: int = 11  # replication.quota.window.num
+    quota_sample_s: float = 1.0  # replication.quota.window.size.seconds
+    round_trip_s: float = 0.002
+    thread_bytes_per_s_max: float = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyModel:
+    """Client p99 = base ÷ (1 − u), u the utilisation of a broker's busiest direction."""
+
+    base_ms: float = 5.0
+    objective_utilisation: float = 0.9
+    utilisation_max: float = 0.99  # A queue this full is as bad as any.
+
+    @property
+    def objective_ms(self) -> float:
+        return self.base_ms / (1.0 - self.objective_utilisation)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalDelivery:
+    scrape_every_s: float = 5.0
+    window_s: float = 30.0
+    delay_s_min: float = 2.0
+    delay_s_max: float = 4.0
+    loss_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerModel:
+    """One thread that takes operations in turn; brokers hear of a config a little later."""
+
+    operation_s: float = 0.001
+    propagation_s_min: float = 0.013
+    propagation_s_max: float = 0.041
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLists:
+    """The throttled-replica lists of a topic as they stand at the start, in Kafka's own form."""
+
+    topic: str
+    leader: str = ""
+    follower: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRate:
+    broker: int
+    side: Side
+    rate_bytes_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    seed: int
+    brokers: tuple[BrokerSpec, ...]
+    partitions: tuple[PartitionSpec, ...]
+    loads: tuple[ClientLoad, ...] = ()
+    lists: tuple[TopicLists, ...] = ()
+    rates: tuple[StartRate, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
+    duration_s_max: float = 3_600.0
+    tick_ms: int = 250
+    moves_begin_s: float = 0.0
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    latency: LatencyModel = field(default_factory=LatencyModel)
+    delivery: SignalDelivery = field(default_factory=SignalDelivery)
+    controller: ControllerModel = field(default_factory=ControllerModel)
+
+    @property
+    def tick_s(self) -> float:
+        return self.tick_ms / 1000.0
+
+    @property
+    def moving(self) -> tuple[PartitionSpec, ...]:
+        return tuple(p for p in self.partitions if p.adding)
+
+    def to_json(self) -> str:
+        body = asdict(self)
+        body["disturbances"] = [{"kind": type(d).__name__, **asdict(d)} for d in self.disturbances]
+        return json.dumps(body, separators=(",", ":"))
+
+    def describe(self) -> str:
+        """The seed and the drawn world, in a few lines for people and one for machines."""
+        moved_bytes = sum(p.size_bytes * len(p.adding) for p in self.moving)
+        written_bytes_per_s = sum(p.write_bytes_per_s for p in self.partitions)
+        return "\n".join(
+            [
+                f"seed {self.seed}: {len(self.brokers)} brokers, {len(self.partitions)} partitions written at "
+                f"{written_bytes_per_s / 1e6:.0f} MB/s, {len(self.moving)} move, {moved_bytes / 1e9:.1f} GB",
+                *(f"  {disturbance}" for disturbance in self.disturbances),
+                self.to_json(),
+            ]
+        )
