@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from kafka import TopicPartition
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.metrics_load import CLUSTER, Shape
@@ -58,13 +58,19 @@ class Session:
         return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
 
     def plain_parse(self, topic: str, records: int, batch: int) -> float:
-        """Reading and parsing as anybody would write it, under Spark's own settings."""
+        """Reading and parsing as anybody would write it, with Spark's own settings and those of its Kafka source."""
         plain = self.spark.newSession()
         for name in _OURS:
             plain.conf.unset(name)
-        text = F.col("value").cast("string")
-        read = self._read(topic, batch, plain)
-        parsed = read.select("topic", "partition", "offset", F.from_json(text, _SCRAPE).alias("s")).select("s.*")
+        read = (
+            plain.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self._bench.kafka.bootstrap_servers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", batch)
+            .load()
+        )
+        parsed = read.select(F.from_json(F.col("value").cast("string"), _SCRAPE).alias("scrape")).select("scrape.*")
         return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
 
     def whole(self, topic: str, records: int, batch: int) -> dict[str, float]:
@@ -79,9 +85,9 @@ class Session:
         runtime.gc()
         return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
 
-    def _read(self, topic: str, batch: int, spark: SparkSession | None = None) -> DataFrame:
+    def _read(self, topic: str, batch: int) -> DataFrame:
         feed = Feed(self._bench.kafka, (topic,), "rheostat_json", Source(CLUSTER), 5000)
-        return sources.live(spark or self.spark, feed, start="earliest", max_records_per_trigger=batch)
+        return sources.live(self.spark, feed, start="earliest", max_records_per_trigger=batch)
 
     def _work_off(self, writer: Any, records: int) -> dict[str, float]:
         self._runs += 1
