@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import collector, footprint, pipeline
+from benchmarks import collector, footprint, forecast, pipeline, stall
 
 if __name__ == "__main__":
-    sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in (footprint, collector, pipeline)))
+    sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in (footprint, collector, pipeline, stall, forecast)))

@@ -5,7 +5,8 @@ of that is a second lost, one in which it gains more wins time back. When 15 sec
 is lost time that is counted and not single readings, the quota's own rhythm (nothing for 9 s, then a clump) never adds up
 to a stall, while a slow leak does.
 
-This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)), stalled above h, well again at S = 0.
+This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)), stalled from h on, well again at S = 0.
+Δt is not one step but a stretch of 8.5 s or more, so that silence and clump of the quota's 11 s mostly meet in one.
 
 Invariant: only data moves S. Without new steps nothing changes: silence is for freshness.py to judge.
 
@@ -68,7 +69,7 @@ def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits
     share = _share(state, step.remaining_bytes, expected_bytes_per_s, limits)
     lost_s = max(0.0, state.lost_s + state.pending_s * (limits.share_expected - share))
     stalled, since_ms = state.stalled, state.stalled_since_ms
-    if lost_s > limits.lost_s_max and not stalled:
+    if lost_s >= limits.lost_s_max and not stalled:
         stalled, since_ms = True, step.at_ms
     elif lost_s == 0.0:
         stalled, since_ms = False, None

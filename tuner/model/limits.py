@@ -44,14 +44,16 @@ class StallLimits:
     share_expected: float = 0.5
     # Lost seconds that make a stall. More than the healthy worst dip (0.5 · 10.5 s of the quota's echo) plus one hiccup.
     lost_s_max: float = 15.0
-    # A longer step is a gap in the data: unknown, not stalled.
-    step_s_max: float = 30.0
-    # Shorter steps are put together: in a single second a clump is all or nothing.
-    step_s_min: float = 5.0
+    # A longer step is a gap in the data: unknown, not stalled. Three looks in a row may be missed at one every 10 s: the sizes
+    # at both ends still tell the mean between them, but what the throttles allowed for longer is anybody's guess.
+    step_s_max: float = 45.0
+    # Shorter steps are put together until they span most of the quota's 11 s: a clump that falls into one stretch and the
+    # silence that falls into the next would else be judged apart. Two scrapes 5 s apart do, and one after 10 s, with jitter.
+    step_s_min: float = 8.5
     # One step may not decide alone, neither for (a clump of catch-up) nor against (a burst of writes).
     share_max: float = 5.0
-    # Silence while producers write counts as much as 1.25 s a second, so 11 s of the quota's rhythm stay below 15.
-    share_min: float = -0.75
+    # Silence while producers write counts as 0.7 s a second, so that 11 s of the quota's rhythm and a hiccup stay below 15.
+    share_min: float = -0.2
     # What counts as progress where the throttle allows none, or nothing is known of it.
     progress_bytes_per_s_min: float = 1 * MB
     # Nearly there: what is left is what was written a moment ago, and its size is noise.

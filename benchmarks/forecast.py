@@ -1,0 +1,115 @@
+"""Does a forecast of a broker's client load pay? One period ahead, 5 s and 60 s, on stored traces.
+
+The bound is what costs nothing: the last value and the value a day before, whichever is better. A model pays on a trace
+when its error is below both by 5 % at least. Two errors: the mean absolute one, and the pinball loss of the 90 % quantile,
+which is what a throttle that has to leave room asks for; every model gets the same running quantile of its own errors.
+Settings are chosen on the first half of a trace, errors are of the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from benchmarks.forecast_models import MB, MODELS, Forecast, settings
+from benchmarks.forecast_traces import LoadTrace, stored
+
+PAYS_BELOW = 0.95
+BASELINES = ("last value", "daily naive")
+QUANTILE = 0.9
+CHOSEN_ON = 0.5
+QUANTILE_STEP = 0.02  # Of the mean error, a value.
+
+
+def errors(model: Forecast, values: list[float]) -> tuple[list[float], list[float]]:
+    """Absolute error and pinball loss of every value, in MB/s, each forecast before the value was told."""
+    absolute, pinball = [], []
+    above = mean = 0.0
+    for value in values:
+        point = model.next()
+        error = value - point
+        over = error - above
+        absolute.append(abs(error))
+        pinball.append(max(QUANTILE * over, (QUANTILE - 1) * over))
+        mean += (abs(error) - mean) * 0.01
+        above += QUANTILE_STEP * mean * (QUANTILE if over > 0 else QUANTILE - 1)
+        model.tell(value)
+    return absolute, pinball
+
+
+def backtest(trace: LoadTrace, name: str) -> dict[str, Any]:
+    values = [value / MB for value in trace.bytes_per_s]
+    split = round(CHOSEN_ON * len(values))
+    maker = MODELS[name][0]
+    tried = settings(name)
+    chosen = tried[0]
+    if len(tried) > 1:
+        chosen = min(tried, key=lambda s: _mean(errors(maker(trace.period_s, **s), values[:split])[0][split // 5 :]))
+    began_s = time.process_time()
+    absolute, pinball = errors(maker(trace.period_s, **chosen), values)
+    return {
+        "model": name,
+        "settings": chosen,
+        "mae_mb_per_s": round(_mean(absolute[split:]), 4),
+        "pinball_mb_per_s": round(_mean(pinball[split:]), 4),
+        "us_per_value": round((time.process_time() - began_s) / len(values) * 1e6, 1),
+    }
+
+
+def measure(traces: list[LoadTrace]) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    for trace in traces:
+        results = [backtest(trace, name) for name in MODELS]
+        best = {
+            key: min(r[key] for r in results if r["model"] in BASELINES) for key in ("mae_mb_per_s", "pinball_mb_per_s")
+        }
+        for result in results:
+            result["mae_ratio"] = round(result["mae_mb_per_s"] / best["mae_mb_per_s"], 3)
+            result["pinball_ratio"] = round(result["pinball_mb_per_s"] / best["pinball_mb_per_s"], 3)
+            result["pays"] = result["mae_ratio"] < PAYS_BELOW and result["pinball_ratio"] < PAYS_BELOW
+        found.append(
+            {"trace": trace.name, "period_s": trace.period_s, "values": len(trace.bytes_per_s), "models": results}
+        )
+    pays: dict[str, list[str]] = {name: [] for name in MODELS}
+    for trace, one in zip(traces, found, strict=True):
+        for result in one["models"]:
+            if result["pays"]:
+                pays[result["model"]].append(f"{trace.name} {trace.period_s} s")
+    return {"traces": found, "pays": pays}
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    as_json = parser.parse_args(arguments).json
+    traces = stored()
+    if not traces:
+        print("no traces: make them with python -m benchmarks.forecast_traces", file=sys.stderr)
+        return 2
+    found = measure(traces)
+    if as_json:
+        print(json.dumps(found))
+        return 0
+    for one in found["traces"]:
+        print(f"\n{one['trace']}, one value every {one['period_s']} s, {one['values']} values")
+        print(f"{'':34} {'MAE MB/s':>9} {'ratio':>6} {'pinball':>9} {'ratio':>6} {'µs':>6}")
+        for r in one["models"]:
+            print(
+                f"{r['model']:34} {r['mae_mb_per_s']:9.3f} {r['mae_ratio']:6.2f} {r['pinball_mb_per_s']:9.3f} "
+                f"{r['pinball_ratio']:6.2f} {r['us_per_value']:6.0f}{'  pays' if r['pays'] else ''}"
+            )
+    for name, where in found["pays"].items():
+        if name not in BASELINES:
+            print(f"{name} pays on {len(where)} of {len(found['traces'])}: {', '.join(where) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Recorded moves of real brokers: one JSONL file each, its first line the label, every further line one look.
+
+Sums over the partitions that were in two successive looks, as the signals have them; seconds since the first look. A look
+that a broker did not answer is left out, so it comes back as a gap.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stall_traces import Trace
+from benchmarks.stall_world import Tick
+
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "traces" / "moves"
+
+
+def recordings(folder: Path = FOLDER) -> list[Trace]:
+    return [read(file) for file in sorted(folder.glob("*.jsonl"))]
+
+
+def read(file: Path) -> Trace:
+    """Raises ValueError with file and line when it is not what ``write`` makes."""
+    label: dict[str, Any] = {}
+    ticks = []
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
+        try:
+            if number == 1:
+                label = json.loads(line)
+                stall_s = (float(label["onset_s"]), float(label["ends_s"])) if label["stall"] else None
+            else:
+                ticks.append(Tick(*(float(value) for value in json.loads(line))))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{file.name}, line {number}: {error}. Expected first a label with kind, stall, onset_s and ends_s, then "
+                "[at_s, gained_bytes, written_bytes, remaining_bytes, surplus_bytes_per_s] a line"
+            ) from error
+    if len(ticks) < 2:
+        raise ValueError(f"{file.name}: {len(ticks)} looks; expected at least 2, record it anew")
+    return Trace(label["kind"], file.stem, stall_s, tuple(ticks), noise_bytes=0.0)
+
+
+def write(file: Path, label: dict[str, Any], ticks: list[Tick]) -> None:
+    lines = [json.dumps(label)]
+    lines += [
+        json.dumps(
+            [
+                round(t.at_s, 2),
+                round(t.gained_bytes),
+                round(t.written_bytes),
+                round(t.remaining_bytes),
+                round(t.surplus_bytes_per_s),
+            ]
+        )
+        for t in ticks
+    ]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,221 @@
+"""What the stall benchmark scores and what it is cut from: the quota's rhythm, the labels, the arithmetic of an alarm."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import pytest
+from tuner_cases import traced
+
+from benchmarks.stall import ours, within_bounds
+from benchmarks.stall_recordings import read, recordings, write
+from benchmarks.stall_score import Score, Verdict, score, verdict, worth
+from benchmarks.stall_traces import PERIODS_S, STALLS, Sampled, Trace, made, sampled
+from benchmarks.stall_world import MB, Hold, Start, Tick, World, run
+from streaming.contract import MoveStep
+from tuner.model.limits import StallLimits
+
+
+def world(
+    *,
+    quota: float = 20 * MB,
+    write: float = 3 * MB,
+    counted: int = 2,
+    start: Start = Start.EVEN,
+    holds: tuple[Hold, ...] = (),
+) -> World:
+    return World(
+        lasts_s=120.0,
+        quota_bytes_per_s=lambda _: quota,
+        write_bytes_per_s=lambda _: write,
+        counted=counted,
+        remaining_bytes=1e12,
+        line_bytes_per_s=300 * MB,
+        fetch_bytes=4_194_304,
+        start=start,
+        holds=holds,
+    )
+
+
+def gained_per_s(ticks: list[Tick], from_s: int, until_s: int) -> list[float]:
+    at = {tick.at_s: tick.gained_bytes for tick in ticks}
+    return [(at[s + 1.0] - at[float(s)]) / MB for s in range(from_s, until_s)]
+
+
+# -- the world ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_throttle_lets_the_quota_less_the_in_sync_follower_through() -> None:
+    ticks = run(world())
+    mean = sum(gained_per_s(ticks, 30, 118)) / 88
+    assert mean == pytest.approx(17.0, rel=0.05)  # 20 less 3 for the follower that is in sync.
+    assert ticks[-1].surplus_bytes_per_s == pytest.approx(14 * MB)
+
+
+def test_a_start_with_idle_windows_echoes_every_eleven_seconds() -> None:
+    seconds = gained_per_s(run(world(start=Start.IDLE)), 33, 66)
+    clumps = [s for s, mb in enumerate(seconds) if mb > 100]
+    assert [later - sooner for sooner, later in itertools.pairwise(clumps)] == [11, 11]
+    assert sum(mb for mb in seconds if mb <= 100) < 0.3 * sum(seconds)
+
+
+def test_a_throttle_below_keep_up_falls_behind_and_still_moves_clumps() -> None:
+    ticks = run(world(quota=4.5 * MB, start=Start.BURST))
+    first, last = ticks[60], ticks[-1]
+    behind = (last.remaining_bytes - first.remaining_bytes) / (last.at_s - first.at_s)
+    assert behind == pytest.approx(1.5 * MB, rel=0.1)
+    assert last.gained_bytes > first.gained_bytes
+
+
+def test_a_hold_lets_no_more_through_than_it_says() -> None:
+    ticks = run(world(holds=(Hold(40.0, 80.0, 1.0, 0.25),)))
+    assert max(gained_per_s(ticks, 41, 79)) <= 3 + 0.25 * 14 + 1e-9
+
+
+# -- the traces --------------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_gives_the_same_traces_and_another_gives_others() -> None:
+    assert made(3, 1) == made(3, 1)
+    assert made(3, 1) != made(4, 1)
+
+
+def test_as_many_are_well_as_stall_and_every_kind_is_there() -> None:
+    traces = made(5, 2)
+    assert [t.kind for t in traces if t.stall_s] == [kind for kind in STALLS for _ in range(2)]
+    assert sum(t.stall_s is None for t in traces) == 10
+
+
+@pytest.mark.parametrize("period_s", PERIODS_S)
+def test_steps_add_up_to_what_the_trace_holds(period_s: float) -> None:
+    for trace in made(6, 1):
+        steps = sampled(trace, period_s, 1).steps
+        ends_s = steps[-1].at_ms / 1000
+        assert sum(s.dt_s for s in steps) == pytest.approx(ends_s)
+        written = next(t.written_bytes for t in trace.ticks if t.at_s == ends_s)
+        assert sum(s.written_bytes for s in steps) == pytest.approx(written)
+
+
+# -- the score ---------------------------------------------------------------------------------------------------------
+
+
+def judged(alarm_at_s: set[int], stall_s: tuple[float, float] | None) -> Verdict:
+    """Steps of 10 s from 10 to 300; the word stands after the steps that are named."""
+    steps = tuple(MoveStep(s * 1000, 10.0, 0.0, 0.0, 1e9) for s in range(10, 301, 10))
+    trace = Trace("dead", "made", stall_s, ())
+    return verdict(Sampled(trace, steps, (1.0,) * 30), [s.at_ms // 1000 in alarm_at_s for s in steps])
+
+
+def test_the_delay_is_from_the_first_second_of_the_stall_to_the_word() -> None:
+    found = judged({140, 150, 160}, (105.0, 200.0))
+    assert (found.delay_s, found.false_alarms, found.clear_s) == (35.0, 0, None)
+    assert found.well_h == pytest.approx(200 / 3600)
+
+
+def test_an_alarm_before_the_stall_is_false_and_does_not_count_as_seeing_it() -> None:
+    found = judged({90, 100, 110, 120}, (105.0, 200.0))
+    assert (found.delay_s, found.false_alarms) == (None, 1)
+
+
+def test_every_alarm_outside_is_one_false_alarm_however_long_it_stands() -> None:
+    assert judged({20, 30, 40, 100, 290, 300}, None).false_alarms == 3
+
+
+def test_a_stall_seen_after_two_minutes_is_missed_and_not_false() -> None:
+    found = judged({240}, (105.0, 250.0))
+    assert (found.delay_s, found.false_alarms) == (None, 0)
+
+
+def test_how_long_the_word_stands_after_the_stall() -> None:
+    assert judged({150, 160, 170, 180}, (105.0, 165.0)).clear_s == 25.0
+
+
+def test_the_score_of_a_few() -> None:
+    found = score(
+        [
+            Verdict("dead", True, 20.0, 0, 0.5),
+            Verdict("dead", True, 30.0, 1, 0.5),
+            Verdict("slow", True, None, 0, 0.5),
+            Verdict("steady", False, None, 0, 0.5),
+        ]
+    )
+    assert (found.recall, found.precision) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert (found.delay_s_median, found.delay_s_p95) == (30.0, math.inf)
+    assert found.false_alarms_per_h == pytest.approx(0.5)
+    assert found.delay_s_by_kind == {"dead": 25.0, "slow": math.inf}
+    assert json.loads(json.dumps(found.as_json()))["delay_s_p95"] is None
+
+
+@pytest.mark.parametrize(
+    ("recall", "precision", "delay_s", "per_h", "well"),
+    [
+        (0.99, 0.98, 35.0, 0.1, True),
+        (0.989, 0.98, 35.0, 0.1, False),
+        (0.99, 0.979, 35.0, 0.1, False),
+        (0.99, 0.98, 35.1, 0.1, False),
+        (0.99, 0.98, 35.0, 0.101, False),
+    ],
+)
+def test_bounds(recall: float, precision: float, delay_s: float, per_h: float, well: bool) -> None:
+    found = Score(recall, precision, delay_s, 60.0, per_h, 3, 30.0)
+    assert within_bounds(found) is well
+    assert worth(found) == pytest.approx(recall + precision - delay_s / 300)
+
+
+def test_the_judge_that_is_scored_is_the_one_that_runs() -> None:
+    steps = tuple(traced([0.0] * 6, start_ms=0))
+    one = Sampled(Trace("dead", "made", (0.0, 30.0), ()), steps, (14.0 * MB,) * 6)
+    assert ours(one, StallLimits()) == [False] * 5 + [True]
+    assert ours(one, StallLimits(lost_s_max=10.0)) == [False] * 3 + [True] * 3
+
+
+def test_the_judge_is_within_its_bounds_on_a_small_unseen_set() -> None:
+    """A dozen minutes of each kind; the benchmark has more of everything."""
+    limits = StallLimits()
+    found = score(
+        verdict(one, ours(one, limits)) for one in (sampled(trace, 5.0, i) for i, trace in enumerate(made(77, 4)))
+    )
+    assert found.recall == 1.0
+    assert found.delay_s_median <= 35.0
+    assert found.false_alarms <= 1
+
+
+# -- recordings --------------------------------------------------------------------------------------------------------
+
+TICKS = [Tick(0.0, 0, 0, 300 * MB, 2 * MB), Tick(1.0, 2 * MB, 1 * MB, 299 * MB, 2 * MB)]
+
+
+def test_a_recording_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    write(tmp_path / "one.jsonl", {"kind": "dead", "stall": True, "onset_s": 30, "ends_s": 90}, TICKS)
+    found = recordings(tmp_path)
+    assert [(t.kind, t.source, t.stall_s, list(t.ticks)) for t in found] == [("dead", "one", (30.0, 90.0), TICKS)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "0 looks; expected at least 2"),
+        ('{"kind": "dead"}\n', "line 1: 'stall'"),
+        ('{"kind": "dead", "stall": false}\n[1, 2, 3]\n', "line 2: "),
+        ('{"kind": "dead", "stall": false}\n[0, 0, 0, 0, 0]\nno\n', "line 3: "),
+        ('{"kind": "dead", "stall": true, "onset_s": null, "ends_s": 4}\n', "line 1: "),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused_by_name_and_line(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"^bad\.jsonl") as error:
+        read(file)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("trace", recordings(), ids=lambda trace: trace.source)
+@pytest.mark.parametrize("period_s", PERIODS_S)
+def test_recordings_of_real_brokers_are_judged_right(trace: Trace, period_s: float) -> None:
+    one = sampled(trace, period_s, 1)
+    found = verdict(one, ours(one, StallLimits()))
+    assert found.false_alarms == 0
+    assert (found.delay_s is not None) == found.stall
