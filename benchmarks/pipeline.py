@@ -36,6 +36,7 @@ P50_S_MAX, P99_S_MAX = 0.7, 1.5
 START_S_MAX = 12.0
 RSS_MB_MAX = 1.2 * 1024
 SAMPLES_PER_S = 20_000
+HEAP_GROWTH_MAX = 1.2  # What a collection finds in use varies by less.
 PARTS = ("live", "throughput", "hour", "growth", "cluster")
 
 
@@ -85,10 +86,20 @@ def bounds(found: dict[str, Any]) -> dict[str, tuple[float, str, float]]:
     held: dict[str, tuple[float, str, float]] = {}
     if "throughput" in found:
         held["ratio_to_parse_only"] = (found["throughput"]["ratio_to_parse_only"], ">=", RATIO_MIN)
+        held["throughput_late_rows"] = (found["throughput"]["late_rows"], "<=", 0)
+    if "hour" in found:
+        held["hour_late_rows"] = (found["hour"]["late_rows"], "<=", 0)
+        held["hour_state_rows"] = (found["hour"]["state_rows_last"], "<=", found["hour"]["state_rows_first"])
+        held["hour_heap_mb"] = (
+            found["hour"]["heap_mb_last_third"],
+            "<=",
+            HEAP_GROWTH_MAX * found["hour"]["heap_mb_second_third"],
+        )
     for compiler, seen in found.get("live", {}).items():
         held[f"{compiler}_latency_s_p50"] = (seen["latency_s_p50"], "<=", P50_S_MAX)
         held[f"{compiler}_latency_s_p99"] = (seen["latency_s_p99"], "<=", P99_S_MAX)
         held[f"{compiler}_start_s"] = (seen["start_s"], "<=", START_S_MAX)
+        held[f"{compiler}_late_rows"] = (seen["late_rows"], "<=", 0)
         held[f"{compiler}_rss_mb"] = (seen["rss_mb"], "<=", RSS_MB_MAX)
     return held
 
@@ -99,6 +110,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
     options = parser.parse_args(arguments)
+    if unknown := set(options.parts.split(",")) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     found = measure(options.parts.split(","), quick=options.quick)
     if options.json:
         print(json.dumps(found))

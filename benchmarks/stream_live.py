@@ -69,7 +69,7 @@ def live(bench: Bench, *, shape: Shape, seconds: float, settings: dict[str, Any]
             log=log,
         )
         try:
-            first = next(tail)
+            next(tail)
             start_s = time.monotonic() - began
             latencies: list[float] = []
             until = time.monotonic() + seconds
@@ -78,7 +78,6 @@ def live(bench: Bench, *, shape: Shape, seconds: float, settings: dict[str, Any]
             while time.monotonic() < until:
                 received_s, sampled_s = next(tail)
                 (latencies if time.monotonic() > warm else early).append(received_s - sampled_s)
-            assert first is not None
             memory = _memory_mb(child)
         finally:
             stop(child, grace_s=30)

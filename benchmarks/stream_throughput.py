@@ -130,10 +130,14 @@ def throughput(
     per_scrape = shape.samples_per_scrape
     parse, plain, whole = parse[warm_up:], plain[warm_up:], whole[warm_up:]
     ratios = [w["records_per_s"] / p for p, w in zip(parse, whole, strict=True)]
+    signals = signals_in(bench, f"{topic}-out.signals")
+    # Every scrape ends a window, and the same one in every round; a node that moves partitions has a signal of that, too.
+    assert signals == records * (2 if shape.partitions else 1), f"{signals} signals of {records} records"
     return {
         "nodes": shape.nodes,
         "partitions_per_node": shape.partitions,
         "records": records,
+        "signals": signals,
         "samples_per_s": round(statistics.median(w["records_per_s"] for w in whole) * per_scrape),
         "parse_only_samples_per_s": round(statistics.median(parse) * per_scrape),
         "plain_parse_samples_per_s": round(statistics.median(plain) * per_scrape),
@@ -146,6 +150,21 @@ def throughput(
         "state_mb": round(whole[-1]["state_mb"], 1),
         "late_rows": whole[-1]["late_rows"],
     }
+
+
+def signals_in(bench: Bench, topic: str) -> int:
+    """How many different ones; what is written twice is one."""
+    reader = consumer(bench.kafka, "bench-signals", auto_offset_reset="earliest", max_poll_records=5000)
+    partitions = [TopicPartition(topic, p) for p in sorted(reader.partitions_for_topic(topic) or ())]
+    reader.assign(partitions)
+    reader.seek_to_beginning(*partitions)
+    ends = reader.end_offsets(partitions)
+    keys: set[bytes] = set()
+    while any(reader.position(p) < ends[p] for p in partitions):
+        for batch in reader.poll(timeout_ms=5000).values():
+            keys.update(record.key for record in batch)
+    reader.close()
+    return len(keys)
 
 
 def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:

@@ -93,6 +93,11 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
         if first:
             log.info("first batch", **progress)
             first = False
+        if progress["late_rows_dropped"]:
+            log.warning(
+                "records came too late for their windows and are left out: raise stream.lateness_s if that goes on",
+                **progress,
+            )
 
     def again(cause: str, in_s: float) -> None:
         log.error("the query ended; starting it again", cause=cause, in_s=in_s)

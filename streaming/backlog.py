@@ -40,6 +40,7 @@ from typing import Protocol
 
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -341,7 +342,8 @@ class Worker:
                     while self._record.skipped and not self._stop.is_set():
                         self._one_chunk(times)
                         wait_s = 1.0
-            except (PySparkException, kafka.errors.KafkaError, ClusterError, StreamError, OSError) as error:
+            # Py4J's: a write that fails, or is cut short, is told by no other.
+            except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError, StreamError, OSError) as error:
                 if self._stop.is_set():
                     return
                 # The live query does not depend on it; whatever is wrong, the next try is cheap, and it is said each time.

@@ -145,8 +145,18 @@ def totals(scrapes: Column, growth: Column) -> Column:
 
 
 def largest(scrapes: Column, growth: Column) -> Column:
-    """Of the moving partitions of the newest scrape the ``LARGEST`` by remaining bytes, largest first."""
-    moving = F.filter(F.map_entries(F.element_at(scrapes, -1).partitions), lambda p: p.value.adding)
+    """Of the moving partitions of the newest scrape the ``LARGEST`` by remaining bytes, largest first.
+
+    Labels that name no partition, whoever wrote them, are of none.
+    """
+
+    def partition(key: Column) -> Column:
+        return F.substring_index(F.substring_index(key, ",", 1), "partition=", -1).try_cast("int")
+
+    moving = F.filter(
+        F.map_entries(F.element_at(scrapes, -1).partitions),
+        lambda p: p.value.adding & p.key.startswith("partition=") & partition(p.key).isNotNull(),
+    )
     ranked = F.slice(
         F.sort_array(F.transform(moving, lambda p: F.struct(p.value.remaining_bytes, p.key)), asc=False), 1, LARGEST
     )
@@ -156,7 +166,7 @@ def largest(scrapes: Column, growth: Column) -> Column:
             F.element_at(growth, p.key),
             lambda seen: F.struct(
                 F.substring_index(p.key, "topic=", -1).alias("topic"),
-                F.substring_index(F.substring_index(p.key, ",", 1), "=", -1).cast("int").alias("partition"),
+                partition(p.key).alias("partition"),
                 p.remaining_bytes.alias("remaining_bytes"),
                 F.try_divide(seen.grown, seen.seconds).alias("write_bytes_per_s"),
             ),

@@ -31,6 +31,7 @@ from streaming.kafka import KafkaSettings
 from streaming.settings import FormatName, StreamSettings
 from streaming.signals import STATE_TYPE, Shape, signals
 from streaming.sources import Feed
+from streaming.wanted import ROW_TABLES
 
 DEFAULT_SHAPE = Shape()
 STOP_S_MAX = 1.5  # With batches longer than the trigger there is no such moment.
@@ -76,7 +77,8 @@ def made_with(spark: SparkSession, feeds: Sequence[Feed], settings: StreamSettin
     """What a checkpoint of this very program, with these settings, is made with."""
     return MadeWith(
         spark=spark.version,
-        state=f"{STATE_TYPE} {ROW_TYPE}",
+        # A row's arrays have no names: what stands where is the order of the tables.
+        state=f"{STATE_TYPE} {ROW_TYPE} {' '.join(field for table in ROW_TABLES for field in table)}",
         window_s=settings.window_s,
         hop_s=settings.hop_s,
         lateness_s=settings.lateness_s,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import kafka.errors
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from streaming import backlog, checkpoint, pipeline
@@ -93,18 +94,23 @@ def run(
             raise StreamError(
                 f"Spark does not start with stream.master {settings.master}: {_first_line(cause)}"
             ) from error
+        watch = _Watch(stop, listener)
         if class_archive is not None:
-            teardown.callback(class_archive.keep)
+            # A run that never made a signal has loaded half of the classes, and an archive is made once.
+            teardown.callback(lambda: class_archive.keep() if watch.was_reached else None)
         teardown.callback(spark.stop)
         teardown.enter_context(checkpoint.held_by_jvm(spark, settings.checkpoint_dir))
-        watch = _Watch(stop, listener)
         while not stop.is_set():
             try:
                 with pipeline.start(
                     spark, kafka_, topics, feeds, settings, listener.backlog, listener.backlog_failed
                 ) as live:
                     watch.until_end(live)
-            except (PySparkException, kafka.errors.KafkaError, ClusterError) as error:
+            except (Py4JNetworkError, ConnectionError) as error:
+                raise StreamError(
+                    "Spark's Java process is gone: killed, or out of memory; see the log above."
+                ) from error
+            except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {error}"
                 cause = why(report, kafka_, topics, settings, feeds)
                 if not (watch.was_reached and is_lost(report)):

@@ -127,7 +127,7 @@ def spark_session(
         # Not spark.jars alone: those are copied, served to executors that a local session has none of, and loaded apart.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
         "spark.driver.memory": f"{driver_memory_mb}m",
-        "spark.driver.extraJavaOptions": _java_options(_write_logging(local_dir), compiler, class_archive),
+        "spark.driver.extraJavaOptions": _java_options(_write_logging(local_dir), cores, compiler, class_archive),
         "spark.driver.host": host,
         # The address that others reach us at need not be one of ours: a container has another inside.
         "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
@@ -181,12 +181,14 @@ def spark_session(
     return spark
 
 
-def _java_options(logging: Path, compiler: Compiler, class_archive: ClassArchive | None) -> str:
+def _java_options(logging: Path, cores: int, compiler: Compiler, class_archive: ClassArchive | None) -> str:
     options = (
         # Stopping a query serialises its plan recursively: with the default stack it overflows.
         "-Xss8m",
         # Batches leave much to collect and little to keep; one thread would stop all cores for twice as long.
         "-XX:+UseParallelGC",
+        # Otherwise as many as the machine has cores, beside whatever else runs there.
+        f"-XX:ParallelGCThreads={cores}",
         *_COMPILERS[compiler],
         *(class_archive.java_options() if class_archive is not None else ()),
         "-Duser.timezone=UTC",

@@ -12,6 +12,7 @@ from streaming.kafka import KafkaSettings
 FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
 ]
+INTERVAL_S_MAX = 45  # Below streaming.rates.STEP_S_MAX, with room for scrapes that are late.
 _MEANS_ALREADY = ("cruise_control",)  # Formats without counters: one record a window says all it has to say.
 
 
@@ -149,6 +150,11 @@ class StreamSettings(BaseModel):
                 raise ValueError(
                     f"sources[{i}].interval_s ({source.interval_s:g}) is more than half of window_s ({self.window_s}): a rate"
                     " is measured between two scrapes inside one window"
+                )
+            if source.format not in _MEANS_ALREADY and source.interval_s > INTERVAL_S_MAX:
+                raise ValueError(
+                    f"sources[{i}].interval_s ({source.interval_s:g}) is more than {INTERVAL_S_MAX}: counters further apart"
+                    " than a minute are taken for a gap, and scrapes are never quite on time"
                 )
         return self
 

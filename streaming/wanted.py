@@ -67,6 +67,7 @@ CONTROLLER_GAUGES: Wanted = {
     "queue_mean": (Metric.EVENT_QUEUE_TIME_MEAN, ""),
     "processing_mean": (Metric.EVENT_PROCESSING_MEAN, ""),
 }
+ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES)
 TENANT_GAUGES = {
     "mutation_rate_per_s": Metric.MUTATION_RATE,
     "tokens": Metric.MUTATION_TOKENS,

@@ -222,3 +222,19 @@ HUGE = 9e293  # In MB; just below what the format lets in.
 def test_what_overflows_is_unknown(signal: MoveSignal) -> None:
     assert signal.keep_up_bytes_per_s is None
     assert signal.remaining_bytes == HUGE * MB
+
+
+def named(labels: str, megabytes: float) -> Samples:
+    return {
+        (Metric.LED_SIZE, labels): megabytes * MB,
+        (Metric.LED_COUNTED, labels): 1,
+        (Metric.LED_REMAINING, labels): megabytes * MB,
+    }
+
+
+NO_PARTITIONS = ("x=y", "topic=t,partition=0", "partition=99999999999,topic=t", "partition=,topic=t", "\n", ",", "=")
+
+
+@case(Side.LEADER, {**led(0, 9, 2, 5), **{k: v for labels in NO_PARTITIONS for k, v in named(labels, 7).items()}})
+def test_labels_that_name_no_partition_stop_nothing(signal: MoveSignal) -> None:
+    assert [(m.topic, m.partition, m.remaining_bytes) for m in signal.largest] == [("orders", 0, 5 * MB)]

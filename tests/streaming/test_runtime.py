@@ -21,6 +21,7 @@ from streaming.pipeline import ending_between, made_with
 from streaming.settings import StreamSettings
 from streaming.signals import STATE_TYPE, Shape, spans
 from streaming.sources import Feed
+from streaming.wanted import BROKER_COUNTERS
 
 FEED = Feed(KafkaSettings(bootstrap_servers="k:1"), ("a", "b"), "rheostat_json", Source("c"), 5000)
 
@@ -57,7 +58,7 @@ def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Pa
         left.join(10)
 
 
-def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession) -> None:
+def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = entities(spark.createDataFrame([], RAW), FORMATS["rheostat_json"], Source(""), 1, whole=True)
     assert spans(rows, Shape()).schema.simpleString() == STATE_TYPE
 
@@ -65,7 +66,11 @@ def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession) -> Non
     made = made_with(spark, [FEED], settings)
     assert made.sources == ("a+b as rheostat_json from k:1",)
     assert made.spark == spark.version
-    assert made.state == f"{STATE_TYPE} {ROW_TYPE}"
+    assert made.state.startswith(f"{STATE_TYPE} {ROW_TYPE} replication_in_bytes_per_s ")
+    moved = dict(reversed(BROKER_COUNTERS.items()))
+    monkeypatch.setattr("streaming.pipeline.ROW_TABLES", (moved,))
+    assert made_with(spark, [FEED], settings) != made
+    monkeypatch.undo()
     assert made_with(spark, [FEED], settings) == made
     assert made_with(spark, [FEED], settings.model_copy(update={"window_s": 60})) == replace(made, window_s=60)
 
