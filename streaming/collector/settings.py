@@ -27,7 +27,7 @@ class CollectorSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    interval_s: float = Field(default=5.0, ge=1, le=60, description="seconds between two scrapes of a node")
+    interval_s: float = Field(default=5.0, ge=1, le=45, description="seconds between two scrapes of a node")
     timeout_s: float = Field(
         default=2.0, gt=0, le=30, description="longest wait for one node, in seconds; others do not wait for it"
     )
