@@ -1,0 +1,164 @@
+"""`rheostat simulate`: what would happen. A scenario, a policy and a seed → how long, how close to the optimum, at whose cost.
+
+Nothing here reaches a cluster. The same scenario, policy and seed give the same numbers on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rheostat import units
+from rheostat.errors import EXIT_DONE, BadInputError
+from rheostat.simulate.report import as_record, lines, verdict
+from rheostat.simulate.scenario_file import load_scenario, shipped
+from rheostat.yaml_file import YamlFile
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import Limits
+from tuner.settings import TunerSettings
+from tuner.simulation.policy import Desk, LoopPolicy, Policy, RulePolicy, View
+from tuner.simulation.run import run
+from tuner.simulation.scenario import Scenario, throttled, unthrottled
+from tuner.simulation.world import World
+
+POLICIES = "rheostat, static:RATE (static:50MB/s), as-is (what stands at the start stays), none (no throttle)"
+_LINE_EVERY_S = 5.0
+_TICKS_PER_LOOK = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """A throttle that nobody turns."""
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+        return {}
+
+
+def policy_of(text: str, scenario: Scenario) -> tuple[World, Policy]:
+    """The world as it starts under this policy, and who acts in it.
+
+    Raises:
+        BadInputError: naming the choices.
+    """
+    world, limits = scenario.world, _limits(scenario)
+    kind, _, rate = text.partition(":")
+    match kind, rate:
+        case "rheostat", "":
+            return world, LoopPolicy(limits)
+        case "as-is", "":
+            return world, _standing(text)
+        case "none", "":
+            return unthrottled(world), _standing(text)
+        case "static", _ if rate:
+            try:
+                return throttled(world, round(units.positive(units.parse_rate)(rate))), _standing(text)
+            except ValueError as error:
+                raise BadInputError(f"--policy {text}: {error}") from error
+    raise BadInputError(f"--policy: unknown policy {text!r}, expected one of {POLICIES}")
+
+
+def _standing(name: str) -> Policy:
+    # Asked once: it never has anything to say.
+    return RulePolicy(name, _Nothing(), every_s=math.inf)
+
+
+def _limits(scenario: Scenario) -> Limits:
+    """As of a settings file that says no more than the ceiling."""
+    ceiling = scenario.rate_bytes_per_s_max
+    floor = min(TunerSettings.model_fields["rate_bytes_per_s_min"].default, ceiling)
+    return TunerSettings(rate_bytes_per_s_max=ceiling, rate_bytes_per_s_min=floor).limits()
+
+
+def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
+    """Simulates, tells, and returns the exit code."""
+    if plot is not None and not plot.parent.is_dir():
+        raise BadInputError(f"--plot {plot}: there is no folder {plot.parent}; make it, or name another")
+    scenario = load_scenario(named, seed)
+    world, hand = policy_of(policy, scenario)
+    _say(f"{scenario.name}: {scenario.about or 'no description'}")
+    _say("\n".join(_drawn(world)))
+    with _progress(world) as watch:
+        trace = run(world, hand, watch=watch)
+    found = verdict(scenario, trace)
+    if as_json:
+        sys.stdout.write(json.dumps(as_record(found), indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join([f"policy {trace.policy}", *lines(found)]) + "\n")
+    if plot is not None:
+        from rheostat.simulate.picture import picture
+
+        try:
+            plot.write_text(picture(scenario, trace), encoding="utf-8")
+        except OSError as error:
+            raise BadInputError(f"--plot {plot}: cannot be written: {error.strerror or error}") from error
+        _say(f"drawn: {plot}")
+    return found.exit_code
+
+
+def list_scenarios(*, as_json: bool) -> int:
+    about = {name: _about(path) for name, path in shipped().items()}
+    if as_json:
+        sys.stdout.write(json.dumps(about, indent=2) + "\n")
+    else:
+        width = max(map(len, about))
+        sys.stdout.write("".join(f"{name:{width}}  {text}\n" for name, text in about.items()))
+    return EXIT_DONE
+
+
+def missing() -> BadInputError:
+    return BadInputError(f"which scenario? A file, or one of {', '.join(shipped())}")
+
+
+def _about(path: Path) -> str:
+    said = YamlFile(path.read_text(encoding="utf-8"), str(path)).body.get("about", "")
+    return " ".join(str(said).split())
+
+
+def _drawn(world: World) -> list[str]:
+    """The seed and the world, but for the line that only machines read."""
+    return world.describe().splitlines()[:-1]
+
+
+@contextmanager
+def _progress(world: World) -> Iterator[Callable[[Desk], None]]:
+    """A bar on a terminal, elsewhere a line every few seconds; both on stderr."""
+    total = sum(p.size_bytes * len(p.adding) for p in world.moving)
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("simulating", total=total)
+            yield _every(_TICKS_PER_LOOK, lambda desk: bar.update(task, completed=max(0.0, total - _left_bytes(desk))))
+        return
+    said_at = [time.monotonic()]
+
+    def tell(desk: Desk) -> None:
+        if time.monotonic() - said_at[0] >= _LINE_EVERY_S:
+            said_at[0] = time.monotonic()
+            _say(f"simulated {units.span_text(desk.cluster.now_s)}, {units.size_text(_left_bytes(desk))} left")
+
+    yield _every(_TICKS_PER_LOOK, tell)
+
+
+def _every(ticks: int, look: Callable[[Desk], None]) -> Callable[[Desk], None]:
+    def watch(desk: Desk) -> None:
+        if desk.cluster.ticks % ticks == 0:
+            look(desk)
+
+    return watch
+
+
+def _left_bytes(desk: Desk) -> float:
+    replicas = desk.cluster.replicas
+    return float(replicas.lag_bytes[replicas.adding].sum())
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

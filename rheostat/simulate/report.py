@@ -1,0 +1,133 @@
+"""What a simulated run means for an operator: done or not, how close to the optimum, at whose cost; and why not, if not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
+from rheostat.plan.words import side_name
+from rheostat.units import rate_text, share_text, size_text, span_text
+from tuner.model.cluster import BrokerSide
+from tuner.plan.move_time import rate_bytes_per_s_min
+from tuner.simulation.scenario import Scenario, loads_of
+from tuner.simulation.trace import Trace, rate_series
+
+SIDES_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A side whose throttle, as it stood at the end, never lets its moves end."""
+
+    side: BrokerSide
+    rate_bytes_per_s: int
+    keep_up_bytes_per_s: float
+    rate_bytes_per_s_min: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    scenario: Scenario
+    trace: Trace
+    blocked: tuple[Blocked, ...]  # Only where the moves have not ended.
+
+    @property
+    def in_time(self) -> bool:
+        summary, deadline_s = self.trace.summary, self.scenario.deadline_s
+        return summary.completed and (deadline_s is None or summary.duration_s <= deadline_s)
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_DONE if self.in_time else EXIT_NOT_WELL
+
+
+def verdict(scenario: Scenario, trace: Trace) -> Verdict:
+    return Verdict(scenario, trace, () if trace.summary.completed else tuple(_blocked(trace)))
+
+
+def _blocked(trace: Trace) -> Iterator[Blocked]:
+    index_of = {spec.broker: i for i, spec in enumerate(trace.world.brokers)}
+    for side, load in loads_of(trace.world).items():
+        rates = rate_series(trace, side[1])
+        if len(rates) and rates[-1][index_of[side[0]]] <= load.keep_up_bytes_per_s:
+            rate = int(rates[-1][index_of[side[0]]])
+            yield Blocked(side, rate, load.keep_up_bytes_per_s, rate_bytes_per_s_min(load))
+
+
+def as_record(found: Verdict) -> dict[str, Any]:
+    world, summary = found.trace.world, found.trace.summary
+    return {
+        "scenario": found.scenario.name,
+        "policy": found.trace.policy,
+        "seed": world.seed,
+        "brokers": len(world.brokers),
+        "partitions": len(world.partitions),
+        "partitions_moving": len(world.moving),
+        "bytes_to_move": round(sum(p.size_bytes * len(p.adding) for p in world.moving)),
+        **asdict(summary),
+        "deadline_s": found.scenario.deadline_s,
+        "in_time": found.in_time,
+        "remaining_bytes": round(float(found.trace.remaining_bytes[-1])) if len(found.trace.remaining_bytes) else 0,
+        "blocked": [
+            {
+                "broker": blocked.side[0],
+                "side": blocked.side[1].value,
+                "rate_bytes_per_s": blocked.rate_bytes_per_s,
+                "keep_up_bytes_per_s": round(blocked.keep_up_bytes_per_s),
+                "rate_bytes_per_s_min": blocked.rate_bytes_per_s_min,
+            }
+            for blocked in found.blocked
+        ],
+    }
+
+
+def lines(found: Verdict) -> list[str]:
+    """For people; what matters most first."""
+    summary, deadline_s = found.trace.summary, found.scenario.deadline_s
+    optimum = "" if summary.optimum_s is None else f"the optimum is {span_text(summary.optimum_s)}"
+    if summary.completed:
+        ratio = "" if summary.ratio_to_optimum is None else f", {summary.ratio_to_optimum:.2f} × the optimum"
+        said = [f"The moves ended after {span_text(summary.duration_s)}{ratio}{optimum and f' ({optimum})'}."]
+        if deadline_s is not None:
+            kept = "in time for" if found.in_time else "too late for"
+            said.append(f"That is {kept} the deadline of {span_text(deadline_s)}.")
+    else:
+        said = [f"The moves did NOT end within {span_text(summary.duration_s)}.", *_why_not(found)]
+    over_1s, over_5s = summary.slo_violation_ratio_1s, summary.slo_violation_ratio_5s
+    rows = {
+        f"clients' p99 above {found.trace.world.latency.objective_ms:g} ms": (
+            f"{share_text(over_1s)} of the broker-seconds; {share_text(over_5s)} of the 5 s means"
+        ),
+        "largest second": _burst(summary.burst_ratio_max),
+        "longest silence": f"{span_text(summary.silence_s_max)} without a byte for a broker that lags",
+        "config writes": f"{summary.config_writes_per_broker_min:.2g} per broker and minute",
+        "copied": size_text(summary.caught_up_bytes),
+    }
+    width = max(map(len, rows)) + 3
+    return [*said, *(f"  {label:{width}}{text}" for label, text in rows.items())]
+
+
+def _burst(ratio: float) -> str:
+    return f"{ratio:.1f} × the throttle that stood" if ratio > 0 else "no throttle stood"
+
+
+def _why_not(found: Verdict) -> Iterator[str]:
+    summary, trace = found.trace.summary, found.trace
+    for blocked in found.blocked[:SIDES_MAX]:
+        yield (
+            f"  The {side_name(blocked.side)}: its throttle is {rate_text(blocked.rate_bytes_per_s)}, and keeping up with what "
+            f"is written takes W = {rate_text(blocked.keep_up_bytes_per_s)}: nothing is left to catch up. "
+            f"The smallest rate that ever ends is {blocked.rate_bytes_per_s_min} bytes/s."
+        )
+    if len(found.blocked) > SIDES_MAX:
+        yield f"  ... and {len(found.blocked) - SIDES_MAX} more sides (--json has all)."
+    left = size_text(float(trace.remaining_bytes[-1])) if len(trace.remaining_bytes) else "all"
+    if summary.optimum_s is None:
+        yield (
+            f"  {left} left; no schedule could end them in that time: the links or disks leave too little beside the "
+            "clients. Give a longer duration, a faster link or disk, or less load."
+        )
+    elif not found.blocked:
+        yield f"  {left} left; the optimum is {span_text(summary.optimum_s)}, so a longer duration may show the end."

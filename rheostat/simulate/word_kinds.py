@@ -1,0 +1,46 @@
+"""The values a scenario is written in: amounts with their units as people write them, and moments that come in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from rheostat import units
+
+
+def _amount(parse: Callable[[str], float]) -> BeforeValidator:
+    return BeforeValidator(lambda value: value if value is None else parse(str(value)))
+
+
+def _moment(text: str) -> float:
+    return 0.0 if text.strip() in ("0", "0s") else units.parse_span(text)
+
+
+Rate = Annotated[float, _amount(units.positive(units.parse_rate))]
+RateOrNone = Annotated[float, _amount(units.parse_rate)]  # 0 is allowed.
+Size = Annotated[float, _amount(units.parse_bytes)]
+Span = Annotated[float, _amount(units.parse_span)]
+Moment = Annotated[float, _amount(_moment)]
+Share = Annotated[float, _amount(units.parse_share)]
+BrokerIds = Annotated[tuple[int, ...], Field(min_length=1)]
+
+
+class Words(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Spell(Words):
+    """Something that lasts."""
+
+    at: Moment = Field(description="when it begins, from the start of the simulation: 2min")
+    until: Span = Field(description="when it ends")
+
+    @model_validator(mode="after")
+    def _forward(self) -> Spell:
+        if self.until <= self.at:
+            raise ValueError(
+                f"expected until after at, found {units.span_text(self.until)} and {units.span_text(self.at)}"
+            )
+        return self

@@ -1,0 +1,138 @@
+"""A YAML file that people wrote, and in which line each of its keys stands, so that every complaint can name it.
+
+Invariant: a key that stands twice is refused; YAML itself would silently take the last.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from rheostat.errors import BadInputError
+
+Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwards.
+
+
+class YamlFile:
+    def __init__(self, text: str, name: str) -> None:
+        """
+        Raises:
+            BadInputError: not YAML, not a mapping, or a key twice.
+        """
+        self.name = name
+        self._lines: dict[tuple[str, ...], int] = {}
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            if node is not None:
+                self._index(node, ())
+            body = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError) as error:  # A date that there is not, 2026-02-30, is a plain ValueError.
+            mark = getattr(error, "problem_mark", None)
+            where = name if mark is None else f"{name}:{mark.line + 1}"
+            raise BadInputError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+        if not isinstance(body, dict):
+            found = "nothing" if body is None else type(body).__name__
+            raise BadInputError(f"{name}:1: expected keys and values, found {found}")
+        self.body: dict[Any, Any] = body
+
+    def fault(self, at: Path, message: str) -> str:
+        """One line: file, line of the key or of the nearest one around it, key, message."""
+        spelt = tuple(map(str, at))
+        line = next((self._lines[spelt[:n]] for n in range(len(at), 0, -1) if spelt[:n] in self._lines), 1)
+        return f"{self.name}:{line}: {dotted(at)}: {message}"
+
+    def faults(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
+        """What pydantic found, in the words of this file."""
+        # Where an item is wrong, pydantic also finds the list too short by it.
+        real = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
+        return [self._said(fault, model) for fault in real]
+
+    def _said(self, fault: Any, model: type[BaseModel]) -> str:
+        at = _without_tags(fault["loc"], self.body)
+        kind = fault["type"]
+        if kind == "extra_forbidden":
+            known = sorted({key for m in _models_at(model, fault["loc"][:-1]) for key in m.model_fields})
+            close = difflib.get_close_matches(str(at[-1]), known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+            return self.fault(at, f"unknown key: {hint}")
+        if kind == "missing":
+            fields = (m.model_fields.get(str(at[-1])) for m in _models_at(model, fault["loc"][:-1]))
+            means = next((field.description for field in fields if field is not None), None)
+            return self.fault(at, f"is missing: {means}")
+        if kind in ("union_tag_invalid", "union_tag_not_found"):
+            tags = str(fault["ctx"].get("expected_tags") or "").replace("'", "")
+            expected = f"expected one of {tags}" if tags else "expected it to say which kind it is"
+            key = str(fault["ctx"]["discriminator"]).strip("'")
+            return self.fault((*at, key), f"{expected}, found {fault['ctx'].get('tag', 'none')}")
+        if kind == "too_short":
+            return self.fault(at, "expected at least one, found none")
+        given = fault.get("input")
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        shown = "" if isinstance(given, dict | list | tuple) or ", found " in message else f", found {given!r}"
+        return self.fault(at, f"{message[:1].lower()}{message[1:]}{shown}")
+
+    def _index(self, node: yaml.Node, at: tuple[str, ...]) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                here, line = (*at, str(key.value)), key.start_mark.line + 1
+                if here in self._lines:
+                    raise BadInputError(
+                        f"{self.name}:{line}: {dotted(here)} stands twice, first in line {self._lines[here]}"
+                    )
+                self._lines[here] = line
+                self._index(value, here)
+        elif isinstance(node, yaml.SequenceNode):
+            for i, value in enumerate(node.value):
+                self._lines[(*at, str(i))] = value.start_mark.line + 1
+                self._index(value, (*at, str(i)))
+
+
+def dotted(at: Path) -> str:
+    spelt = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
+    return spelt.removeprefix(".") or "the file"
+
+
+def _without_tags(loc: Path, body: Any) -> Path:
+    """pydantic puts the kind of a thing into its path, which no file has."""
+    at: list[str | int] = []
+    inside = body
+    for part in loc:
+        if isinstance(inside, Mapping) and part not in inside and part in inside.values():
+            continue
+        at.append(part)
+        try:
+            inside = inside[part]
+        except (KeyError, IndexError, TypeError):
+            inside = None
+    return tuple(at)
+
+
+def _models_at(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
+    """The models that may stand at this place; those of a union where the path does not say which."""
+    models = [model]
+    for part in loc:
+        if isinstance(part, int):
+            continue  # A list's items are of the model that its own key led to.
+        fields = [m.model_fields[part] for m in models if part in m.model_fields]
+        if fields:
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+        else:
+            models = [m for m in models if part in _tags(m)]
+    return models
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        return
+    arguments = get_args(annotation)
+    for argument in arguments[:1] if get_origin(annotation) is Annotated else arguments:
+        yield from _models_in(argument)
+
+
+def _tags(model: type[BaseModel]) -> set[Any]:
+    return {tag for field in model.model_fields.values() for tag in get_args(field.annotation)}

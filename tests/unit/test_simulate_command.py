@@ -1,0 +1,188 @@
+"""`rheostat simulate` as a person types it: the answer, the exit code, and what is said to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from rheostat.cli import app
+from rheostat.errors import CommandError
+
+# 1 GB from broker 1, 3 MB/s written to it; keeping up takes 6 MB/s on the leader's side.
+SMALL = """\
+about: A small move.
+brokers: 3
+link: 100MB/s
+disk: 100MB/s
+topics:
+  - {name: t, size: 1GB, write: 3MB/s, replicas: [[1, 2]]}
+move:
+  plan: {partitions: [{topic: t, partition: 0, replicas: [1, 3]}]}
+load: {noise: 10%}
+ceiling: 50MB/s
+duration: 6min
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL + "throttle: 20MB/s\n")
+    return path
+
+
+@pytest.fixture
+def stuck(tmp_path: Path) -> Path:
+    path = tmp_path / "stuck.yaml"
+    path.write_text(SMALL + "throttle: 4MB/s\n")
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["simulate", *map(str, arguments)])
+
+
+def record(*arguments: object, code: int = 0) -> dict[str, Any]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == code, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refused(*arguments: object) -> str:
+    done = run(*arguments)
+    assert isinstance(done.exception, CommandError)
+    assert done.exception.exit_code == 2
+    return str(done.exception)
+
+
+def test_the_answer_and_before_it_what_was_drawn(small: Path) -> None:
+    done = run(small, "--policy", "as-is")
+    assert done.exit_code == 0
+    assert done.stderr.startswith(
+        "small: A small move.\nseed 1: 3 brokers, 1 partitions written at 3 MB/s, 1 move, 1.0 GB\n"
+    )
+    assert done.stdout.startswith("policy as-is\nThe moves ended after ")
+    for told in ("× the optimum", "clients' p99 above 50 ms", "× the throttle that stood", "config writes", "copied"):
+        assert told in done.stdout
+
+
+def test_for_machines(small: Path) -> None:
+    found = record(small, "--policy", "as-is", "--seed", "3")
+    assert (found["scenario"], found["policy"], found["seed"]) == ("small", "as-is", 3)
+    assert (found["brokers"], found["partitions_moving"], found["bytes_to_move"]) == (3, 1, 1_000_000_000)
+    assert found["completed"] is True
+    assert found["in_time"] is True
+    # The leader side passes 20 MB/s; 6 of it keep up, so 1 GB takes 71 s and the first seconds' burst takes some off.
+    assert found["duration_s"] == pytest.approx(1000 / 14, rel=0.25)
+    assert found["ratio_to_optimum"] == pytest.approx(found["duration_s"] / found["optimum_s"])
+    assert found["blocked"] == []
+
+
+def test_the_seed_makes_the_run(small: Path) -> None:
+    arguments = (small, "--policy", "none", "--json", "--seed")
+    assert run(*arguments, 3).stdout == run(*arguments, 3).stdout
+    assert run(*arguments, 3).stdout != run(*arguments, 4).stdout
+
+
+def test_what_never_ends_is_an_answer_with_w_quota_and_the_smallest_rate(stuck: Path) -> None:
+    found = record(stuck, "--policy", "as-is", code=1)
+    assert found["completed"] is False
+    assert found["blocked"] == [
+        {
+            "broker": 1,
+            "side": "leader",
+            "rate_bytes_per_s": 4_000_000,
+            "keep_up_bytes_per_s": 6_000_000,
+            "rate_bytes_per_s_min": 6_000_001,
+        }
+    ]
+    told = run(stuck, "--policy", "static:5MB/s").stdout
+    assert "did NOT end within 6 min" in told
+    assert "its throttle is 5.00 MB/s" in told
+    assert "W = 6.00 MB/s" in told
+    assert "The smallest rate that ever ends is 6000001 bytes/s" in told
+
+
+def test_rheostat_rescues_it(stuck: Path) -> None:
+    found = record(stuck)
+    assert found["policy"] == "rheostat"
+    assert found["completed"] is True
+    assert found["config_writes_per_broker_min"] > 0
+
+
+def test_policies_differ_as_they_should(small: Path) -> None:
+    slow, fast, free = (record(small, "--policy", p) for p in ("static:10MB/s", "static:40MB/s", "none"))
+    assert slow["duration_s"] > 2 * fast["duration_s"] > 2 * free["duration_s"]
+    assert slow["config_writes_per_broker_min"] == free["config_writes_per_broker_min"] == 0
+    assert free["burst_ratio_max"] == 0.0
+
+
+def test_a_deadline_that_is_missed_is_exit_code_1(small: Path) -> None:
+    small.write_text(small.read_text() + "deadline: 30s\n")
+    found = record(small, "--policy", "static:12MB/s", code=1)
+    assert (found["completed"], found["in_time"]) == (True, False)
+    assert "too late for the deadline of 30 s" in run(small, "--policy", "static:12MB/s").stdout
+    assert record(small, "--policy", "none")["in_time"] is True
+
+
+def test_links_that_leave_nothing_are_said_to(small: Path) -> None:
+    small.write_text(small.read_text().replace("noise: 10%", "writes: 95MB/s"))
+    done = run(small, "--policy", "none")
+    assert done.exit_code == 1
+    assert "no schedule could end them in that time" in done.stdout
+
+
+def test_too_little_time_is_said_to_be(small: Path) -> None:
+    small.write_text(small.read_text().replace("6min", "30s"))
+    done = run(small, "--policy", "as-is")
+    assert done.exit_code == 1
+    assert "a longer duration may show the end" in done.stdout
+
+
+def test_a_picture(small: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "a.svg"
+    done = run(small, "--policy", "as-is", "--plot", plot)
+    assert done.exit_code == 0
+    assert f"drawn: {plot}" in done.stderr
+    assert plot.read_text().startswith("<svg ")
+    assert "no folder" in refused(small, "--plot", tmp_path / "gone" / "a.svg")
+    assert "cannot be written" in refused(small, "--policy", "none", "--plot", tmp_path)
+
+
+def test_a_shipped_name_and_the_list_of_them() -> None:
+    told = run("--list").stdout
+    assert "kip73-2node-produce" in told
+    assert len(told.splitlines()) == 19
+    assert set(json.loads(run("--list", "--json").stdout)) == {line.split()[0] for line in told.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("best", "unknown policy 'best', expected one of rheostat, static:RATE (static:50MB/s), as-is"),
+        ("static", "unknown policy 'static', expected one of rheostat, static:RATE"),
+        ("rheostat:5", "unknown policy 'rheostat:5'"),
+        ("static:-5MB/s", "--policy static:-5MB/s: expected a rate such as 50MB/s"),
+        ("static:0", "--policy static:0: expected more than 0"),
+    ],
+)
+def test_an_unknown_policy_is_named_with_the_choices(small: Path, policy: str, told: str) -> None:
+    assert told in refused(small, "--policy", policy)
+
+
+def test_bad_input_is_named(small: Path) -> None:
+    small.write_text("brokers: 3\nlink: -1GB/s\n")
+    assert f"{small}:2: link: expected a rate" in refused(small)
+    assert "expected a file, or one of broker-add" in refused(small.parent / "other.yaml")
+    assert "which scenario? A file, or one of broker-add" in refused()
+
+
+def test_a_ceiling_below_the_usual_floor_is_kept(stuck: Path) -> None:
+    stuck.write_text(stuck.read_text().replace("ceiling: 50MB/s", "ceiling: 3MB/s"))
+    assert record(stuck, code=1)["completed"] is False

@@ -1,0 +1,107 @@
+"""Moves by what they are for: brokers join, leave, are replaced; and a plan, which says every replica itself.
+
+Invariant: no partition gets two replicas on one broker, and each keeps as many as it had unless a plan says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from tuner.simulation.world import PartitionSpec
+
+Partitions = Sequence[PartitionSpec]
+
+
+class NoSuchMove(ValueError):
+    """The move cannot be made with these brokers."""
+
+
+def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
+    """Brokers that have none take an even share, from whoever has most; followers go before leaders."""
+    held: dict[int, list[int]] = {}
+    for i, p in enumerate(partitions):
+        for broker in p.replicas:
+            held.setdefault(broker, []).append(i)
+    if taken := sorted(set(joining) & held.keys()):
+        raise NoSuchMove(
+            f"expected brokers that hold nothing yet, found {_listed(taken)}, on which topics are laid out"
+        )
+    replicas = sum(map(len, held.values()))
+    share = replicas // (len(held) + len(joining))
+    counts = {broker: len(indices) for broker, indices in held.items()}
+    for broker, indices in held.items():
+        # The last of the list goes first.
+        indices.sort(key=lambda i, broker=broker: (partitions[i].replicas[0] != broker, -i))  # type: ignore[misc]
+    moved: dict[int, tuple[int, int]] = {}
+    for n in range(share * len(joining)):
+        to = joining[n % len(joining)]
+        while held:
+            donor = max(held, key=lambda b: (counts[b], -b))
+            while held[donor] and held[donor][-1] in moved:
+                held[donor].pop()
+            if held[donor]:
+                moved[held[donor].pop()] = (donor, to)
+                counts[donor] -= 1
+                break
+            del held[donor]
+    return [_moved(p, {moved[i][0]: moved[i][1]}) if i in moved else p for i, p in enumerate(partitions)]
+
+
+def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]) -> list[PartitionSpec]:
+    """All that ``leaving`` hold goes to the others, each replica to the one that has least."""
+    staying = [b for b in brokers if b not in leaving]
+    counts = dict.fromkeys(staying, 0)
+    for p in partitions:
+        for broker in p.replicas:
+            if broker in counts:
+                counts[broker] += 1
+    found = []
+    for p in partitions:
+        exchanged: dict[int, int] = {}
+        for gone in (b for b in p.replicas if b in leaving):
+            free = [b for b in staying if b not in p.replicas and b not in exchanged.values()]
+            if not free:
+                raise NoSuchMove(
+                    f"expected a broker that can take {p.topic}-{p.partition} from broker {gone}: it has "
+                    f"{len(p.replicas)} replicas, and without {_listed(leaving)} there are only {len(staying)} brokers"
+                )
+            exchanged[gone] = min(free, key=lambda b: (counts[b], b))
+            counts[exchanged[gone]] += 1
+        found.append(_moved(p, exchanged))
+    return found
+
+
+def exchange(partitions: Partitions, new_of: Mapping[int, int]) -> list[PartitionSpec]:
+    """Another broker takes all that one holds."""
+    found = []
+    for p in partitions:
+        exchanged = {old: new for old, new in new_of.items() if old in p.replicas}
+        if both := set(exchanged.values()) & set(p.replicas):
+            raise NoSuchMove(f"expected a broker without a replica of {p.topic}-{p.partition}, found {_listed(both)}")
+        found.append(_moved(p, exchanged))
+    return found
+
+
+def carry_out(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
+    """Target replicas as a plan says them; the others stay."""
+    found = []
+    for p in partitions:
+        wanted = target.get((p.topic, p.partition), p.replicas)
+        adding = tuple(b for b in wanted if b not in p.replicas)
+        removing = tuple(b for b in p.replicas if b not in wanted)
+        # What only loses a replica copies nothing, and is done before the simulation would see it.
+        found.append(
+            replace(p, adding=adding, removing=removing)
+            if adding
+            else replace(p, replicas=tuple(b for b in p.replicas if b in wanted))
+        )
+    return found
+
+
+def _moved(p: PartitionSpec, new_of: Mapping[int, int]) -> PartitionSpec:
+    return replace(p, adding=tuple(new_of.values()), removing=tuple(new_of))
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))
