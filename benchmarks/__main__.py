@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import collector, footprint, forecast, pipeline, stall
+from benchmarks import collector, control, footprint, forecast, pipeline, stall
 
 if __name__ == "__main__":
-    sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in (footprint, collector, pipeline, stall, forecast)))
+    sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in (footprint, collector, pipeline, stall, control, forecast)))

@@ -1,0 +1,177 @@
+"""The laws that are compared: ours, and what people and tools do today.
+
+Every rival gets what it knows in real life, and the clairvoyant ones more: the capacity of the links, for
+Static the fluid optimum of the world it is about to see. None of them has a ramp, as none has one in real life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.contract import Side
+from tuner.decide.law import LawMemory, LawView, turn
+from tuner.model.cluster import BrokerSide
+from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.simulation.optimum import optimum_s
+from tuner.simulation.policy import EPOCH_MS, Desk, Hand, Policy, Rule, RulePolicy, View
+from tuner.simulation.world import World
+
+MB = 1e6
+OURS = "rheostat"
+_HABIT_BYTES_PER_S = 50_000_000
+
+
+def policies(world: World) -> list[Policy]:
+    """Ours first."""
+    mean = clairvoyant_bytes_per_s(world)
+    statics = [(f"static {share:.0%}", round(share * mean)) for share in (0.25, 0.5, 1.0)]
+    return [
+        Law(LawLimits(quota_samples=world.fetch.quota_samples)),
+        *(RulePolicy(name, Static(rate), every_s=1e9) for name, rate in statics),
+        RulePolicy("habit 50 MB/s", Static(_HABIT_BYTES_PER_S), every_s=1e9),
+        *(Fresh(f"autothrottle {share:.1f}", _Autothrottle, share) for share in (1.0, 0.8)),
+        Fresh("cruise control", _CruiseControl, 1.0),
+        RulePolicy("none", Static(None), every_s=1e9),
+    ]
+
+
+def clairvoyant_bytes_per_s(world: World) -> float:
+    """The one rate, the same everywhere as people set it, at which the busiest side is done just at T*."""
+    ends_s = optimum_s(world)
+    if not ends_s:
+        return float(_HABIT_BYTES_PER_S)
+    remaining: dict[BrokerSide, float] = {}
+    keep_up: dict[BrokerSide, float] = {}
+    for p in world.moving:
+        leader = (p.replicas[0], Side.LEADER)
+        fetching = len(p.replicas) - 1 + len(p.adding)
+        keep_up[leader] = keep_up.get(leader, 0.0) + p.write_bytes_per_s * fetching
+        for broker in p.adding:
+            follower = (broker, Side.FOLLOWER)
+            keep_up[follower] = keep_up.get(follower, 0.0) + p.write_bytes_per_s
+            for side in (leader, follower):
+                remaining[side] = remaining.get(side, 0.0) + p.size_bytes
+    return max(keep_up[side] + remaining[side] / ends_s for side in remaining)
+
+
+def capacities(world: World) -> dict[int, Capacity]:
+    return {
+        b.broker: Capacity(
+            in_bytes_per_s=min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s), out_bytes_per_s=b.link_out_bytes_per_s
+        )
+        for b in world.brokers
+    }
+
+
+@dataclass(slots=True)
+class _Tuner:
+    """rheostat's law by itself: pure functions of what the view shows."""
+
+    world: World
+    limits: LawLimits
+    memory: LawMemory = field(default_factory=LawMemory)
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+        seen = LawView(
+            now_ms=EPOCH_MS + round(now_s * 1000),
+            brokers=view.brokers,
+            moves=view.moves,
+            rates={side: rate.bytes_per_s for side, rate in view.live.rates.items()},
+            capacities=capacities(self.world),
+        )
+        objective = Objective(self.world.latency.objective_ms)
+        self.memory, writes = turn(seen, self.memory, objective, self.limits)
+        return writes
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """Ours, asked once a second."""
+
+    limits: LawLimits = field(default_factory=LawLimits)
+    name: str = OURS
+
+    def take(self, desk: Desk) -> Hand:
+        return RulePolicy(self.name, _Tuner(desk.cluster.world, self.limits), every_s=1.0).take(desk)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """One rate, everywhere, for all of the move; None: no throttle."""
+
+    rate_bytes_per_s: int | None
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+        return dict.fromkeys(view.live.rates, self.rate_bytes_per_s)
+
+
+@dataclass(slots=True)
+class _Autothrottle:
+    """DataDog's autothrottle, with its defaults: capacity less what the network carries beside the throttle that was set.
+
+    Every 180 s, 90 % of what is free, at least 10 MB/s, written when it differs by 10 %.
+    """
+
+    world: World
+    link_share: float  # What is given to it as the capacity of a link.
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+        capacity = {b.broker: b for b in self.world.brokers}
+        found: dict[BrokerSide, int | None] = {}
+        for side, stands in view.live.rates.items():
+            signal, spec = view.brokers.get(side[0]), capacity[side[0]]
+            sends = side[1] is Side.LEADER
+            network = None
+            if signal is not None:
+                network = signal.network_out_bytes_per_s if sends else signal.network_in_bytes_per_s
+            if network is None:
+                continue
+            link = self.link_share * (spec.link_out_bytes_per_s if sends else spec.link_in_bytes_per_s)
+            free = link - max(network - stands.bytes_per_s, 0.0) - max(network - link, 0.0)
+            rate = max(0.9 * free, 10 * MB)
+            if abs(rate - stands.bytes_per_s) >= 0.1 * stands.bytes_per_s:
+                found[side] = round(rate)
+        return found
+
+
+@dataclass(slots=True)
+class _CruiseControl:
+    """Cruise Control's adjuster: per broker 5 moves at a time to begin with, every 6 minutes one more or half as many.
+
+    All moves of a world begin together, so a move that would not have been started yet is stood for by its share of the
+    rate: 10 MB/s a move, at most 12.
+    """
+
+    world: World
+    moves_at_once: float
+    slots: dict[int, float] = field(default_factory=dict)
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+        found: dict[BrokerSide, int | None] = {}
+        for broker in sorted({broker for broker, _ in view.live.rates}):
+            signal = view.brokers.get(broker)
+            before = self.slots.get(broker, 5.0 * self.moves_at_once)
+            if now_s > 0 and signal is not None and signal.produce_p99_ms is not None:
+                well = signal.produce_p99_ms <= self.world.latency.objective_ms
+                before = min(12.0, before + 1.0) if well else max(1.0, before / 2)
+            self.slots[broker] = before
+            for side in view.live.rates:
+                if side[0] == broker:
+                    found[side] = round(before * 10 * MB)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A rule with a memory, made anew for every cluster it sits at."""
+
+    name: str
+    rule: type[_Autothrottle] | type[_CruiseControl]
+    parameter: float
+
+    def take(self, desk: Desk) -> Hand:
+        every_s = 180.0 if self.rule is _Autothrottle else 360.0
+        rule: Rule = self.rule(desk.cluster.world, self.parameter)
+        # The first signals take a few seconds; a tool that starts looks as soon as it has some.
+        return RulePolicy(self.name, rule, every_s=every_s).take(desk)

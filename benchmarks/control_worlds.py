@@ -1,0 +1,209 @@
+"""The worlds in which laws are compared: small clusters on gigabit links, each with one thing that goes on or goes wrong.
+
+Rates that a person set by hand stand at the start, 50 MB/s on either side, for all laws alike. Every broker follows every
+other in something, at a trickle: a fetcher thread that is refused then asks again when it hears of that, and need not wait.
+Worlds leave a quarter of the busiest link or more to the move; with a tenth, any margin costs a multiple of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from streaming.contract import Side
+from tuner.simulation.world import (
+    BrokerLoss,
+    BrokerSpec,
+    ClientLoad,
+    Disturbance,
+    LoadStep,
+    PartitionSpec,
+    SignalDelivery,
+    SignalOutage,
+    StartRate,
+    TopicLists,
+    World,
+)
+
+MB = 1e6
+LINK = 125 * MB
+DISK = 400 * MB
+HABIT_BYTES_PER_S = 50_000_000
+_TOPIC = "orders"
+
+
+def worlds(seed: int) -> dict[str, World]:
+    """By name, in the order of the table; those of another seed have other sizes, loads and noise."""
+    return {name: make(np.random.default_rng([seed, i]), seed) for i, (name, make) in enumerate(_MAKERS.items())}
+
+
+def _world(
+    seed: int,
+    brokers: Sequence[int],
+    partitions: Sequence[PartitionSpec],
+    loads: Sequence[ClientLoad],
+    *,
+    disturbances: Sequence[Disturbance] = (),
+    duration_s_max: float = 2_400.0,
+    disk_bytes_per_s: float = DISK,
+) -> World:
+    moving = [p for p in partitions if p.adding]
+    old = sorted({b for p in moving for b in p.replicas})
+    new = sorted({b for p in moving for b in p.adding})
+    return World(
+        seed=seed,
+        brokers=tuple(BrokerSpec(b, LINK, LINK, disk_bytes_per_s, disk_bytes_per_s) for b in brokers),
+        partitions=(*partitions, *_in_sync(brokers)),
+        loads=tuple(loads),
+        lists=(
+            TopicLists(
+                _TOPIC,
+                leader=",".join(f"{p.partition}:{b}" for p in moving for b in p.replicas),
+                follower=",".join(f"{p.partition}:{b}" for p in moving for b in p.adding),
+            ),
+        ),
+        rates=(
+            *(StartRate(b, Side.LEADER, HABIT_BYTES_PER_S) for b in old),
+            *(StartRate(b, Side.FOLLOWER, HABIT_BYTES_PER_S) for b in new),
+        ),
+        disturbances=tuple(disturbances),
+        duration_s_max=duration_s_max,
+    )
+
+
+def _in_sync(brokers: Sequence[int]) -> list[PartitionSpec]:
+    """What every cluster has beside a move: each broker follows each other in something, at a trickle."""
+    pairs = [(a, b) for a in brokers for b in brokers if a != b]
+    return [PartitionSpec("rest", i, 1 * MB, 0.05 * MB, pair) for i, pair in enumerate(pairs)]
+
+
+def _load(
+    rng: np.random.Generator, brokers: Sequence[int], low: float = 0.3, high: float = 0.5, **others: float
+) -> list[ClientLoad]:
+    """Each broker's clients use a drawn share of its link, with noise of 5 % that forgets itself in 10 s."""
+    drawn = {b: float(rng.uniform(low, high)) * LINK for b in brokers}
+    return [ClientLoad(b, 0.8 * used, used, noise_ratio=0.05, **others) for b, used in drawn.items()]
+
+
+def _moves(
+    rng: np.random.Generator,
+    count: int,
+    total_bytes: float,
+    old: Sequence[Sequence[int]],
+    new: Sequence[int],
+    write_bytes_per_s: float = 1.0 * MB,
+    gives_up: bool = True,
+) -> list[PartitionSpec]:
+    """``count`` partitions of drawn sizes; the i-th stands on the i-th of ``old`` and goes to the i-th of ``new``, in turn."""
+    drawn = rng.lognormal(0.0, 0.3, count)
+    sizes = drawn / drawn.sum() * total_bytes
+    return [
+        PartitionSpec(
+            _TOPIC,
+            i,
+            float(sizes[i]),
+            write_bytes_per_s,
+            replicas=tuple(old[i % len(old)]),
+            adding=(new[i % len(new)],),
+            removing=(tuple(old[i % len(old)])[-1],) if gives_up else (),
+        )
+        for i in range(count)
+    ]
+
+
+def _two(rng: np.random.Generator, seed: int) -> World:
+    return _world(seed, (1, 2), _moves(rng, 6, 30e9, [(1,)], [2], 0.0), _load(rng, (1, 2), 0.1, 0.2))
+
+
+def _two_produce(rng: np.random.Generator, seed: int) -> World:
+    return _world(seed, (1, 2), _moves(rng, 6, 25e9, [(1,)], [2], 2 * MB, gives_up=False), _load(rng, (1, 2), 0.2, 0.3))
+
+
+def _one_to_two(rng: np.random.Generator, seed: int) -> World:
+    return _world(seed, (1, 2, 3), _moves(rng, 8, 30e9, [(1,)], [2, 3]), _load(rng, (1, 2, 3)))
+
+
+def _two_to_one(rng: np.random.Generator, seed: int) -> World:
+    return _world(seed, (1, 2, 3), _moves(rng, 8, 30e9, [(1, 2), (2, 1)], [3]), _load(rng, (1, 2, 3)))
+
+
+def _broker_add(rng: np.random.Generator, seed: int) -> World:
+    old = [(1, 2, 3), (2, 3, 4), (3, 4, 1), (4, 1, 2)]
+    return _world(seed, range(1, 6), _moves(rng, 16, 50e9, old, [5]), _load(rng, range(1, 6)))
+
+
+def _broker_replace(rng: np.random.Generator, seed: int) -> World:
+    """Broker 4 is gone for good; what it had goes to broker 5."""
+    old = [(1, 2, 4), (2, 3, 4), (3, 1, 4)]
+    return _world(
+        seed,
+        range(1, 6),
+        _moves(rng, 15, 45e9, old, [5]),
+        _load(rng, range(1, 6)),
+        disturbances=[BrokerLoss(0.0, 1e6, 4)],
+    )
+
+
+def _decommission(rng: np.random.Generator, seed: int) -> World:
+    old = [(6, 1), (6, 2), (6, 3), (6, 4), (6, 5)]
+    moves = _moves(rng, 15, 15e9, old, [2, 3, 4, 5, 1])
+    return _world(seed, range(1, 7), moves, _load(rng, range(1, 7), 0.1, 0.25), duration_s_max=3_600.0)
+
+
+def _hot_partition(rng: np.random.Generator, seed: int) -> World:
+    moves = _moves(rng, 8, 30e9, [(1, 2), (2, 3), (3, 1)], [4, 5])
+    moves[0] = replace(moves[0], write_bytes_per_s=12 * MB)
+    return _world(seed, range(1, 6), moves, _load(rng, range(1, 6), 0.1, 0.25))
+
+
+def _diurnal(rng: np.random.Generator, seed: int) -> World:
+    """A day in 15 minutes."""
+    loads = _load(rng, range(1, 5), daily_ratio=0.35, day_s=900.0, daily_phase_s=float(rng.uniform(0.0, 900.0)))
+    return _world(seed, range(1, 5), _moves(rng, 12, 60e9, [(1, 2), (2, 3), (3, 1)], [4]), loads)
+
+
+def _load_step(rng: np.random.Generator, seed: int) -> World:
+    at_s = float(rng.uniform(120.0, 200.0))
+    steps = [LoadStep(at_s, at_s + 240.0, (1, 4), 1.5), LoadStep(at_s + 400.0, at_s + 520.0, (4,), 1.4)]
+    moves = _moves(rng, 12, 45e9, [(1, 2), (2, 3), (3, 1)], [4])
+    return _world(seed, range(1, 5), moves, _load(rng, range(1, 5)), disturbances=steps)
+
+
+def _disk_bound(rng: np.random.Generator, seed: int) -> World:
+    """Disks that write less than the link brings."""
+    moves = _moves(rng, 9, 25e9, [(1, 2), (2, 3), (3, 1)], [4])
+    return _world(seed, range(1, 5), moves, _load(rng, range(1, 5), 0.2, 0.35), disk_bytes_per_s=90 * MB)
+
+
+def _flapping_isr(rng: np.random.Generator, seed: int) -> World:
+    """An old replica is away for twenty seconds every three minutes."""
+    losses = [BrokerLoss(at_s, at_s + 20.0, 3) for at_s in (100.0, 280.0, 460.0)]
+    moves = _moves(rng, 10, 35e9, [(1, 2, 3), (2, 1, 3)], [4, 5])
+    return _world(seed, range(1, 6), moves, _load(rng, range(1, 6)), disturbances=losses)
+
+
+def _stale_metrics(rng: np.random.Generator, seed: int) -> World:
+    """A tenth of the looks is lost, the rest comes late, and twice a broker is not seen at all."""
+    outages = [SignalOutage(90.0, 170.0, (1,)), SignalOutage(260.0, 320.0, (4,))]
+    moves = _moves(rng, 12, 40e9, [(1, 2), (2, 3), (3, 1)], [4])
+    world = _world(seed, range(1, 5), moves, _load(rng, range(1, 5)), disturbances=outages)
+    return replace(world, delivery=SignalDelivery(delay_s_min=3.0, delay_s_max=7.0, loss_ratio=0.1))
+
+
+_MAKERS: dict[str, Callable[[np.random.Generator, int], World]] = {
+    "kip73-2node": _two,
+    "kip73-2node-produce": _two_produce,
+    "kip73-3node-1to2": _one_to_two,
+    "kip73-3node-2to1": _two_to_one,
+    "broker-add": _broker_add,
+    "broker-replace": _broker_replace,
+    "decommission": _decommission,
+    "hot-partition": _hot_partition,
+    "diurnal": _diurnal,
+    "load-step": _load_step,
+    "disk-bound": _disk_bound,
+    "flapping-isr": _flapping_isr,
+    "stale-metrics": _stale_metrics,
+}

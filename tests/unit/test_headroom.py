@@ -1,0 +1,80 @@
+"""The newest step, the forecast of the load, and the margin that latency asks for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.decide.headroom import Load, expected_bytes_per_s, headroom_bytes_per_s, next_margin, with_step
+from tuner.decide.newest import Steps, with_mean
+from tuner.model.limits import MB
+from tuner.model.objectives import LawLimits
+
+LIMITS = LawLimits()
+
+
+def test_a_mean_that_never_changes_has_steps_that_are_that_mean() -> None:
+    steps = Steps()
+    for _ in range(8):
+        steps = with_mean(steps, 40 * MB, 5)
+    assert steps.newest == pytest.approx(40 * MB)
+
+
+def test_a_jump_is_seen_whole_in_the_step_it_comes_in() -> None:
+    """Five steps of 40, then one of 90: the mean says 50, the newest step 90."""
+    steps = with_mean(with_mean(Steps(), 40 * MB, 5), 50 * MB, 5)
+    assert steps.newest == pytest.approx(90 * MB, rel=0.02)
+
+
+@given(st.lists(st.floats(0.0, 1e9), min_size=6, max_size=40))
+def test_a_first_error_fades_and_no_step_is_negative(rates: list[float]) -> None:
+    steps = Steps()
+    for end in range(5, len(rates) + 1):
+        steps = with_mean(steps, sum(rates[end - 5 : end]) / 5, 5)
+        assert steps.newest is not None
+        assert steps.newest >= 0.0
+
+
+def test_a_steady_load_is_expected_to_stay_with_little_on_top() -> None:
+    load = None
+    for _ in range(40):
+        load = with_step(load, 50 * MB, 5.0, LIMITS)
+    assert load is not None
+    assert expected_bytes_per_s(load, 5.0, LIMITS) == pytest.approx(50 * MB, rel=0.01)
+
+
+def test_a_step_of_the_load_is_believed_at_once() -> None:
+    load = with_step(Load(50 * MB, 0.0, 1 * MB), 75 * MB, 5.0, LIMITS)
+    assert load.level_bytes_per_s == 75 * MB
+
+
+def test_noise_moves_the_level_a_little_and_widens_the_spread() -> None:
+    load = with_step(Load(50 * MB, 0.0, 1 * MB), 53 * MB, 5.0, LIMITS)
+    assert 50 * MB < load.level_bytes_per_s < 52 * MB
+    assert load.spread_bytes_per_s > 1 * MB
+
+
+def test_the_margin_grows_above_the_aim_and_comes_back_half_as_fast() -> None:
+    assert next_margin(0.03, 0.9, True, LIMITS) == pytest.approx(0.0316)
+    assert next_margin(0.03, 2.0, True, LIMITS) == pytest.approx(0.06)
+    assert next_margin(0.03, 0.0, True, LIMITS) == pytest.approx(0.025)
+
+
+def test_a_link_that_replication_does_not_fill_gives_no_margin_back() -> None:
+    """Anti-windup: low latency on an idle link is no reason for more."""
+    assert next_margin(0.03, 0.1, False, LIMITS) == 0.03
+    assert next_margin(0.03, 1.5, False, LIMITS) > 0.03
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 50.0), st.booleans()), max_size=200))
+def test_the_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) -> None:
+    margin = LIMITS.margin_start
+    for ratio, fills in ratios:
+        margin = next_margin(margin, ratio, fills, LIMITS)
+        assert LIMITS.margin_min <= margin <= LIMITS.margin_max
+
+
+def test_headroom_is_what_the_load_leaves_below_the_allowed_share() -> None:
+    assert headroom_bytes_per_s(100 * MB, Load(30 * MB), 0.05, 5.0, LIMITS) == pytest.approx(55 * MB)
+    assert headroom_bytes_per_s(100 * MB, Load(95 * MB), 0.05, 5.0, LIMITS) == 0.0

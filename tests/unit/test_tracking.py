@@ -1,0 +1,142 @@
+"""The rates that end all moves together: bounds, modes, take-over, and what old signals do to them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import F, L
+
+from streaming.contract import BrokerSignal, MoveSignal
+from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.tracking import Wanted, ceiling_bytes_per_s, drain_target_s, taken_over, wanted
+from tuner.model.limits import MB
+from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.plan.move_time import SideLoad
+
+LIMITS = LawLimits()
+FAST = Objective(50.0)
+LINK = Capacity(125 * MB, 125 * MB)
+RATES = st.floats(0.0, 1e9)
+
+
+@given(RATES, st.floats(0.0, 1e12), RATES, st.floats(2.0, 1e5))
+def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
+    keep_up: float, remaining: float, ceiling: float, target_s: float
+) -> None:
+    floor = max(5 * MB, 1.2 * keep_up)
+    for side, slack in ((L, 1.0), (F, 1.3)):
+        found = wanted(side, SideLoad(remaining, keep_up), ceiling, target_s, LIMITS)
+        assert floor <= found.rate_bytes_per_s <= max(floor, slack * ceiling)
+
+
+def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
+    loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(2_000 * MB, 0.0)}
+    ceilings = {(1, L): 50 * MB, (2, L): 80 * MB}
+    target_s = drain_target_s(loads, ceilings, FAST, 0, LIMITS)
+    assert target_s == pytest.approx(200.0)
+    rates = {side: wanted(side[1], load, ceilings[side], target_s, LIMITS) for side, load in loads.items()}
+    assert rates[(1, L)] == Wanted(50 * MB, infeasible=False, binds=True)
+    assert rates[(2, L)].rate_bytes_per_s == pytest.approx(10.3 * MB)
+    assert not rates[(2, L)].binds
+
+
+def test_a_side_whose_ceiling_does_not_carry_its_keep_up_is_called_infeasible_and_stands_at_its_floor() -> None:
+    found = wanted(L, SideLoad(1e9, 30 * MB), 25 * MB, 100.0, LIMITS)
+    assert found.infeasible
+    assert found.rate_bytes_per_s == pytest.approx(36 * MB)
+
+
+def test_the_operators_ceiling_holds_on_both_sides() -> None:
+    limits = replace(LIMITS, rate_bytes_per_s_max=20 * MB)
+    assert wanted(L, SideLoad(1e12, 1 * MB), 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
+    assert wanted(F, SideLoad(1e12, 1 * MB), 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
+
+
+def test_a_deadline_takes_its_time_and_no_more() -> None:
+    deadline = Objective(50.0, Mode.DEADLINE, finish_at_ms=1_000_000)
+    loads, ceilings = {(1, L): SideLoad(10_000 * MB, 0.0)}, {(1, L): 100 * MB}
+    assert drain_target_s(loads, ceilings, deadline, 0, LIMITS) == pytest.approx(0.9 * 985.0)
+    assert drain_target_s(loads, ceilings, deadline, 950_000, LIMITS) == pytest.approx(100.0)
+
+
+def test_share_and_gentle_take_less_of_the_headroom() -> None:
+    share = Objective(50.0, Mode.SHARE, share_max=0.2)
+    gentle = Objective(50.0, Mode.GENTLE)
+    assert ceiling_bytes_per_s(L, 60 * MB, 5 * MB, LINK, FAST) == 65 * MB
+    assert ceiling_bytes_per_s(L, 60 * MB, 5 * MB, LINK, share) == pytest.approx(30 * MB)
+    assert ceiling_bytes_per_s(L, 60 * MB, 5 * MB, LINK, gentle) == pytest.approx(35 * MB)
+
+
+def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:
+    assert taken_over(Wanted(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
+    assert taken_over(Wanted(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB
+    assert taken_over(Wanted(80 * MB), 20 * MB, 90.0, LIMITS).rate_bytes_per_s == 80 * MB
+    assert taken_over(Wanted(10 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 10 * MB
+
+
+def test_on_the_way_to_its_ceiling_a_side_does_not_fill_the_link() -> None:
+    """Else the margin would be given away before the link was ever full."""
+    assert not taken_over(Wanted(80 * MB, binds=True), 20 * MB, 15.0, LIMITS).binds
+    assert taken_over(Wanted(80 * MB, binds=True), 20 * MB, 30.0, LIMITS).binds
+    assert taken_over(Wanted(10 * MB, binds=True), 20 * MB, 0.0, LIMITS).binds
+
+
+def view(now_ms: int, sampled_at_ms: int, stands: int) -> LawView:
+    broker = BrokerSignal(
+        "c", 1, sampled_at_ms, sampled_at_ms, 6, 1.0, network_out_bytes_per_s=50 * MB, network_in_bytes_per_s=50 * MB,
+        reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=0.0, produce_p99_ms=10.0, fetch_p99_ms=10.0,
+    )  # fmt: skip
+    move = MoveSignal(
+        "c", 1, L, sampled_at_ms, sampled_at_ms, 6, 1.0, 1, 1, remaining_bytes=10_000 * MB,
+        keep_up_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
+    )  # fmt: skip
+    return LawView(now_ms, {1: broker}, {(1, L): move}, {(1, L): stands}, {1: LINK})
+
+
+def test_a_rate_rises_from_what_stood_there_to_the_headroom() -> None:
+    memory, stands = LawMemory(), 20 * MB
+    for second in range(120):
+        memory, writes = turn(view(second * 1000, second // 5 * 5000, stands), memory, FAST, LIMITS)
+        stands = writes.get((1, L), stands)
+    # 0.9 of 125 MB/s less 30 of clients is 82.5 with all of the margin, a little more once it has shrunk.
+    assert 75 * MB < memory.courses[(1, L)].wanted.rate_bytes_per_s < 90 * MB
+
+
+def test_old_signals_hold_and_then_sink_and_never_raise() -> None:
+    memory, stands, seen = LawMemory(), 20 * MB, []
+    for second in range(300):
+        memory, writes = turn(view(second * 1000, min(second, 30) // 5 * 5000, stands), memory, FAST, LIMITS)
+        stands = writes.get((1, L), stands)
+        seen.append(memory.courses[(1, L)].wanted.rate_bytes_per_s)
+    held = seen[46]
+    assert seen[46:60] == [held] * 14
+    assert all(later <= earlier for earlier, later in itertools.pairwise(seen[46:]))
+    assert seen[-1] < 0.3 * held
+    assert seen[-1] >= 5 * MB
+
+
+def test_old_signals_stop_a_take_over_on_its_way() -> None:
+    """The way up takes 30 s; the only signal there is grows old after 15."""
+    memory, seen = LawMemory(), []
+    for second in range(28):
+        memory, _ = turn(view(second * 1000, 0, 20_000_000), memory, FAST, LIMITS)
+        seen.append(memory.courses[(1, L)].wanted.rate_bytes_per_s)
+    assert seen[15] > seen[5] > seen[0]
+    assert seen[16:] == [seen[15]] * 12
+
+
+def test_the_same_signal_twice_changes_no_margin_and_no_forecast() -> None:
+    first, _ = turn(view(3_000, 0, 20_000_000), LawMemory(), FAST, LIMITS)
+    second, _ = turn(view(4_000, 0, 20_000_000), first, FAST, LIMITS)
+    assert second.sights == first.sights
+
+
+def test_a_side_without_a_throttle_is_left_without_one() -> None:
+    seen = view(3_000, 0, 20_000_000)
+    memory, writes = turn(replace(seen, rates={}), LawMemory(), FAST, LIMITS)
+    assert writes == {}
+    assert memory.courses == {}

@@ -1,0 +1,70 @@
+"""The window's model: what it holds, what it lets through, and that a measured step is believed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.model.limits import MB
+from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, steady
+
+SAMPLES = 11
+FREE = float("inf")
+RATES = st.floats(0.0, 1e9)
+
+
+def test_an_even_window_passes_its_bound_every_second() -> None:
+    window = advanced(steady(0, 20 * MB), 5_000, 20 * MB, FREE, SAMPLES)
+    assert window.seconds[-5:] == pytest.approx((20 * MB,) * 5)
+    assert window.until_ms == 5_000
+
+
+def test_a_step_up_lets_eleven_seconds_of_the_difference_through_at_once() -> None:
+    window = advanced(steady(0, 5 * MB), 2_000, 20 * MB, FREE, SAMPLES)
+    assert window.seconds[-2:] == pytest.approx((170 * MB, 5 * MB))
+
+
+def test_a_step_down_is_silent_until_the_window_has_emptied() -> None:
+    window = advanced(steady(0, 20 * MB), 10_000, 5 * MB, FREE, SAMPLES)
+    assert window.seconds[-10:-1] == (*[0.0] * 8, 15 * MB)
+
+
+def test_the_link_limits_what_a_step_up_lets_through() -> None:
+    window = advanced(steady(0, 5 * MB), 1_000, 20 * MB, 100 * MB, SAMPLES)
+    assert window.seconds[-1] == 100 * MB
+
+
+@given(RATES, RATES)
+def test_the_written_bound_lets_the_wanted_second_through(held: float, wanted: float) -> None:
+    window = steady(0, held)
+    after = advanced(window, 1_000, bound_for(window, wanted, SAMPLES), FREE, SAMPLES)
+    assert after.seconds[-1] == pytest.approx(wanted, abs=10.0)
+
+
+def test_after_a_burst_the_bound_stands_above_the_wanted_rate_for_as_long_as_the_burst_is_held() -> None:
+    burst = Window(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), (0.0,) * SECONDS_KEPT)
+    assert bound_for(burst, 5 * MB, SAMPLES) == pytest.approx(115 * MB / 11)
+    quiet = Window(0, (0.0,) * SECONDS_KEPT, (0.0,) * SECONDS_KEPT)
+    assert bound_for(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 11)
+
+
+@given(st.floats(0.0, 1e9), st.integers(0, 7), st.floats(0.0, 1e8))
+def test_a_measured_step_has_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
+    window = corrected(steady(60_000, rate), 60_000 - late_s * 1000, 5.0, passed, FREE, SAMPLES)
+    end = SECONDS_KEPT - late_s
+    assert sum(window.seconds[end - 5 : end]) == pytest.approx(passed, rel=1e-6, abs=1.0)
+    assert len(window.seconds) == SECONDS_KEPT
+
+
+def test_what_came_after_the_measured_step_is_replayed_with_the_bounds_that_stood() -> None:
+    """Twice as much as the model thought came in the step, so nothing can have come since."""
+    window = corrected(steady(60_000, 10 * MB), 58_000, 5.0, 100 * MB, FREE, SAMPLES)
+    assert window.seconds[-2:] == (0.0, 0.0)
+    assert window.seconds[-7:-2] == pytest.approx((20 * MB,) * 5)
+
+
+def test_a_step_from_before_all_that_is_remembered_changes_nothing() -> None:
+    window = steady(60_000, 10 * MB)
+    assert corrected(window, 20_000, 5.0, 1.0, FREE, SAMPLES) == window
+    assert corrected(window, 61_000, 5.0, 1.0, FREE, SAMPLES) == window

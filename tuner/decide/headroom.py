@@ -1,0 +1,73 @@
+"""How much of a broker's link may replication take, so that its clients keep their latency?
+
+Intuition: what clients will use in a moment is what they use now, going on as it went, and a little more, for it is never
+known better than it usually was. What is left below 90 % of the link is the headroom. Ten per cent is a guess about this
+link, though, and latency is the truth about it: while p99 stands above three quarters of its objective the margin grows,
+and while it stands below, the margin is given back slowly.
+
+Invariant: the margin stays within its limits, and shrinks only while replication is what fills the link: a link left idle
+says nothing about how full it may be (anti-windup).
+
+Vocabulary:
+    load     bytes/s of everything but the bytes that catch up: clients, and in-sync replication.
+    spread   how far the forecast of the load is usually off.
+    margin   share of the capacity below the utilisation that is allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tuner.model.objectives import LawLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Of one direction of one broker."""
+
+    level_bytes_per_s: float
+    slope_bytes_per_s2: float = 0.0
+    spread_bytes_per_s: float = 0.0
+
+
+def with_step(load: Load | None, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> Load:
+    """The forecast after one more step was measured."""
+    if load is None:
+        return Load(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s)
+    expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
+    miss = measured_bytes_per_s - expected
+    if abs(miss) > limits.jump_spreads * max(load.spread_bytes_per_s, 0.02 * expected):
+        return replace(load, level_bytes_per_s=measured_bytes_per_s, slope_bytes_per_s2=0.0)
+    return Load(
+        expected + limits.level_gain * miss,
+        load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * miss / step_s,
+        load.spread_bytes_per_s + limits.spread_gain * (1.25 * abs(miss) - load.spread_bytes_per_s),
+    )
+
+
+def expected_bytes_per_s(load: Load, ahead_s: float, limits: LawLimits) -> float:
+    """The load so long after the newest step, on the careful side."""
+    forecast = load.level_bytes_per_s + load.slope_bytes_per_s2 * ahead_s
+    return max(0.0, forecast + limits.spreads * load.spread_bytes_per_s)
+
+
+def next_margin(margin: float, latency_ratio: float, fills: bool, limits: LawLimits) -> float:
+    """
+    Args:
+        latency_ratio: client p99 ÷ its objective.
+        fills: replication is at the ceiling that this margin leaves it.
+    """
+    error = min(1.0, max(-0.5, latency_ratio - limits.latency_aim))
+    if latency_ratio > 1.0:
+        error += limits.miss_weight
+    if error < 0 and not fills:
+        return margin
+    return min(limits.margin_max, max(limits.margin_min, margin + limits.margin_gain * error))
+
+
+def headroom_bytes_per_s(
+    capacity_bytes_per_s: float, load: Load, margin: float, ahead_s: float, limits: LawLimits
+) -> float:
+    """What may catch up through this direction of the broker."""
+    allowed = (limits.utilisation_max - margin) * capacity_bytes_per_s
+    return max(0.0, allowed - expected_bytes_per_s(load, ahead_s, limits))

@@ -1,0 +1,88 @@
+"""Which rate does each side of each broker need, so that all moves end together and as soon as they may?
+
+Intuition: a throttle carries two things: what keeps its followers up to date (W), and what catches up. The slowest broker
+sets the time T in which all can be done; each of the others gets just W + B/T, for to be done sooner would help nobody and
+cost its clients. Of the two ends of a copy the leader paces; the follower's rate stands a little above, so that it holds
+only when the leader does not.
+
+Invariant: a wanted rate lies between floor and ceiling; where the ceiling is below the floor it is the floor, and the side
+is called infeasible aloud.
+
+Vocabulary:
+    ceiling  bytes/s that the throttle of this side may let through, keep-up included.
+    T        seconds in which the move is to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide
+from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.plan.move_time import SideLoad, drain_s
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    rate_bytes_per_s: float
+    infeasible: bool = False  # Its ceiling does not even carry what keeps up.
+    binds: bool = False  # It runs at its ceiling.
+
+
+def floor_bytes_per_s(load: SideLoad, limits: LawLimits) -> float:
+    return max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
+
+
+def ceiling_bytes_per_s(
+    side: Side, headroom_bytes_per_s: float, in_sync_bytes_per_s: float, capacity: Capacity, objective: Objective
+) -> float:
+    """
+    Args:
+        headroom_bytes_per_s: for what catches up.
+        in_sync_bytes_per_s: of W, what in-sync followers take: it is in the load already, and the throttle counts it too.
+    """
+    if objective.mode is Mode.GENTLE:
+        headroom_bytes_per_s *= objective.gentle_ratio
+    if objective.mode is Mode.SHARE and objective.share_max is not None:
+        link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
+        headroom_bytes_per_s = min(headroom_bytes_per_s, objective.share_max * link)
+    return headroom_bytes_per_s + in_sync_bytes_per_s
+
+
+def drain_target_s(
+    loads: Mapping[BrokerSide, SideLoad],
+    ceilings: Mapping[BrokerSide, float],
+    objective: Objective,
+    now_ms: int,
+    limits: LawLimits,
+) -> float:
+    """T: as short as the slowest side allows, and in deadline mode no shorter than it may take."""
+    times = [drain_s(load, max(ceilings[side], floor_bytes_per_s(load, limits))) for side, load in loads.items()]
+    target_s = max([limits.drain_s_min, *(t for t in times if t is not None)])
+    if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:
+        left_s = (objective.finish_at_ms - now_ms) / 1000 - limits.deadline_reserve_s
+        target_s = max(target_s, limits.deadline_ratio * left_s)
+    return target_s
+
+
+def wanted(side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: float, limits: LawLimits) -> Wanted:
+    """The rate of one side."""
+    floor = floor_bytes_per_s(load, limits)
+    slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
+    needed = load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s
+    most = ceiling_bytes_per_s if side is Side.LEADER else limits.guard_slack * ceiling_bytes_per_s
+    most = min(most, limits.rate_bytes_per_s_max)
+    rate = max(floor, min(most, needed))
+    binds = needed >= limits.binds_ratio * most
+    return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
+
+
+def taken_over(meant: Wanted, stood_bytes_per_s: float, since_s: float, limits: LawLimits) -> Wanted:
+    """The rate on the way from what somebody had set to what is meant; where that is lower, it is lowered at once."""
+    way = min(1.0, since_s / limits.start_s)
+    rate = meant.rate_bytes_per_s
+    on_the_way = min(rate, stood_bytes_per_s + way * (rate - stood_bytes_per_s))
+    # Below its ceiling it does not fill the link, and low latency says nothing yet.
+    return replace(meant, rate_bytes_per_s=on_the_way, binds=meant.binds and on_the_way >= rate)

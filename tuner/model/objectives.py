@@ -1,0 +1,100 @@
+"""What the throttles of one cluster are turned for: its clients' latency first, and then one of four goals for the move.
+
+fast      as soon as the objective allows
+deadline  no sooner than at a given moment, if the objective allows that
+share     as fast, but with at most this share of every link
+gentle    as fast, with this share of what the objective would allow
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tuner.model.limits import MB
+
+
+class Mode(StrEnum):
+    FAST = "fast"
+    DEADLINE = "deadline"
+    SHARE = "share"
+    GENTLE = "gentle"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a broker can carry each way, by its link or its disks, whichever is less."""
+
+    in_bytes_per_s: float
+    out_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Of one cluster."""
+
+    latency_ms: float  # Client p99; the worse of produce and fetch is held against it.
+    mode: Mode = Mode.FAST
+    finish_at_ms: int | None = None  # Deadline mode: epoch.
+    share_max: float | None = None  # Share mode: of the link; 0.25 is a quarter.
+    gentle_ratio: float = 0.5  # Gentle mode: of the headroom.
+
+    def __post_init__(self) -> None:
+        # The settings have told the operator already, naming the key; here it guards the core.
+        assert self.latency_ms > 0
+        assert self.mode is not Mode.DEADLINE or self.finish_at_ms is not None
+        assert self.mode is not Mode.SHARE or (self.share_max is not None and 0 < self.share_max <= 1)
+        assert 0 < self.gentle_ratio <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class LawLimits:
+    """The constants of the law, with the reason for each."""
+
+    # Above this a link's queue grows faster than any throttle follows.
+    utilisation_max: float = 0.9
+    rate_bytes_per_s_min: float = 5 * MB  # Below it one fetch response is already seconds of budget.
+    rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
+    floor_over_keep_up: float = 1.2  # A quota only just above W drains nothing.
+
+    # The forecast of client load, by step of the stream.
+    level_gain: float = 0.35
+    slope_gain: float = 0.05
+    spread_gain: float = 0.1
+    spreads: float = 0.5  # How many of its usual misses the load is taken to be higher than forecast.
+    jump_spreads: float = 4.0  # A miss this large is a step of the load and not noise.
+
+    # The margin below ``utilisation_max``: it grows by the gain a step where p99 is far above the aim, and shrinks half as fast.
+    margin_start: float = 0.03
+    margin_gain: float = 0.01
+    margin_min: float = -0.03
+    margin_max: float = 0.3
+    # What a step that misses the objective adds to that: few misses matter more than a good mean.
+    miss_weight: float = 2.0
+    latency_aim: float = 0.74  # Of the objective.
+
+    # The leader side paces and the follower side guards: it gets this much more than it should need.
+    pace_slack: float = 1.03
+    guard_slack: float = 1.3
+    drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
+    # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
+    start_s: float = 30.0
+    # A side at this share of its ceiling fills the link.
+    binds_ratio: float = 0.9
+    # The last bytes are seen some seconds late, and a throttle that binds lets 0.9 of itself through.
+    deadline_reserve_s: float = 15.0
+    deadline_ratio: float = 0.9
+
+    # What may differ from the rate that stands without being written: the whole cluster hears of a write.
+    deadband_ratio: float = 0.03
+    guard_deadband_ratio: float = 0.10
+    # The written bound stays within these multiples of the rate that is meant, however wrong the model of the window is.
+    bound_ratio_min: float = 0.5
+    bound_ratio_max: float = 1.5
+
+    # Signals older than this hold everything where it is; from the second age on rates sink to the floor.
+    hold_age_s: float = 15.0
+    decay_age_s: float = 30.0
+    decay_per_s: float = 0.993  # 10 % in 15 s.
+
+    quota_samples: int = 11  # replication.quota.window.num
