@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rheostat.errors import BadInputError
+from rheostat.yaml_file import YamlFile, dotted
 from streaming.collector.settings import CollectorSettings
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings
@@ -90,43 +91,14 @@ def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Setti
 
 
 def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings:
-    lines: dict[tuple[str | int, ...], int] = {}
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if node is not None:
-            _index(node, (), lines, name)
-        body = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{name}:{mark.line + 1}" if mark is not None else name
-        raise BadInputError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
-    if body is None:
-        body = {}
-    if not isinstance(body, dict):
-        raise BadInputError(f"{name}:1: expected keys and values (cluster, kafka, ...), found {type(body).__name__}")
+    file = YamlFile(text, name, may_be_empty=True)
     variables: dict[tuple[str, ...], str] = {}
-    merged = _merge(body, _from_environment(environ, variables))
+    merged = _merge(file.body, _from_environment(environ, variables))
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        faults = [_fault(fault, lines, name, variables) for fault in error.errors()]
+        faults = [_fault(fault, file, variables) for fault in error.errors()]
         raise BadInputError("\n".join(faults)) from error
-
-
-def _index(node: yaml.Node, at: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int], name: str) -> None:
-    """Where each key stands. A key that stands twice is refused: YAML would silently take the last."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            here = (*at, str(key.value))
-            line = key.start_mark.line + 1
-            if here in lines:
-                raise BadInputError(f"{name}:{line}: {_dotted(here)} stands twice, first in line {lines[here]}")
-            lines[here] = line
-            _index(value, here, lines, name)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value):
-            lines[(*at, i)] = value.start_mark.line + 1
-            _index(value, (*at, i), lines, name)
 
 
 def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
@@ -167,15 +139,11 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _fault(
-    fault: Any, lines: Mapping[tuple[str | int, ...], int], name: str, variables: Mapping[tuple[str, ...], str]
-) -> str:
+def _fault(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str]) -> str:
     at = tuple(fault["loc"])
-    key = _dotted(at)
-    # The line of the key itself, or, where it is missing, of the nearest one around it.
-    written = {tuple(map(str, place)): line for place, line in lines.items()}
-    line = next((written[spelt] for n in range(len(at), 0, -1) if (spelt := tuple(map(str, at[:n]))) in written), None)
-    where = f"{name}:{line}" if line is not None else name
+    key = dotted(at)
+    line = file.line_of(at)
+    where = f"{file.name}:{line}" if line is not None else file.name
     # A variable may set a whole structure, of which only a part is wrong.
     own = (variables.get(tuple(map(str, at[:n]))) for n in range(len(at), 0, -1))
     if (variable := next(filter(None, own), None)) is not None:
@@ -194,11 +162,6 @@ def _fault(
     shown = "" if isinstance(given, dict | list | tuple) or "password" in key else f", found {given!r}"
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
-
-
-def _dotted(at: tuple[str | int, ...]) -> str:
-    spelt = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
-    return spelt.removeprefix(".") or "the file"
 
 
 def _model_at(at: tuple[str | int, ...]) -> type[BaseModel] | None:

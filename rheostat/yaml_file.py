@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwa
 
 
 class YamlFile:
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, *, may_be_empty: bool = False) -> None:
         """
         Raises:
             BadInputError: not YAML, not a mapping, or a key twice.
@@ -34,6 +34,8 @@ class YamlFile:
             mark = getattr(error, "problem_mark", None)
             where = name if mark is None else f"{name}:{mark.line + 1}"
             raise BadInputError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+        if body is None and may_be_empty:
+            body = {}
         if not isinstance(body, dict):
             found = "nothing" if body is None else type(body).__name__
             raise BadInputError(f"{name}:1: expected keys and values, found {found}")
@@ -41,9 +43,12 @@ class YamlFile:
 
     def fault(self, at: Path, message: str) -> str:
         """One line: file, line of the key or of the nearest one around it, key, message."""
+        return f"{self.name}:{self.line_of(at) or 1}: {dotted(at)}: {message}"
+
+    def line_of(self, at: Path) -> int | None:
+        """Where the key itself stands, or, where it is missing, the nearest one around it."""
         spelt = tuple(map(str, at))
-        line = next((self._lines[spelt[:n]] for n in range(len(at), 0, -1) if spelt[:n] in self._lines), 1)
-        return f"{self.name}:{line}: {dotted(at)}: {message}"
+        return next((self._lines[spelt[:n]] for n in range(len(at), 0, -1) if spelt[:n] in self._lines), None)
 
     def faults(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
         """What pydantic found, in the words of this file."""
