@@ -264,12 +264,18 @@ def test_the_doctor_of_a_user_without_rights_ends_with_one(lab: Lab, tmp_path: P
 
 def test_a_wrong_password_is_told_apart_from_no_answer(lab: Lab, tmp_path: Path) -> None:
     config = config_of(lab, NOBODY, tmp_path)
-    done = rheostat("doctor", "--config", config, env={"RHEOSTAT_KAFKA__SASL_PASSWORD": PASSWORD})
 
-    assert done.returncode == 3
-    assert PASSWORD not in done.stdout + done.stderr
-    reachability = next(line for line in done.stdout.splitlines() if "reachability" in line)
-    assert re.search("(?i)authenticat", reachability), reachability
+    def reachability() -> str:
+        done = rheostat("doctor", "--config", config, env={"RHEOSTAT_KAFKA__SASL_PASSWORD": PASSWORD})
+        assert done.returncode == 3
+        assert PASSWORD not in done.stdout + done.stderr
+        return next(line for line in done.stdout.splitlines() if "reachability" in line)
+
+    # A doctor waits five seconds; on a machine whose disk is busy a broker may take longer, and then it did not answer.
+    said = [reachability()]
+    while "Unable to bootstrap" in said[-1] and len(said) < 3:
+        said.append(reachability())
+    assert re.search("(?i)authenticat", said[-1]), said
 
 
 def test_status_of_a_user_without_rights_names_the_right(lab: Lab, tmp_path: Path) -> None:
