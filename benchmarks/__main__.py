@@ -7,4 +7,6 @@ import sys
 from benchmarks import collector, control, footprint, forecast, pipeline, stall
 
 if __name__ == "__main__":
-    sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in (footprint, collector, pipeline, stall, control, forecast)))
+    sys.exit(
+        max(benchmark.main(sys.argv[1:]) for benchmark in (footprint, collector, pipeline, stall, control, forecast))
+    )

@@ -28,7 +28,7 @@ def client(lab: Lab) -> Iterator[ClusterClient]:
     with lab.admin() as admin:
         admin.create_topics([NewTopic(TOPIC, replica_assignments={0: [LEADER, FOLLOWER], 1: [LEADER, FOLLOWER]})])
     with Load(lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, total_bytes=PRELOAD_BYTES) as load:
-        load.wait(60)
+        load.wait(200)
     with ClusterClient(lab.kafka_settings(), "test") as made:
         yield made
 
@@ -108,11 +108,12 @@ def test_it_counts_what_is_there_and_foretells_the_move(
         left = sum(s["remaining_bytes"] for s in rest["counted"]["sides"] if s["side"] == "follower")
         assert left < sum(s["remaining_bytes"] for s in wanted["counted"]["sides"] if s["side"] == "follower") + 20 * MB
 
-        until(lambda: not client.reassignments(), 90, "the move ends", every_s=0.5)
+        until(lambda: not client.reassignments(), 150, "the move ends", every_s=0.5)
         took_s = time.monotonic() - began
         load.check()
     reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--verify")
-    # Kafka passes 0.8 to 1.0 of a quota, and its window lets a clump pass at the start; the tool takes 2 s to begin.
-    assert 10 <= took_s <= 45, f"asked for 20 s, took {took_s:.0f} s at {rate} bytes/s"
+    # Kafka passes 0.8 to 1.0 of a quota, and its window lets a clump pass at the start; the tool takes 2 s to begin. Seen: 23 s;
+    # a disk that takes 5 MB/s, as some do that are shared, makes it a minute.
+    assert 10 <= took_s <= 75, f"asked for 20 s, took {took_s:.0f} s at {rate} bytes/s"
 
     assert planned(plan_file, *config, "--write-rate", "0")["nothing_to_copy"]
