@@ -6,9 +6,10 @@ Invariant: a figure that nobody gave and nothing measured is asked for by name; 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from rheostat.errors import BadInputError, CommandError
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
@@ -16,6 +17,8 @@ from tuner.plan.plan_file import CurrentFile, PlanFile, Standing, Target, TopicP
 from tuner.plan.plan_json import PlanFileError
 from tuner.plan.side_loads import PlannedPartition
 from tuner.plan.slew import WINDOW_S
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +101,7 @@ def read_plan(path: Path) -> PlanFile:
     Raises:
         BadInputError: with every fault of the file, one a line.
     """
-    try:
-        return PlanFile(_text(path), str(path))
-    except PlanFileError as error:
-        raise BadInputError(str(error)) from error
+    return _read(path, PlanFile)
 
 
 def read_current(path: Path) -> CurrentFile:
@@ -109,8 +109,12 @@ def read_current(path: Path) -> CurrentFile:
     Raises:
         BadInputError: with every fault of the file, one a line.
     """
+    return _read(path, parse_current)
+
+
+def _read(path: Path, parse: Callable[[str, str], F]) -> F:
     try:
-        return parse_current(_text(path), str(path))
+        return parse(_text(path), str(path))
     except PlanFileError as error:
         raise BadInputError(str(error)) from error
 
