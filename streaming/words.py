@@ -5,6 +5,8 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 ALL_REPLICAS = "*"
+QUOTA_SAMPLES = "replication.quota.window.num"
+QUOTA_SAMPLES_DEFAULT = 11
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4

@@ -37,6 +37,7 @@ from tuner.model.memory import Memory
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import SignalReader
 from tuner.settings import TunerSettings
+from tuner.steering import Steering
 
 log = structlog.get_logger("tuner")
 
@@ -97,6 +98,7 @@ def run_tuner(
             signals=SignalReader(signal_consumer, topics.signals, cluster),
             throttles=throttles,
             slewing=Slewing(throttles),
+            steering=_steering(settings, throttles),
             journal=journal,
             watcher=board,
             memory=memory,
@@ -109,7 +111,7 @@ def run_tuner(
         )
         log.info(
             "tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port,
-            rate_bytes_per_s_max=settings.rate_bytes_per_s_max, owned=len(memory.owned),
+            rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=limits.steers, owned=len(memory.owned),
         )  # fmt: skip
         _run(loop, board, settings.cycle_s, stop, monotonic)
         log.info("tuner stopped", owned=len(loop.memory.owned))
@@ -131,6 +133,18 @@ def _run(loop: Loop, board: Board, cycle_s: float, stop: threading.Event, monoto
         loop.tick()
         next_s = min(due_s, loop.next_due_s() or due_s)
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
+
+
+def _steering(settings: TunerSettings, throttles: Throttles) -> Steering | None:
+    if settings.objective is None or settings.capacity is None:
+        return None
+    return Steering(
+        throttles,
+        settings.objective.objective(),
+        settings.capacity.of,
+        settings.law_limits(),
+        writes_per_s_max=settings.config_writes_per_s_max,
+    )
 
 
 def _prepare(client: ClusterClient, topics: Topics) -> None:

@@ -6,35 +6,35 @@ The ports are handed in; there is no arithmetic and no judgement here, only the 
     the memory of what is ours is on record before it becomes true
     where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
 
-Between two cycles, ``tick`` carries on with the changes of rate that are under way.
+Between two cycles, ``tick`` carries on with the changes of rate that are under way, and asks the law, once a second, for
+those that follow the clients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
-from tuner.actuate.slewing import Slewing
+from streaming.contract import BrokerSignal, MoveSignal
+from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.ownership import let_go
 from tuner.decide.policy import decide, intend, intend_put_back, narrow, narrow_to_live, settle
-from tuner.journal.entries import Entry, entry_of
 from tuner.journal.kafka_journal import JournalError
+from tuner.ledger import Journal, Ledger
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, action_of
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, Steer
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.plan.slew import slew
+from tuner.steering import Refused, Steering
 
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
 ENDINGS_PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
-RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -42,6 +42,8 @@ _BLIND = {
     Reason.SIGNALS_STALE,
     Reason.BROKER_DOWN,
 }
+# What the law steers stays with it, but may only sink.
+_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE}
 
 D = TypeVar("D", ClearLists, PutBackRate)
 
@@ -62,12 +64,6 @@ class Live(Protocol):
     def look(self, *, full: bool) -> LiveCluster | NotSeen: ...
 
 
-class Journal(Protocol):
-    def append(self, entry: Entry) -> None: ...
-
-    def save(self, memory: Memory) -> None: ...
-
-
 class Watcher(Protocol):
     """Is told of everything; the status page, the metrics."""
 
@@ -77,6 +73,8 @@ class Watcher(Protocol):
 
 
 class Loop:
+    """``steering`` is None where the tuner only rescues."""
+
     def __init__(
         self,
         *,
@@ -84,6 +82,7 @@ class Loop:
         signals: Signals,
         throttles: Throttles,
         slewing: Slewing,
+        steering: Steering | None,
         journal: Journal,
         watcher: Watcher,
         memory: Memory,
@@ -94,12 +93,12 @@ class Loop:
         writes_per_s_max: float,
         dry_run: bool,
     ) -> None:
-        self.memory = memory
+        self.ledger = Ledger(journal, memory, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run)
         self._live = live
         self._signals = signals
         self._throttles = throttles
         self._slewing = slewing
-        self._journal = journal
+        self._steering = steering
         self._watcher = watcher
         self._limits = limits
         self._stall_limits = stall_limits
@@ -108,58 +107,114 @@ class Loop:
         self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
         self._cycles = 0
-        self._said: dict[tuple[object, ...], Reason] = {}
-        self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._recovered = False
-        self._saved: Memory | None = None
+
+    @property
+    def memory(self) -> Memory:
+        return self.ledger.memory
 
     def cycle(self) -> tuple[Decision, ...]:
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
-            self.memory = narrow_to_live(self.memory, observation.live)
+            self.ledger.memory = narrow_to_live(self.memory, observation.live)
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits)
         try:
-            self._remember(memory)
-            self._note(decisions, observation)
+            self.ledger.remember(memory)
+            self.ledger.note(decisions, observation)
             if not self._dry_run:
                 self._carry_out(decisions, observation)
+            self._steer(decisions, observation)
         except JournalError as error:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         self._watcher.observed(observation, self.memory, decisions)
         return decisions
 
     def tick(self) -> None:
-        """The steps that are due of the changes under way."""
-        for ended in self._slewing.step(self._monotonic()):
-            decision, failure = ended.decision, ended.failure
-            side = (decision.broker, decision.side)
-            what = decision.text.split(":")[0]
-            if failure is None:
-                log.info(f"done: {what}", broker=decision.broker, side=decision.side)
-            else:
-                log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
-            self._watcher.acted(decision, failure)
+        """The steps that are due of the changes under way, and the law's next second."""
+        now_s = self._monotonic()
+        for ended in self._slewing.step(now_s):
+            self._ended(ended)
+        if self._steering is not None and (due_s := self._steering.next_due_s()) is not None and due_s <= now_s:
             try:
-                self._journal.append(self._entry("outcome", decision, failure=failure))
-                if failure is None:
-                    self._remember(settle(self.memory, decision))
-                    self._pauses.pop(_subject(decision), None)
-                    continue
-                self._back_off(decision)
-                self._remember(narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory)
-                if ended.theirs and side in self.memory.owned:
-                    now_ms = round(self._wall_clock() * 1000)
-                    memory, changed = let_go(side, ended.found, self.memory, now_ms, self._limits)
-                    self._remember(memory)
-                    self._tell(changed)
-                    self._journal.append(self._entry("decision", changed))
+                self._turn(self._steering)
             except JournalError as error:
-                # What may stand there stays on record as the whole ramp, which is true, only less exact.
-                log.error("the journal takes no outcome", error=str(error))
+                log.error("the journal takes no record, so nothing is done", error=str(error))
 
     def next_due_s(self) -> float | None:
-        return self._slewing.next_due_s()
+        due = [self._slewing.next_due_s(), self._steering.next_due_s() if self._steering is not None else None]
+        return min((at_s for at_s in due if at_s is not None), default=None)
+
+    # -- between two cycles -------------------------------------------------------------------------------------------
+
+    def _ended(self, ended: Ended) -> None:
+        ledger, decision, failure = self.ledger, ended.decision, ended.failure
+        side = (decision.broker, decision.side)
+        what = decision.text.split(":")[0]
+        if failure is None:
+            log.info(f"done: {what}", broker=decision.broker, side=decision.side)
+        else:
+            log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
+        self._watcher.acted(decision, failure)
+        try:
+            ledger.outcome(decision, failure)
+            if failure is None:
+                ledger.remember(settle(self.memory, decision))
+                ledger.went_well(decision)
+                return
+            ledger.back_off(decision)
+            ledger.remember(narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory)
+            if ended.theirs:
+                self._let_go(side, ended.found)
+        except JournalError as error:
+            # What may stand there stays on record as the whole ramp, which is true, only less exact.
+            log.error("the journal takes no outcome", error=str(error))
+
+    def _turn(self, steering: Steering) -> None:
+        """One second of the law: what it wants is checked, on record, and written."""
+        self._signals.poll()
+        changes = steering.turn(
+            self._monotonic(), round(self._wall_clock() * 1000), self._signals.brokers, self._signals.moves
+        )
+        if self._dry_run or not changes:
+            return
+        refused = steering.refused(changes)
+        for each in refused:
+            self._not_steered(steering, each)
+        no = {(each.decision.broker, each.decision.side) for each in refused}
+        free = [change for change in changes if (change.broker, change.side) not in no]
+        if not free:
+            return
+        memory = self.memory
+        for change in free:
+            memory = intend(memory, change, [change.wanted_bytes_per_s])
+        self.ledger.intents(free)
+        self.ledger.remember_owned(memory, [(change.broker, change.side) for change in free])
+        answers = steering.write(free)
+        for change in free:
+            failure = answers[(change.broker, change.side)]
+            if failure is not None:
+                self._not_steered(steering, Refused(change, failure))
+                continue
+            self._watcher.acted(change, None)
+            self.ledger.went_well(change)
+
+    def _not_steered(self, steering: Steering, refused: Refused) -> None:
+        """A side that could not be written rests until it is worth another try; one that somebody changed is theirs."""
+        decision, side = refused.decision, (refused.decision.broker, refused.decision.side)
+        log.error(f"not done: {decision.text.split(':')[0]}: {refused.failure}", broker=side[0], side=side[1])
+        steering.drop(side)
+        self.ledger.back_off(decision)
+        self._watcher.acted(decision, refused.failure)
+        self.ledger.outcome(decision, refused.failure)
+        if refused.theirs:
+            self._let_go(side, refused.found)
+
+    def _let_go(self, side: BrokerSide, found: int | None) -> None:
+        if side in self.memory.owned:
+            memory, changed = let_go(side, found, self.memory, round(self._wall_clock() * 1000), self._limits)
+            self.ledger.remember(memory)
+            self.ledger.decision(changed)
 
     # -- steps of a cycle ---------------------------------------------------------------------------------------------
 
@@ -171,12 +226,34 @@ class Loop:
         live = self._live.look(full=ending or self._cycles % FULL_LOOK_EVERY == 0)
         self._cycles += 1
         return Observation(
-            now_ms, live, dict(self._signals.brokers), dict(self._signals.moves), busy=self._slewing.busy
+            now_ms,
+            live,
+            dict(self._signals.brokers),
+            dict(self._signals.moves),
+            busy=self._slewing.busy,
+            courses=self._steering.courses if self._steering is not None else {},
         )
+
+    def _steer(self, decisions: Sequence[Decision], observation: Observation) -> None:
+        """Hands the law what it may turn until the next cycle."""
+        if self._steering is None:
+            return
+        free = {
+            (d.broker, d.side): (d.live_bytes_per_s, d.own)
+            for d in decisions
+            if isinstance(d, Steer) and not self.ledger.pausing(d)
+        }
+        held = {
+            (d.broker, d.side)
+            for d in decisions
+            if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
+        }
+        samples = observation.live.quota_samples if isinstance(observation.live, LiveCluster) else {}
+        self._steering.steer(free, held, samples, self._monotonic())
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         self._stop_blind_changes(decisions)
-        changes = [d for d in decisions if isinstance(d, SetRate) and not self._pausing(d)]
+        changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         together = len(changes) + len(self._slewing.busy)
         for change in changes:
             steps = slew(
@@ -185,8 +262,8 @@ class Loop:
                 sides=together,
                 writes_per_s_max=self._writes_per_s_max,
             )
-            self._journal.append(self._entry("intent", change, inputs=self._inputs(change, observation)))
-            self._remember(intend(self.memory, change, [s.rate_bytes_per_s for s in steps]))
+            self.ledger.intent(change, observation)
+            self.ledger.remember(intend(self.memory, change, [s.rate_bytes_per_s for s in steps]))
             self._slewing.start(change, steps, self._monotonic())
         for decision in decisions:
             if isinstance(decision, LetGo):
@@ -202,7 +279,7 @@ class Loop:
             return
         lists_went = True
         for decision in endings:
-            if self._pausing(decision):
+            if self.ledger.pausing(decision):
                 lists_went &= not isinstance(decision, ClearLists)
                 continue
             if isinstance(decision, ClearLists):
@@ -227,18 +304,8 @@ class Loop:
             if stopped is not None:
                 log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
                 self._watcher.acted(stopped.decision, stopped.failure)
-                self._journal.append(self._entry("outcome", stopped.decision, failure=stopped.failure))
-                self._remember(narrow(self.memory, side, stopped.may_stand))
-
-    def _pausing(self, decision: Decision) -> bool:
-        until_s, _ = self._pauses.get(_subject(decision), (0.0, 0.0))
-        return self._monotonic() < until_s
-
-    def _back_off(self, decision: Decision) -> None:
-        """What failed is tried again, later each time: a right that is missing is not there five seconds later."""
-        _, before_s = self._pauses.get(_subject(decision), (0.0, 0.0))
-        pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
-        self._pauses[_subject(decision)] = (self._monotonic() + pause_s, pause_s)
+                self.ledger.outcome(stopped.decision, stopped.failure)
+                self.ledger.remember(narrow(self.memory, side, stopped.may_stand))
 
     def _clear(self, decision: ClearLists) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides)
@@ -250,86 +317,16 @@ class Loop:
 
     def _act(self, decision: D, write: Callable[[D], Failure | None]) -> bool:
         """On record, done, on record again; whether it went well."""
-        self._journal.append(self._entry("intent", decision))
+        self.ledger.intent(decision)
         if isinstance(decision, PutBackRate):
-            self._remember(intend_put_back(self.memory, decision))
+            self.ledger.remember(intend_put_back(self.memory, decision))
         failure = write(decision)
         self._watcher.acted(decision, failure)
-        self._journal.append(self._entry("outcome", decision, failure=failure))
+        self.ledger.outcome(decision, failure)
         if failure is None:
-            self._remember(settle(self.memory, decision))
-            self._pauses.pop(_subject(decision), None)
+            self.ledger.remember(settle(self.memory, decision))
+            self.ledger.went_well(decision)
         else:
             log.error(f"not done: {decision.text}: {failure}")
-            self._back_off(decision)
+            self.ledger.back_off(decision)
         return failure is None
-
-    def _remember(self, memory: Memory) -> None:
-        """On record first, then ours. What is measured anew after a restart is not worth a record.
-
-        A dry run owns nothing and puts nothing back, so it must not write over what a real run has on record.
-        """
-        if not self._dry_run and (self._saved is None or _kept(memory) != _kept(self._saved)):
-            self._journal.save(memory)
-            self._saved = memory
-        self.memory = memory
-
-    def _note(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        """A line for people for each decision, and a record of those that nothing follows; what only repeats is neither."""
-        said: dict[tuple[object, ...], Reason] = {}
-        for decision in decisions:
-            subject = _subject(decision)
-            repeats = self._said.get(subject) is decision.reason
-            # A real act is told each time it is tried; a dry run would say it every cycle, as nothing comes of it.
-            if not (repeats and (isinstance(decision, Hold) or self._dry_run)):
-                if isinstance(decision, Hold | LetGo):
-                    inputs = self._inputs(decision, observation) if isinstance(decision, Hold) else None
-                    self._journal.append(self._entry("decision", decision, inputs=inputs))
-                elif self._dry_run:
-                    inputs = self._inputs(decision, observation) if isinstance(decision, SetRate) else None
-                    self._journal.append(self._entry("intent", decision, inputs=inputs))
-                self._tell(decision)
-            said[subject] = decision.reason
-        self._said = said
-
-    def _tell(self, decision: Decision) -> None:
-        log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
-
-    def _entry(
-        self, kind: str, decision: Decision, *, inputs: Mapping[str, Any] | None = None, failure: Failure | None = None
-    ) -> Entry:
-        at_ms = round(self._wall_clock() * 1000)
-        return entry_of(kind, decision, at_ms, inputs=inputs, failure=failure, dry_run=self._dry_run)
-
-    def _concerned(self, decision: Hold | SetRate, observation: Observation) -> list[int]:
-        """The destinations that a decision is about."""
-        live = observation.live
-        onto = {decision.broker}
-        if decision.side is Side.LEADER and isinstance(live, LiveCluster):
-            onto = {d for move in live.moves if move.leader == decision.broker for d in move.destinations}
-        return sorted(d for d in onto if d is not None and d in self.memory.stalls)
-
-    def _inputs(self, decision: Hold | SetRate, observation: Observation) -> dict[str, Any]:
-        """What the decision stood on, as far as it is about this side."""
-        if decision.broker is None or decision.side is None:
-            return {}
-        signal = observation.moves.get((decision.broker, decision.side))
-        broker = observation.brokers.get(decision.broker)
-        return {
-            "move": asdict(signal) if signal is not None else None,
-            "broker": asdict(broker) if broker is not None else None,
-            "stalls": {str(d): asdict(self.memory.stalls[d]) for d in self._concerned(decision, observation)},
-            "limits": asdict(self._limits),
-        }
-
-
-def _kept(memory: Memory) -> Memory:
-    """The part that is on record: without what is measured anew after a restart."""
-    return replace(memory, stalls={}, idle_looks=0)
-
-
-def _subject(decision: Decision) -> tuple[object, ...]:
-    """What a decision is about, so that the next one about it can be told from a repetition."""
-    if isinstance(decision, ClearLists):
-        return ("lists", decision.topic)
-    return (decision.broker, decision.side, decision.reason if decision.broker is None else None)

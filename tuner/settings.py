@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from tuner.model.limits import MB, Limits
+from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
 
 
 class HttpSettings(BaseModel):
@@ -14,6 +18,65 @@ class HttpSettings(BaseModel):
 
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0 takes any free one")
+
+
+class ObjectiveSettings(BaseModel):
+    """What clients are promised, and what the move is hurried for. Without it the tuner only rescues stalled moves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    latency_ms: float = Field(
+        gt=0, description="p99 of produce and fetch requests that clients may see, as brokers report it; required"
+    )
+    mode: Mode = Field(
+        default=Mode.FAST,
+        description="fast: as soon as the objective allows; deadline: no sooner than finish_at; share: at most share_max of "
+        "every broker's capacity; gentle: gentle_ratio of what the objective allows",
+    )
+    finish_at: AwareDatetime | None = Field(
+        default=None, description="deadline mode: when the move is to be done, as 2026-01-31T06:00:00Z"
+    )
+    share_max: float | None = Field(default=None, gt=0, le=1, description="share mode: 0.25 is a quarter")
+    gentle_ratio: float = Field(default=0.5, gt=0, le=1, description="gentle mode: share of the headroom")
+
+    @model_validator(mode="after")
+    def _complete(self) -> ObjectiveSettings:
+        if self.mode is Mode.DEADLINE and self.finish_at is None:
+            raise ValueError("mode deadline needs finish_at, such as 2026-01-31T06:00:00Z")
+        if self.mode is Mode.SHARE and self.share_max is None:
+            raise ValueError("mode share needs share_max, such as 0.25")
+        if self.mode is not Mode.DEADLINE and self.finish_at is not None:
+            raise ValueError(f"finish_at is for mode deadline, and mode is {self.mode.value}")
+        if self.mode is not Mode.SHARE and self.share_max is not None:
+            raise ValueError(f"share_max is for mode share, and mode is {self.mode.value}")
+        return self
+
+    def objective(self) -> Objective:
+        finish_at_ms = _epoch_ms(self.finish_at) if self.finish_at is not None else None
+        return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio)
+
+
+class BrokerCapacity(BaseModel):
+    """What one broker can carry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    in_bytes_per_s: float = Field(
+        gt=0, description="what a broker can take in: its link, or its disks if they are slower"
+    )
+    out_bytes_per_s: float = Field(gt=0, description="what a broker can send")
+
+
+class CapacitySettings(BrokerCapacity):
+    """What the brokers can carry, clients and replication together; required with an objective."""
+
+    brokers: dict[Annotated[int, Field(ge=0)], BrokerCapacity] = Field(
+        default_factory=dict, description="brokers that differ, by id"
+    )
+
+    def of(self, broker: int) -> Capacity:
+        found = self.brokers.get(broker, self)
+        return Capacity(found.in_bytes_per_s, found.out_bytes_per_s)
 
 
 class TunerSettings(BaseModel):
@@ -45,6 +108,11 @@ class TunerSettings(BaseModel):
         ge=1,
         description="budget of throttle writes while rates change; larger clusters change in coarser steps",
     )
+    objective: ObjectiveSettings | None = Field(
+        default=None,
+        description="with it throttles follow the clients all the time; without it stalled moves are rescued",
+    )
+    capacity: CapacitySettings | None = Field(default=None, description="what the brokers can carry")
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
 
     @model_validator(mode="after")
@@ -56,6 +124,20 @@ class TunerSettings(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _objective_and_capacity(self) -> TunerSettings:
+        if self.objective is not None and self.capacity is None:
+            raise ValueError(
+                "objective needs capacity: without in_bytes_per_s and out_bytes_per_s of the brokers nobody can say what "
+                "clients leave free"
+            )
+        if self.capacity is not None and self.objective is None:
+            raise ValueError("capacity is used with an objective only: set objective.latency_ms, or leave capacity out")
+        return self
+
+    def law_limits(self) -> LawLimits:
+        return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
+
     def limits(self) -> Limits:
         return Limits(
             rate_bytes_per_s_max=self.rate_bytes_per_s_max,
@@ -63,4 +145,9 @@ class TunerSettings(BaseModel):
             signal_age_s_max=self.signal_age_s_max,
             yield_s=self.yield_s,
             clear_finished=self.clear_finished,
+            steers=self.objective is not None,
         )
+
+
+def _epoch_ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

@@ -21,13 +21,17 @@ from rheostat.simulate.scenario_file import load_scenario, shipped
 from rheostat.yaml_file import YamlFile
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import Limits
+from tuner.model.objectives import LawLimits, Mode, Objective
 from tuner.settings import TunerSettings
 from tuner.simulation.policy import Desk, LoopPolicy, Policy, RulePolicy, View
 from tuner.simulation.run import run
 from tuner.simulation.scenario import Scenario, throttled, unthrottled
 from tuner.simulation.world import World
 
-POLICIES = "rheostat, static:RATE (static:50MB/s), as-is (what stands at the start stays), none (no throttle)"
+POLICIES = (
+    "rheostat, rheostat:gentle, rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is (what stands at "
+    "the start stays), none (no throttle)"
+)
 _LINE_EVERY_S = 5.0
 _TICKS_PER_LOOK = 40
 
@@ -49,8 +53,15 @@ def policy_of(text: str, scenario: Scenario) -> tuple[World, Policy]:
     world, limits = scenario.world, _limits(scenario)
     kind, _, rate = text.partition(":")
     match kind, rate:
-        case "rheostat", "":
-            return world, LoopPolicy(limits)
+        case "rheostat", "" | "gentle":
+            mode = Mode.GENTLE if rate else Mode.FAST
+            objective = Objective(world.latency.objective_ms, mode)
+            law_limits = LawLimits(
+                rate_bytes_per_s_min=limits.rate_bytes_per_s_min, rate_bytes_per_s_max=limits.rate_bytes_per_s_max
+            )
+            return world, LoopPolicy(limits, objective, law_limits, name=text)
+        case "rheostat", "rescue":
+            return world, LoopPolicy(limits, name=text)
         case "as-is", "":
             return world, _standing(text)
         case "none", "":

@@ -16,11 +16,16 @@ from tuner.journal.entries import (
     Entry,
     decode_entry,
     decode_memory,
+    decode_owned,
     encode_entry,
     encode_memory,
+    encode_owned,
     entry_key,
     entry_of,
     memory_key,
+    owned_key,
+    ring_of,
+    turn_entry,
 )
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
@@ -51,7 +56,7 @@ JSON = st.recursive(
 ENTRIES = st.builds(
     Entry,
     at_ms=st.integers(0, 2**53),
-    kind=st.sampled_from(["decision", "intent", "outcome"]),
+    kind=st.sampled_from(["decision", "intent", "turn", "outcome"]),
     action=st.text(max_size=12),
     reason=st.sampled_from([r.value for r in Reason]),
     text=st.text(),
@@ -155,7 +160,30 @@ def test_every_decision_can_be_put_on_record(decision: Decision, action: str) ->
 
 
 def test_the_keys_bound_the_topic_and_keep_clusters_apart() -> None:
-    assert entry_key("lab", 7) == b"entry|lab|7"
-    assert entry_key("lab", RING + 7) == entry_key("lab", 7)
-    assert entry_key("lab", 7) != entry_key("prod", 7)
+    assert entry_key("entry", "lab", 7) == b"entry|lab|7"
+    assert entry_key("entry", "lab", RING + 7) == entry_key("entry", "lab", 7)
+    assert entry_key("entry", "lab", 7) != entry_key("entry", "prod", 7)
     assert memory_key("lab") == b"memory|lab"
+    assert owned_key("lab", SOURCE) == b"owned|lab|1|leader"
+
+
+@given(OWNED)
+def test_a_rate_of_ours_comes_back_as_it_was(ours: Owned) -> None:
+    assert decode_owned(encode_owned(SOURCE, ours)) == (SOURCE, ours)
+
+
+@pytest.mark.parametrize("value", [b"", b"7", b"{}", b'{"v": 2, "owned": []}', b'{"v": 1, "owned": [1, "leader"]}'])
+def test_what_is_no_rate_of_ours_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        decode_owned(value)
+
+
+def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:
+    changes = [SetRate(b, L, 5 * MB, 6 * MB, Reason.FOLLOWS_CLIENTS, f"broker {b}") for b in range(1, 6)]
+    entry = turn_entry(changes, NOW_MS)
+    assert ring_of(entry) == "turn"
+    assert entry.text == "broker 1; broker 2; broker 3; and 2 more"
+    assert entry.decision["rates"][4] == [5, "leader", 5 * MB, 6 * MB]
+    assert decode_entry(encode_entry(entry)) == entry
+    assert ring_of(entry_of("intent", changes[0], NOW_MS)) == "entry"
+    assert entry_key("turn", "lab", 7) != entry_key("entry", "lab", 7)

@@ -2,192 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from fake_throttles import FakeThrottles
+from loop_rig import RAISED, Rig, raised
 from tuner_cases import (
-    LIMITS,
     NOW_MS,
-    OWN_LISTS,
-    SEEN,
     SOURCE,
-    STALL,
     STALLED,
     TARGET,
     WELL,
-    broker_signal,
     live,
     move_signal,
     owned,
     throttle,
 )
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
-from tuner.journal.entries import Entry
-from tuner.journal.kafka_journal import JournalError
-from tuner.loop import FULL_LOOK_EVERY, Loop
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, PartitionMove, RateSetting
-from tuner.model.decision import Decision, Hold, LetGo, PutBackRate, Reason, SetRate
+from streaming.contract import Side
+from tuner.loop import FULL_LOOK_EVERY
+from tuner.model.cluster import LiveCluster, NotSeen
+from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
-
-Events = list[tuple[Any, ...]]
-
-
-class FakeLive:
-    """Looks at the very settings that FakeThrottles holds."""
-
-    def __init__(self, throttles: FakeThrottles) -> None:
-        self.throttles = throttles
-        self.moves: tuple[PartitionMove, ...] = live().moves
-        self.lists = dict(OWN_LISTS)
-        self.not_seen: str | None = None
-        self.looks: list[bool] = []
-
-    def look(self, *, full: bool) -> LiveCluster | NotSeen:
-        self.looks.append(full)
-        if self.not_seen is not None:
-            return NotSeen(self.not_seen)
-        standing = {
-            topic: replace(
-                lists,
-                leader=lists.leader if Side.LEADER in self.throttles.lists[topic] else throttle().leader,
-                follower=lists.follower if Side.FOLLOWER in self.throttles.lists[topic] else throttle().follower,
-            )
-            for topic, lists in self.lists.items()
-        }
-        inherited = {
-            (broker, side): RateSetting(value, own=False)
-            for side, value in self.throttles.default_rates.items()
-            for broker in self.throttles.brokers
-        }
-        return LiveCluster(
-            frozenset(self.throttles.brokers),
-            self.moves,
-            inherited | {side: RateSetting(value) for side, value in self.throttles.rates.items()},
-            {topic: lists for topic, lists in standing.items() if lists.leader or lists.follower},
-        )
-
-
-class FakeSignals:
-    def __init__(self) -> None:
-        self.brokers: Mapping[int, BrokerSignal] = {
-            1: broker_signal(1, leader=9.5 * MB),
-            3: broker_signal(3, follower=6 * MB),
-        }
-        self.moves: Mapping[BrokerSide, MoveSignal] = {
-            SOURCE: move_signal(*SOURCE),
-            TARGET: move_signal(*TARGET, keep_up=3 * MB),
-        }
-
-    def poll(self) -> int:
-        return 0
-
-    def forget_old(self, now_ms: int) -> None:
-        pass
-
-
-@dataclass
-class FakeJournal:
-    events: Events
-    refusing: bool = False
-    refusing_kinds: frozenset[str] = frozenset()
-    entries: list[Entry] = field(default_factory=list)
-    memories: list[Memory] = field(default_factory=list)
-
-    def append(self, entry: Entry) -> None:
-        if self.refusing or entry.kind in self.refusing_kinds:
-            raise JournalError("no leader for the journal's partition")
-        self.entries.append(entry)
-        self.events.append((entry.kind, entry.action))
-
-    def save(self, memory: Memory) -> None:
-        if self.refusing:
-            raise JournalError("no leader for the journal's partition")
-        self.memories.append(memory)
-        self.events.append(("memory", tuple(memory.owned)))
-
-
-@dataclass
-class FakeWatcher:
-    cycles: list[tuple[Observation, Memory, tuple[Decision, ...]]] = field(default_factory=list)
-    acts: list[tuple[Decision, Failure | None]] = field(default_factory=list)
-
-    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
-        self.cycles.append((observation, memory, decisions))
-
-    def acted(self, decision: Decision, failure: Failure | None) -> None:
-        self.acts.append((decision, failure))
-
-
-class Rig:
-    """A loop in the middle of the standard move, with everything that it touches."""
-
-    def __init__(self, memory: Memory | None = None, *, dry_run: bool = False) -> None:
-        self.events: Events = []
-        self.throttles = FakeThrottles(
-            rates={SOURCE: 10 * MB, TARGET: 10 * MB}, lists={"orders": Side, "payments": ()}, events=self.events
-        )
-        self.live = FakeLive(self.throttles)
-        self.signals = FakeSignals()
-        self.journal = FakeJournal(self.events)
-        self.watcher = FakeWatcher()
-        self.now_s = 0.0
-        port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
-        self.loop = Loop(
-            live=self.live,
-            signals=self.signals,
-            throttles=port,
-            slewing=Slewing(port),
-            journal=self.journal,
-            watcher=self.watcher,
-            memory=Memory(stalls={3: STALLED}) if memory is None else memory,
-            limits=LIMITS,
-            stall_limits=STALL,
-            wall_clock=lambda: NOW_MS / 1000,
-            monotonic=lambda: self.now_s,
-            writes_per_s_max=50.0,
-            dry_run=dry_run,
-        )
-
-    def cycle(self) -> list[Reason]:
-        return [d.reason for d in self.loop.cycle()]
-
-    def run_ramps(self) -> None:
-        while (due_s := self.loop.next_due_s()) is not None:
-            self.now_s = due_s
-            self.loop.tick()
-
-    def end_the_move(self) -> None:
-        self.live.moves = ()
-        self.loop.cycle()
-
-    def kinds(self, action: str) -> list[str]:
-        return [e.kind for e in self.journal.entries if e.action == action]
-
-    def writes(self) -> list[tuple[Any, ...]]:
-        return [e for e in self.events if e[0] in ("write", "clear")]
-
-
-RAISED = Memory(
-    seen=SEEN,
-    throttled=True,
-    stalls={3: WELL},
-    owned={SOURCE: owned(10 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)},
-)
-
-
-def raised() -> Rig:
-    """The ramps are over: both sides stand at 50, which is ours."""
-    rig = Rig(RAISED)
-    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
-    return rig
-
 
 # -- acting ------------------------------------------------------------------------------------------------------------
 
@@ -281,7 +117,7 @@ def test_when_the_journal_is_back_so_are_we() -> None:
     rig.journal.refusing = True
     rig.cycle()
     rig.journal.refusing = False
-    rig.loop.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
     rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 50 * MB
@@ -425,7 +261,7 @@ def test_the_judges_state_alone_is_not_worth_a_record() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.cycle()
     saved = len(rig.journal.memories)
-    rig.loop.memory = replace(rig.loop.memory, stalls={3: replace(WELL, lost_s=3.0)})
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: replace(WELL, lost_s=3.0)})
     rig.cycle()
     assert len(rig.journal.memories) == saved == 1
 
@@ -521,7 +357,7 @@ def test_what_failed_is_tried_again_later_each_time() -> None:
         rig.cycle()
         rig.loop.tick()
         tries.append(len([e for e in rig.journal.entries if e.kind == "intent"]))
-        rig.loop.memory = replace(rig.loop.memory, stalls={3: STALLED})
+        rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
         rig.now_s += 5.0
     assert tries[0] == 2
     assert tries[-1] <= 2 * 8, "five minutes of a missing right are a handful of tries, not sixty"

@@ -8,6 +8,7 @@ from rheostat.errors import EXIT_BAD_INPUT, BadInputError
 from rheostat.reference import reference
 from rheostat.resources import conf_file
 from rheostat.settings import load_settings, parse_settings
+from tuner.model.objectives import Capacity, Objective
 
 GOOD = """\
 cluster: main
@@ -43,7 +44,7 @@ def test_the_shipped_file_is_fine_and_starts_dry() -> None:
     ("text", "said"),
     [
         (GOOD.replace("bootstrap_servers", "bootstrap_server"), "f.yaml:3: unknown key kafka.bootstrap_server: did you mean bootstrap_servers?"),
-        (GOOD + "  colour: red\n", "f.yaml:8: unknown key tuner.colour: known here: clear_finished, "),
+        (GOOD + "  colour: red\n", "f.yaml:8: unknown key tuner.colour: known here: capacity, clear_finished, "),
         (GOOD.replace("50_000_000", "fast"), "f.yaml:7: tuner.rate_bytes_per_s_max: input should be a valid number"),
         (GOOD.replace("50_000_000", "-1"), "f.yaml:7: tuner.rate_bytes_per_s_max: input should be greater than 0, found -1"),
         (GOOD.replace("  rate_bytes_per_s_max: 50_000_000", "  dry_run: true"), "f.yaml:6: tuner.rate_bytes_per_s_max is missing: the ceiling"),
@@ -58,6 +59,50 @@ def test_the_shipped_file_is_fine_and_starts_dry() -> None:
     ],
 )  # fmt: skip
 def test_a_fault_names_key_line_and_what_was_expected(text: str, said: str) -> None:
+    assert said in fault(text)
+
+
+OBJECTIVE = GOOD + "  objective: {latency_ms: 50}\n"
+CAPACITY = "  capacity: {in_bytes_per_s: 100_000_000, out_bytes_per_s: 125_000_000, brokers: {3: {in_bytes_per_s: 5e7, out_bytes_per_s: 6e7}}}\n"
+
+
+def test_an_objective_and_what_the_brokers_carry() -> None:
+    tuner = parse_settings(OBJECTIVE + CAPACITY, "f.yaml", {}).tuner
+    assert tuner.objective is not None
+    assert tuner.capacity is not None
+    assert tuner.objective.objective() == Objective(50.0)
+    assert tuner.limits().steers
+    assert tuner.capacity.of(1) == Capacity(100_000_000, 125_000_000)
+    assert tuner.capacity.of(3) == Capacity(50_000_000, 60_000_000)
+    assert tuner.law_limits().rate_bytes_per_s_max == 50_000_000
+
+
+def test_without_an_objective_it_only_rescues() -> None:
+    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().steers
+
+
+def test_a_deadline_is_a_moment_in_time() -> None:
+    text = OBJECTIVE.replace("50}", "50, mode: deadline, finish_at: 2026-01-31T06:00:00+01:00}") + CAPACITY
+    objective = parse_settings(text, "f.yaml", {}).tuner.objective
+    assert objective is not None
+    assert objective.objective().finish_at_ms == 1_769_835_600_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (OBJECTIVE, "f.yaml:6: tuner: objective needs capacity"),
+        (GOOD + CAPACITY, "f.yaml:6: tuner: capacity is used with an objective only"),
+        (OBJECTIVE.replace("50}", "0}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms: input should be greater than 0"),
+        (OBJECTIVE.replace("50}", "50, mode: quick}") + CAPACITY, "f.yaml:8: tuner.objective.mode: input should be 'fast', 'deadline', 'share' or 'gentle'"),
+        (OBJECTIVE.replace("50}", "50, mode: deadline}") + CAPACITY, "mode deadline needs finish_at"),
+        (OBJECTIVE.replace("50}", "50, mode: share}") + CAPACITY, "mode share needs share_max"),
+        (OBJECTIVE.replace("50}", "50, share_max: 0.2}") + CAPACITY, "share_max is for mode share, and mode is fast"),
+        (OBJECTIVE.replace("50}", "50, mode: share, share_max: 25}") + CAPACITY, "f.yaml:8: tuner.objective.share_max: input should be less than or equal to 1"),
+        (OBJECTIVE + CAPACITY.replace("125_000_000", "-1"), "f.yaml:9: tuner.capacity.out_bytes_per_s: input should be greater than 0"),
+    ],
+)  # fmt: skip
+def test_an_objective_that_cannot_be_meant_is_named(text: str, said: str) -> None:
     assert said in fault(text)
 
 

@@ -165,7 +165,10 @@ def test_a_shipped_name_and_the_list_of_them() -> None:
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
-        ("best", "unknown policy 'best', expected one of rheostat, static:RATE (static:50MB/s), as-is"),
+        (
+            "best",
+            "unknown policy 'best', expected one of rheostat, rheostat:gentle, rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is",
+        ),
         ("static", "unknown policy 'static', expected one of rheostat, static:RATE"),
         ("rheostat:5", "unknown policy 'rheostat:5'"),
         ("static:-5MB/s", "--policy static:-5MB/s: expected a rate such as 50MB/s"),

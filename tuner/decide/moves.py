@@ -13,7 +13,7 @@ from streaming.contract import MoveSignal, Side, ThrottledBy
 from tuner.decide import replication_rate, stall, words
 from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting, side_name
-from tuner.model.decision import Decision, Hold, Reason, SetRate
+from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, StallState
 from tuner.plan.move_time import SideLoad
@@ -25,6 +25,7 @@ class MovesView:
     def __init__(self, observation: Observation, live: LiveCluster, limits: Limits) -> None:
         self.now_ms = observation.now_ms
         self.busy = observation.busy
+        self.courses = observation.courses
         self.live = live
         self.limits = limits
         self._signals = observation.moves
@@ -81,12 +82,19 @@ class MovesView:
         signal = self._signals.get(side)
         return setting if setting is not None and signal is not None and signal.listed_partitions > 0 else None
 
+    def allowed_bytes_per_s(self, side: BrokerSide) -> float | None:
+        """What the throttle lets through in the mean. Under the law the setting plays around it from second to second."""
+        setting = self.throttle(side)
+        if setting is None:
+            return None
+        course = self.courses.get(side)
+        return course.meant_bytes_per_s if course is not None else float(setting.bytes_per_s)
+
     def bound(self, side: BrokerSide) -> bool:
-        setting, load = self.throttle(side), self.loads.get(side)
-        if setting is None or load is None:
+        allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
+        if allowed is None or load is None:
             return False
-        measured = self.measured_bytes_per_s(side)
-        return replication_rate.throttle_bound(setting.bytes_per_s, load, measured, self.limits)
+        return replication_rate.throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
 
     def known(self, side: BrokerSide) -> bool:
         """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
@@ -99,8 +107,8 @@ class MovesView:
 
     def surplus_bytes_per_s(self, side: BrokerSide) -> float | None:
         """Throttle less keep-up; None where nothing limits, or where it is not known."""
-        setting, load = self.throttle(side), self.loads.get(side)
-        return None if setting is None or load is None else setting.bytes_per_s - load.keep_up_bytes_per_s
+        allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
+        return None if allowed is None or load is None else allowed - load.keep_up_bytes_per_s
 
 
 def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
@@ -196,6 +204,8 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     # A ramp is under way: what is measured now is neither the old rate nor the new one.
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
+    if limits.steers:
+        return _steer(side, setting, load, view, stalled, nobody_binds=bool(stalled) and not bound and not unknown)
     if not stalled:
         rescued = any(d in memory.rescued for d in destinations)
         observed_s = min(state.observed_s for state in states.values())
@@ -217,6 +227,34 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     elif not bound:
         return _hold(side, Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, setting.bytes_per_s, stalled, view))
     return _raise(side, setting, load, stalled, view, states)
+
+
+def _steer(
+    side: BrokerSide, setting: RateSetting, load: SideLoad, view: MovesView, stalled: list[int], *, nobody_binds: bool
+) -> Steer:
+    """The law has it: it knows the clients, the ladder above what it must not be given."""
+    course = view.courses.get(side)
+    live = setting.bytes_per_s
+
+    def steer(reason: Reason, text: str) -> Steer:
+        return Steer(*side, live, reason, f"{side_name(side)}: {text}", setting.own)
+
+    # The law goes on, as its ceiling is what clients can bear; but a person should look.
+    if nobody_binds:
+        return steer(Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, live, stalled, view))
+    # Its clients come first; the move goes on with the least that drains.
+    if course is not None and course.no_headroom:
+        return steer(
+            Reason.NO_HEADROOM,
+            f"clients leave less than the {words.rate(load.keep_up_bytes_per_s)} that keeping up takes, so it runs at its "
+            f"least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a quieter hour",
+        )
+    meant = f"{words.rate(course.meant_bytes_per_s)} meant" if course is not None else f"from {words.rate(live)} on"
+    return steer(
+        Reason.FOLLOWS_CLIENTS,
+        f"follows its clients, {meant}: {words.size(load.remaining_bytes)} remain and "
+        f"{words.rate(load.keep_up_bytes_per_s)} go to keeping up",
+    )
 
 
 def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None:

@@ -1,30 +1,36 @@
-"""The journal's records: two kinds, both JSON.
+"""The journal's records, all JSON.
 
 entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, or its outcome. The ring of keys
          lets compaction bound the topic to the last RING entries.
+turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in one second; a ring of its own, so that
+         the seconds of one day do not push the decisions of a month out.
 memory   key ``memory|<cluster>``: what is ours and what we saw moving; the last one wins.
+owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Decision, action_of
+from tuner.model.decision import Decision, SetRate, action_of
 from tuner.model.memory import Memory, Owned
 
 RING = 100_000
+RINGS = ("entry", "turn")
+TURN = "turn"
 VERSION = 1
+_TURN_TEXTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     at_ms: int
-    kind: str  # "decision" (nothing to do), "intent" (about to act), "outcome" (acted).
+    kind: str  # "decision" (nothing to do), "intent" and "turn" (about to act), "outcome" (acted).
     action: str
     reason: str
     text: str
@@ -57,12 +63,37 @@ def entry_of(
     )
 
 
-def entry_key(cluster: str, seq: int) -> bytes:
-    return f"entry|{cluster}|{seq % RING}".encode()
+def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
+    """One second of the law; of many rates the text names the first."""
+    text = "; ".join(change.text for change in changes[:_TURN_TEXTS])
+    if len(changes) > _TURN_TEXTS:
+        text += f"; and {len(changes) - _TURN_TEXTS} more"
+    rates = [[c.broker, c.side.value, c.live_bytes_per_s, c.wanted_bytes_per_s] for c in changes]
+    return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
+
+
+def ring_of(entry: Entry) -> str:
+    return "turn" if entry.kind == TURN else "entry"
+
+
+def entry_prefix(ring: str, cluster: str) -> bytes:
+    return f"{ring}|{cluster}|".encode()
+
+
+def entry_key(ring: str, cluster: str, seq: int) -> bytes:
+    return entry_prefix(ring, cluster) + str(seq % RING).encode()
 
 
 def memory_key(cluster: str) -> bytes:
     return f"memory|{cluster}".encode()
+
+
+def owned_prefix(cluster: str) -> bytes:
+    return f"owned|{cluster}|".encode()
+
+
+def owned_key(cluster: str, side: BrokerSide) -> bytes:
+    return owned_prefix(cluster) + f"{side[0]}|{side[1].value}".encode()
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -84,10 +115,7 @@ def encode_memory(memory: Memory) -> bytes:
     """The judge's state is left out: after a restart it starts anew, from measurements."""
     body = {
         "v": VERSION,
-        "owned": [
-            [b, s.value, o.before_bytes_per_s, o.wanted_bytes_per_s, list(o.may_stand)]
-            for (b, s), o in memory.owned.items()
-        ],
+        "owned": [_owned_row(side, owned) for side, owned in memory.owned.items()],
         "theirs_until_ms": [[b, s.value, until] for (b, s), until in memory.theirs_until_ms.items()],
         "seen": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.seen.items()],
         "rescued": sorted(memory.rescued),
@@ -100,6 +128,31 @@ def encode_memory(memory: Memory) -> bytes:
     return json.dumps(body).encode()
 
 
+def encode_owned(side: BrokerSide, owned: Owned) -> bytes:
+    return json.dumps({"v": VERSION, "owned": _owned_row(side, owned)}).encode()
+
+
+def decode_owned(value: bytes) -> tuple[BrokerSide, Owned]:
+    """Raises ValueError as ``decode_memory``."""
+    try:
+        body = json.loads(value)
+        if body["v"] != VERSION:
+            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
+        return _owned(body["owned"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a record of this version: {error!r}") from error
+
+
+def _owned_row(side: BrokerSide, owned: Owned) -> list[Any]:
+    broker, which = side
+    return [broker, which.value, owned.before_bytes_per_s, owned.wanted_bytes_per_s, list(owned.may_stand)]
+
+
+def _owned(row: list[Any]) -> tuple[BrokerSide, Owned]:
+    broker, side, before, wanted, may_stand = row
+    return (broker, Side(side)), Owned(before, wanted, tuple(may_stand))
+
+
 def decode_memory(value: bytes) -> Memory:
     """
     Raises:
@@ -109,9 +162,7 @@ def decode_memory(value: bytes) -> Memory:
         body = json.loads(value)
         if body["v"] != VERSION:
             raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        owned: dict[BrokerSide, Owned] = {
-            (b, Side(s)): Owned(before, wanted, tuple(may)) for b, s, before, wanted, may in body["owned"]
-        }
+        owned = dict(_owned(row) for row in body["owned"])
         theirs: dict[BrokerSide, int] = {(b, Side(s)): until for b, s, until in body["theirs_until_ms"]}
         seen = {(topic, partition): frozenset(brokers) for topic, partition, brokers in body["seen"]}
         standing: dict[BrokerSide, int] = {(b, Side(s)): rate for b, s, rate in body["standing"]}

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tuner.journal.entries import (
+    RINGS,
     Entry,
     decode_entry,
     decode_memory,
+    decode_owned,
     encode_entry,
     encode_memory,
+    encode_owned,
     entry_key,
+    entry_prefix,
     memory_key,
+    owned_key,
+    owned_prefix,
+    ring_of,
 )
-from tuner.model.memory import Memory
+from tuner.model.cluster import BrokerSide
+from tuner.model.memory import Memory, Owned
 
 ACK_S_MAX = 10.0
 SILENCE_S_MAX = 30.0
@@ -33,7 +41,7 @@ class KafkaJournal:
         self._producer = producer
         self._topic = topic
         self._cluster = cluster
-        self._seq = 0
+        self._seqs = dict.fromkeys(RINGS, 0)
 
     def recover(self, consumer: KafkaConsumer) -> Memory:
         """What we remembered when we last wrote; an empty memory in a new journal.
@@ -45,16 +53,19 @@ class KafkaJournal:
         for key, value in read_all(consumer, self._topic):
             if value is None:
                 continue
-            if key == memory_key(self._cluster):
-                try:
+            try:
+                if key == memory_key(self._cluster):
                     memory = decode_memory(value)
-                except ValueError as error:
-                    raise JournalError(
-                        f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
-                    ) from error
-            elif key.startswith(b"entry|" + self._cluster.encode() + b"|"):
-                entry = decode_entry(value)
-                self._seq = max(self._seq, entry.seq if entry is not None else 0)
+                elif key.startswith(owned_prefix(self._cluster)):
+                    side, owned = decode_owned(value)
+                    memory = replace(memory, owned=memory.with_owned(side, owned))
+            except ValueError as error:
+                raise JournalError(
+                    f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
+                ) from error
+            for ring in RINGS:
+                if key.startswith(entry_prefix(ring, self._cluster)) and (entry := decode_entry(value)) is not None:
+                    self._seqs[ring] = max(self._seqs[ring], entry.seq)
         return memory
 
     def append(self, entry: Entry) -> None:
@@ -62,16 +73,24 @@ class KafkaJournal:
         Raises:
             JournalError: not acknowledged by all in-sync replicas in time.
         """
-        self._seq += 1
-        self._send(entry_key(self._cluster, self._seq), encode_entry(replace(entry, seq=self._seq)))
+        ring = ring_of(entry)
+        self._seqs[ring] += 1
+        seq = self._seqs[ring]
+        self._send({entry_key(ring, self._cluster, seq): encode_entry(replace(entry, seq=seq))})
 
     def save(self, memory: Memory) -> None:
         """As ``append``."""
-        self._send(memory_key(self._cluster), encode_memory(memory))
+        self._send({memory_key(self._cluster): encode_memory(memory)})
 
-    def _send(self, key: bytes, value: bytes) -> None:
+    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
+        """As ``append``."""
+        self._send({owned_key(self._cluster, side): encode_owned(side, value) for side, value in owned.items()})
+
+    def _send(self, records: Mapping[bytes, bytes]) -> None:
         try:
-            self._producer.send(self._topic, key=key, value=value).get(timeout=ACK_S_MAX)
+            sent = [self._producer.send(self._topic, key=key, value=value) for key, value in records.items()]
+            for answer in sent:
+                answer.get(timeout=ACK_S_MAX)
         except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
 

@@ -49,6 +49,7 @@ class LiveCluster:
     rates: Mapping[BrokerSide, RateSetting] = field(default_factory=dict)
     lists: Mapping[str, TopicThrottle] = field(default_factory=dict)  # Topics with at least one entry.
     unreadable: frozenset[int] = frozenset()  # Brokers whose settings could not be read.
+    quota_samples: Mapping[int, int] = field(default_factory=dict)  # replication.quota.window.num, by broker.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,14 @@ class NotSeen:
     """A look that failed; ``reason`` is for people."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What the law means one throttle to do, after its last second."""
+
+    meant_bytes_per_s: float
+    no_headroom: bool = False  # Its clients leave less than what keeping up takes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +76,4 @@ class Observation:
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
     busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
+    courses: Mapping[BrokerSide, Course] = field(default_factory=dict)  # Of what the law steers now.

@@ -23,6 +23,9 @@ class Reason(StrEnum):
     RATE_IS_CHANGING = "rate_is_changing"
     WITHIN_DEADBAND = "within_deadband"
     AT_CEILING = "at_ceiling"
+    # Steered by the law, every second.
+    FOLLOWS_CLIENTS = "follows_clients"
+    NO_HEADROOM = "no_headroom"
     # Not well, and not ours to cure by raising: hold and say so.
     NO_LEADER = "no_leader"
     BROKER_DOWN = "broker_down"
@@ -56,6 +59,18 @@ class SetRate:
     reason: Reason
     text: str
     own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """Until the next cycle the law may turn this throttle, every second, between the floor and the operator's ceiling."""
+
+    broker: int
+    side: Side
+    live_bytes_per_s: int
+    reason: Reason
+    text: str
+    own: bool = True  # As for SetRate.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +108,7 @@ class LetGo:
     text: str
 
 
-Decision = Hold | SetRate | PutBackRate | ClearLists | LetGo
+Decision = Hold | SetRate | Steer | PutBackRate | ClearLists | LetGo
 
 
 def action_of(decision: Decision) -> str:
@@ -103,6 +118,8 @@ def action_of(decision: Decision) -> str:
             return "hold"
         case SetRate():
             return "set"
+        case Steer():
+            return "steer"
         case PutBackRate():
             return "put_back"
         case ClearLists():

@@ -30,6 +30,9 @@ class Limits:
     idle_looks_before_end: int = 3
     # How long a value that somebody else wrote is left alone.
     yield_s: float = 3600.0
+    # An objective for client latency is set and what the brokers can carry is known: throttles follow the clients all the
+    # time. Otherwise the tuner only rescues stalled moves.
+    steers: bool = False
     # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
     clear_finished: bool = True
 

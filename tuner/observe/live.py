@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streaming import words
 from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove, RateSetting
 
 
+class _Listed:
+    """The lists of one topic as Kafka told them, and as they are meant."""
+
+    def __init__(self, configs: dict[str, str]) -> None:
+        self.configs = configs
+        self.throttle = TopicThrottle.from_configs(configs)
+
+
 class LiveReader:
-    """Reads anew every time; keeps only which topics carried a throttle at the last full look."""
+    """Reads anew every time; keeps only which topics carried a throttle at the last look, and what their lists say.
+
+    A list of a large move names hundreds of thousands of replicas and is the same at nearly every look.
+    """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._listed: set[str] = set()
+        self._listed: dict[str, _Listed] = {}
 
     def look(self, *, full: bool) -> LiveCluster | NotSeen:
         """Args: full: also ask every topic for lists; otherwise only those that move or had lists before."""
@@ -31,14 +44,11 @@ class LiveReader:
             PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
             for s in client.reassignments()
         )
-        topics = {s.topic for s in client.partitions()} if full else self._listed | {m.topic for m in moves}
-        lists = {
-            topic: throttle
-            for topic, configs in client.topic_configs(topics, LIST_KEYS.values()).items()
-            if (throttle := TopicThrottle.from_configs(configs)).leader or throttle.follower
-        }
-        self._listed = set(lists)
-        answers = client.broker_configs(brokers, RATE_KEYS.values())
+        topics = {s.topic for s in client.partitions()} if full else self._listed.keys() | {m.topic for m in moves}
+        found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
+        self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
+        lists = {topic: one.throttle for topic, one in self._listed.items()}
+        answers = client.broker_configs(brokers, [*RATE_KEYS.values(), words.QUOTA_SAMPLES])
         unreadable = frozenset(b for b, answer in answers.items() if isinstance(answer, ClusterError))
         if brokers and unreadable == brokers:
             raise next(a for a in answers.values() if isinstance(a, ClusterError))
@@ -49,7 +59,20 @@ class LiveReader:
             for side, key in RATE_KEYS.items():
                 if key in configs:
                     rates[(broker, side)] = _setting(configs[key])
-        return LiveCluster(brokers, moves, rates, lists, unreadable)
+        return LiveCluster(brokers, moves, rates, lists, unreadable, _quota_samples(answers))
+
+    def _read(self, topic: str, configs: dict[str, str]) -> _Listed:
+        known = self._listed.get(topic)
+        return known if known is not None and known.configs == configs else _Listed(configs)
+
+
+def _quota_samples(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> dict[int, int]:
+    found = {}
+    for broker, configs in answers.items():
+        if not isinstance(configs, ClusterError):
+            set_here = configs.get(words.QUOTA_SAMPLES)
+            found[broker] = int(set_here.value) if set_here is not None else words.QUOTA_SAMPLES_DEFAULT
+    return found
 
 
 def _setting(config: ConfigValue) -> RateSetting:

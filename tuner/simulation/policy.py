@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streaming.contract import BrokerSignal, MoveSignal
@@ -12,10 +12,12 @@ from tuner.loop import Loop
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
+from tuner.model.objectives import Capacity, LawLimits, Objective
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.ports import MemoryJournal, SilentWatcher, SimulatedLive, SimulatedSignals, SimulatedThrottles
 from tuner.simulation.signals import Stream
 from tuner.simulation.world import World
+from tuner.steering import Steering
 
 EPOCH_MS = 1_700_000_000_000  # A simulated clock begins here.
 
@@ -101,9 +103,11 @@ class _RuleHand:
 
 @dataclass(frozen=True, slots=True)
 class LoopPolicy:
-    """The production loop with its own decisions, slew and memory."""
+    """The production loop with its own decisions, slew and memory; it only rescues where it has no objective."""
 
     limits: Limits
+    objective: Objective | None = None
+    law_limits: LawLimits = field(default_factory=LawLimits)
     name: str = "rheostat"
     stall_limits: StallLimits = field(default_factory=StallLimits)
     cycle_s: float = 5.0
@@ -124,10 +128,11 @@ class _LoopHand:
             signals=desk.signals,
             throttles=desk.throttles,
             slewing=Slewing(desk.throttles),
+            steering=_steering(desk, policy),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
             watcher=SilentWatcher(),
             memory=Memory(),
-            limits=policy.limits,
+            limits=replace(policy.limits, steers=policy.objective is not None),
             stall_limits=policy.stall_limits,
             wall_clock=lambda: EPOCH_MS / 1000 + desk.cluster.now_s,
             monotonic=lambda: desk.cluster.now_s,
@@ -143,3 +148,22 @@ class _LoopHand:
         due_s = self._loop.next_due_s()
         if due_s is not None and due_s <= now_s:
             self._loop.tick()
+
+
+def capacities(world: World) -> dict[int, Capacity]:
+    """Of the brokers' links and disks, as an operator would write them into the settings."""
+    return {
+        b.broker: Capacity(
+            in_bytes_per_s=min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s), out_bytes_per_s=b.link_out_bytes_per_s
+        )
+        for b in world.brokers
+    }
+
+
+def _steering(desk: Desk, policy: LoopPolicy) -> Steering | None:
+    if policy.objective is None:
+        return None
+    known = capacities(desk.cluster.world)
+    return Steering(
+        desk.throttles, policy.objective, known.__getitem__, policy.law_limits, writes_per_s_max=policy.writes_per_s_max
+    )

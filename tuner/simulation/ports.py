@@ -7,6 +7,7 @@ would have shown in time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.decision import Decision
-from tuner.model.memory import Memory
+from tuner.model.memory import Memory, Owned
 from tuner.observe.signals import NewestSignals
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
@@ -49,7 +50,8 @@ class SimulatedLive:
             self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
         rates = {side: RateSetting(rate) for side, rate in cluster.controller.rates.items() if side[0] in alive}
-        return LiveCluster(alive, self._moves, rates, dict(cluster.lists))
+        samples = dict.fromkeys(alive, cluster.world.fetch.quota_samples)
+        return LiveCluster(alive, self._moves, rates, dict(cluster.lists), quota_samples=samples)
 
 
 def moves_of(cluster: Cluster) -> Iterable[PartitionMove]:
@@ -131,6 +133,9 @@ class MemoryJournal:
 
     def save(self, memory: Memory) -> None:
         self.memory = memory
+
+    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
+        self.memory = replace(self.memory, owned={**self.memory.owned, **owned})
 
 
 class SilentWatcher:

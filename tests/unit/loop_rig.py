@@ -1,0 +1,217 @@
+"""A loop in the middle of a move, with everything that it touches, all of it in plain sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fake_throttles import FakeThrottles
+from tuner_cases import (
+    LIMITS,
+    NOW_MS,
+    OWN_LISTS,
+    SEEN,
+    SOURCE,
+    STALL,
+    STALLED,
+    TARGET,
+    WELL,
+    broker_signal,
+    live,
+    move_signal,
+    owned,
+    throttle,
+)
+
+from streaming.contract import BrokerSignal, MoveSignal, Side
+from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
+from tuner.journal.entries import Entry
+from tuner.journal.kafka_journal import JournalError
+from tuner.loop import Loop
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, PartitionMove, RateSetting
+from tuner.model.decision import Decision, Reason
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned
+from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.steering import Steering
+
+Events = list[tuple[Any, ...]]
+
+
+class FakeLive:
+    """Looks at the very settings that FakeThrottles holds."""
+
+    def __init__(self, throttles: FakeThrottles) -> None:
+        self.throttles = throttles
+        self.moves: tuple[PartitionMove, ...] = live().moves
+        self.lists = dict(OWN_LISTS)
+        self.not_seen: str | None = None
+        self.looks: list[bool] = []
+        self.quota_samples = 11
+
+    def look(self, *, full: bool) -> LiveCluster | NotSeen:
+        self.looks.append(full)
+        if self.not_seen is not None:
+            return NotSeen(self.not_seen)
+        standing = {
+            topic: replace(
+                lists,
+                leader=lists.leader if Side.LEADER in self.throttles.lists[topic] else throttle().leader,
+                follower=lists.follower if Side.FOLLOWER in self.throttles.lists[topic] else throttle().follower,
+            )
+            for topic, lists in self.lists.items()
+        }
+        inherited = {
+            (broker, side): RateSetting(value, own=False)
+            for side, value in self.throttles.default_rates.items()
+            for broker in self.throttles.brokers
+        }
+        return LiveCluster(
+            frozenset(self.throttles.brokers),
+            self.moves,
+            inherited | {side: RateSetting(value) for side, value in self.throttles.rates.items()},
+            {topic: lists for topic, lists in standing.items() if lists.leader or lists.follower},
+            quota_samples=dict.fromkeys(self.throttles.brokers, self.quota_samples),
+        )
+
+
+class FakeSignals:
+    def __init__(self) -> None:
+        self.brokers: Mapping[int, BrokerSignal] = {
+            1: broker_signal(1, leader=9.5 * MB),
+            3: broker_signal(3, follower=6 * MB),
+        }
+        self.moves: Mapping[BrokerSide, MoveSignal] = {
+            SOURCE: move_signal(*SOURCE),
+            TARGET: move_signal(*TARGET, keep_up=3 * MB),
+        }
+
+    def poll(self) -> int:
+        return 0
+
+    def forget_old(self, now_ms: int) -> None:
+        pass
+
+
+@dataclass
+class FakeJournal:
+    events: Events
+    refusing: bool = False
+    refusing_kinds: frozenset[str] = frozenset()
+    entries: list[Entry] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)
+    owned: dict[BrokerSide, Owned] = field(default_factory=dict)
+
+    def append(self, entry: Entry) -> None:
+        if self.refusing or entry.kind in self.refusing_kinds:
+            raise JournalError("no leader for the journal's partition")
+        self.entries.append(entry)
+        self.events.append((entry.kind, entry.action))
+
+    def save(self, memory: Memory) -> None:
+        if self.refusing:
+            raise JournalError("no leader for the journal's partition")
+        self.memories.append(memory)
+        self.events.append(("memory", tuple(memory.owned)))
+
+    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
+        if self.refusing:
+            raise JournalError("no leader for the journal's partition")
+        self.owned.update(owned)
+        self.events.append(("owned", tuple(owned)))
+
+
+@dataclass
+class FakeWatcher:
+    cycles: list[tuple[Observation, Memory, tuple[Decision, ...]]] = field(default_factory=list)
+    acts: list[tuple[Decision, Failure | None]] = field(default_factory=list)
+
+    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+        self.cycles.append((observation, memory, decisions))
+
+    def acted(self, decision: Decision, failure: Failure | None) -> None:
+        self.acts.append((decision, failure))
+
+
+class Rig:
+    """A loop in the middle of the standard move, with everything that it touches."""
+
+    def __init__(
+        self,
+        memory: Memory | None = None,
+        *,
+        dry_run: bool = False,
+        objective: Objective | None = None,
+        law_limits: LawLimits | None = None,
+        writes_per_s_max: float = 50.0,
+    ) -> None:
+        self.events: Events = []
+        self.throttles = FakeThrottles(
+            rates={SOURCE: 10 * MB, TARGET: 10 * MB}, lists={"orders": Side, "payments": ()}, events=self.events
+        )
+        self.live = FakeLive(self.throttles)
+        self.signals = FakeSignals()
+        self.journal = FakeJournal(self.events)
+        self.watcher = FakeWatcher()
+        self.now_s = 0.0
+        self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
+        port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
+        self.loop = Loop(
+            live=self.live,
+            signals=self.signals,
+            throttles=port,
+            slewing=Slewing(port),
+            steering=None
+            if objective is None
+            else Steering(
+                port,
+                objective,
+                lambda _: Capacity(125 * MB, 125 * MB),
+                law_limits or LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
+                writes_per_s_max=writes_per_s_max,
+            ),
+            journal=self.journal,
+            watcher=self.watcher,
+            memory=Memory(stalls={3: STALLED}) if memory is None else memory,
+            limits=replace(LIMITS, steers=objective is not None),
+            stall_limits=STALL,
+            wall_clock=lambda: self.now_ms / 1000,
+            monotonic=lambda: self.now_s,
+            writes_per_s_max=writes_per_s_max,
+            dry_run=dry_run,
+        )
+
+    def cycle(self) -> list[Reason]:
+        return [d.reason for d in self.loop.cycle()]
+
+    def run_ramps(self) -> None:
+        while (due_s := self.loop.next_due_s()) is not None:
+            self.now_s = due_s
+            self.loop.tick()
+
+    def end_the_move(self) -> None:
+        self.live.moves = ()
+        self.loop.cycle()
+
+    def kinds(self, action: str) -> list[str]:
+        return [e.kind for e in self.journal.entries if e.action == action]
+
+    def writes(self) -> list[tuple[Any, ...]]:
+        return [e for e in self.events if e[0] in ("write", "clear")]
+
+
+RAISED = Memory(
+    seen=SEEN,
+    throttled=True,
+    stalls={3: WELL},
+    owned={SOURCE: owned(10 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)},
+)
+
+
+def raised() -> Rig:
+    """The ramps are over: both sides stand at 50, which is ours."""
+    rig = Rig(RAISED)
+    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
+    return rig

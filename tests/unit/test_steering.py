@@ -1,0 +1,242 @@
+"""The law in the loop: what is on record before a second's writes, whose values stand, and who may not be raised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from loop_rig import Rig
+from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, WELL, broker_signal, move_signal
+
+from streaming.contract import BrokerSignal
+from tuner.model.cluster import BrokerSide
+from tuner.model.decision import Reason, SetRate, Steer
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.objectives import LawLimits, Objective
+
+OBJECTIVE = Objective(latency_ms=50.0)
+# Most of what a link of 125 MB/s carries: clients leave some 30 MB/s.
+BUSY_BYTES_PER_S = 75 * MB
+
+
+def loaded(broker: int, client_bytes_per_s: float = BUSY_BYTES_PER_S, caught: float = 4 * MB) -> BrokerSignal:
+    return replace(
+        broker_signal(broker, leader=9.5 * MB, follower=6 * MB),
+        network_in_bytes_per_s=client_bytes_per_s + caught,
+        network_out_bytes_per_s=client_bytes_per_s + caught,
+        reassignment_in_bytes_per_s=caught,
+        reassignment_out_bytes_per_s=caught,
+        fetch_p99_ms=9.0,
+    )
+
+
+def steered(
+    memory: Memory | None = None, *, dry_run: bool = False, writes_per_s_max: float = 50.0, ceiling: int = 50 * MB
+) -> Rig:
+    """Throttled to 10 MB/s on both sides; the law would have more, as it takes it over slowly."""
+    rig = Rig(
+        memory or Memory(stalls={3: WELL}),
+        objective=OBJECTIVE,
+        dry_run=dry_run,
+        law_limits=LawLimits(rate_bytes_per_s_max=ceiling, start_s=0.1),
+        writes_per_s_max=writes_per_s_max,
+    )
+    rig.signals.brokers = {b: loaded(b) for b in (1, 3)}
+    return rig
+
+
+def seconds(rig: Rig, count: int) -> None:
+    """Lets time go by with signals that stay fresh."""
+    for _ in range(count):
+        rig.now_s += 1.0
+        rig.now_ms += 1000
+        rig.signals.brokers = {b: replace(s, sampled_at_ms=rig.now_ms - 2000) for b, s in rig.signals.brokers.items()}
+        rig.signals.moves = {s: replace(m, sampled_at_ms=rig.now_ms - 2000) for s, m in rig.signals.moves.items()}
+        rig.loop.tick()
+
+
+def test_a_side_is_steered_from_the_cycle_on_and_written_in_the_seconds_after() -> None:
+    rig = steered()
+    assert rig.cycle() == [Reason.FOLLOWS_CLIENTS] * 2
+    assert rig.writes() == []
+    seconds(rig, 3)
+    assert rig.throttles.rates[SOURCE] > 15 * MB
+    assert rig.throttles.rates[TARGET] > 15 * MB
+    assert all(rate <= 50 * MB for rate in rig.throttles.rates.values())
+
+
+def test_a_seconds_writes_are_on_record_and_ours_before_they_are_made() -> None:
+    rig = steered()
+    rig.cycle()
+    rig.events.clear()
+    seconds(rig, 2)
+    kinds = [event[0] for event in rig.events]
+    assert kinds[:4] == ["turn", "owned", "write", "write"]
+    turn = next(e for e in rig.journal.entries if e.kind == "turn")
+    assert (turn.action, turn.reason) == ("set", "follows_clients")
+    [first, *_] = turn.decision["rates"]
+    assert first[2] == 10 * MB
+    for _, side, value in rig.writes():
+        assert value in {row[3] for e in rig.journal.entries if e.kind == "turn" for row in e.decision["rates"]}, side
+    ours = rig.journal.owned[SOURCE]
+    assert ours.before_bytes_per_s == 10 * MB
+    assert rig.throttles.rates[SOURCE] in ours.may_stand
+
+
+def test_a_cycle_after_the_laws_writes_finds_nothing_changed_by_somebody() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 5)
+    assert rig.cycle() == [Reason.FOLLOWS_CLIENTS] * 2
+    assert rig.loop.memory.theirs_until_ms == {}
+
+
+def test_without_a_record_the_law_writes_nothing() -> None:
+    rig = steered()
+    rig.cycle()
+    rig.journal.refusing_kinds = frozenset({"turn"})
+    seconds(rig, 3)
+    assert rig.writes() == []
+    assert rig.loop.memory.owned == {}
+    rig.journal.refusing_kinds = frozenset()
+    seconds(rig, 2)
+    assert rig.writes() != []
+
+
+def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 2)
+    rig.throttles.rates[SOURCE] = 7 * MB
+    seconds(rig, 3)
+    assert rig.throttles.rates[SOURCE] == 7 * MB
+    assert SOURCE not in rig.loop.memory.owned
+    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE}
+    assert rig.kinds("let_go") == ["decision"]
+    assert rig.throttles.rates[TARGET] != 10 * MB  # The other goes on.
+    assert rig.cycle() == [Reason.SOMEBODY_ELSES, Reason.FOLLOWS_CLIENTS]
+
+
+def test_a_write_that_kafka_refuses_rests_and_is_tried_again() -> None:
+    rig = steered()
+    rig.cycle()
+    rig.throttles.refusing[1] = "broker 1 is busy"
+    seconds(rig, 2)
+    assert [f for _, f in rig.watcher.acts if f] == ["broker 1 is busy"]
+    rig.events.clear()
+    seconds(rig, 2)
+    assert not [e for e in rig.writes() if e[1] == SOURCE]
+    del rig.throttles.refusing[1]
+    seconds(rig, 3)
+    rig.cycle()
+    seconds(rig, 2)
+    assert rig.throttles.rates[SOURCE] > 15 * MB
+
+
+def test_a_broker_that_cannot_be_read_is_not_written() -> None:
+    rig = steered()
+    rig.cycle()
+    rig.throttles.brokers.discard(1)
+    seconds(rig, 2)
+    assert not [e for e in rig.writes() if e[1] == SOURCE]
+    assert rig.throttles.rates[TARGET] > 15 * MB
+    assert rig.loop.memory.theirs_until_ms == {}
+
+
+def test_of_more_writes_than_the_budget_the_one_furthest_off_goes_first() -> None:
+    rig = steered(writes_per_s_max=1.0)
+    rig.throttles.rates[TARGET] = 6 * MB
+    rig.cycle()
+    seconds(rig, 2)
+    assert [e[1] for e in rig.writes()] == [TARGET]
+    seconds(rig, 1)
+    assert [e[1] for e in rig.writes()] == [TARGET, SOURCE]
+
+
+def test_old_signals_never_raise_and_then_sink() -> None:
+    rig = steered()
+    rig.throttles.rates[TARGET] = 60 * MB
+    rig.cycle()
+    seconds(rig, 4)
+    last_signal_ms = rig.now_ms - 2000
+    stood: dict[BrokerSide, int] = {}
+    while rig.now_ms - last_signal_ms < 300_000:
+        rig.now_s += 1.0
+        rig.now_ms += 1000
+        if rig.now_ms % 5000 == NOW_MS % 5000:
+            rig.cycle()
+        rig.loop.tick()
+        assert all(rate <= stood[side] for side, rate in rig.throttles.rates.items() if side in stood)
+        if rig.now_ms - last_signal_ms > 15_000:
+            stood = dict(rig.throttles.rates)
+    assert rig.throttles.rates[SOURCE] == pytest.approx(7.2 * MB, rel=0.05)  # 1.2 times what keeping up takes.
+    assert rig.loop.memory.theirs_until_ms == {}
+
+
+def test_a_dry_run_means_and_writes_nothing() -> None:
+    rig = steered(dry_run=True)
+    rig.cycle()
+    seconds(rig, 5)
+    rig.cycle()
+    assert rig.writes() == []
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert {e.kind for e in rig.journal.entries} == {"decision"}
+    assert rig.journal.memories == []
+    observed = rig.watcher.cycles[-1][0]
+    assert observed.courses[SOURCE].meant_bytes_per_s > 15 * MB
+
+
+def test_the_end_of_a_steered_move_leaves_no_trace() -> None:
+    rig = steered(Memory(seen=SEEN, throttled=True, stalls={3: WELL}))
+    rig.cycle()
+    seconds(rig, 5)
+    rig.end_the_move()
+    assert rig.loop.next_due_s() is None
+    rig.cycle()
+    assert rig.throttles.rates == {}
+    assert rig.loop.memory.owned == {}
+
+
+def test_clients_that_leave_nothing_are_named_and_the_move_runs_at_its_least() -> None:
+    rig = steered()
+    rig.signals.brokers = {b: loaded(b, 120 * MB, caught=0.5 * MB) for b in (1, 3)}
+    rig.cycle()
+    seconds(rig, 20)
+    decisions = rig.loop.cycle()
+    source = next(d for d in decisions if (d.broker, d.side) == SOURCE)  # type: ignore[union-attr]
+    assert isinstance(source, Steer)
+    assert source.reason is Reason.NO_HEADROOM
+    assert "move fewer partitions at a time" in source.text
+    assert rig.throttles.rates[SOURCE] == pytest.approx(7.2 * MB, rel=0.05)
+
+
+def test_a_stall_that_no_throttle_makes_is_said_while_the_law_goes_on() -> None:
+    rig = steered(Memory(stalls={3: STALLED}))
+    rig.throttles.rates.update({SOURCE: 40 * MB, TARGET: 50 * MB})
+    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    decisions = rig.loop.cycle()
+    assert [type(d) for d in decisions] == [Steer, Steer]
+    assert {d.reason for d in decisions} == {Reason.STALLED_NOT_THROTTLE_BOUND}
+
+
+def test_an_objective_takes_the_rescue_over() -> None:
+    """A stalled, throttle-bound move: the law raises it, and no ramp is begun beside it."""
+    rig = steered(Memory(stalls={3: STALLED}))
+    decisions = rig.loop.cycle()
+    assert not [d for d in decisions if isinstance(d, SetRate)]
+    seconds(rig, 3)
+    assert rig.throttles.rates[SOURCE] > 15 * MB
+
+
+def test_the_quotas_window_is_the_brokers_own() -> None:
+    """The first second's bound: ten seconds at 10 MB/s are in a window of eleven, two in one of three."""
+    bounds = {}
+    for samples in (3, 11):
+        rig = steered(ceiling=15 * MB)
+        rig.live.quota_samples = samples
+        rig.cycle()
+        seconds(rig, 2)
+        bounds[samples] = rig.throttles.rates[SOURCE]
+    assert bounds[3] == pytest.approx((2 * 10 * MB + 15 * MB) / 3)
+    assert bounds[11] == pytest.approx((10 * 10 * MB + 15 * MB) / 11)

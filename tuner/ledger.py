@@ -1,0 +1,177 @@
+"""What is on record: every decision, everything that is ours, and what failed so that it is tried again later.
+
+The order of things that the loop relies on is kept here:
+
+    what is ours is on record before it becomes true
+    where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
+
+A dry run owns nothing and puts nothing back, so it must not write over the memory that a real run has on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Protocol
+
+import structlog
+
+from streaming.contract import Side
+from tuner.actuate.throttles import Failure
+from tuner.journal.entries import Entry, entry_of, turn_entry
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, Reason, SetRate, Steer, action_of
+from tuner.model.limits import Limits
+from tuner.model.memory import Memory, Owned
+
+log = structlog.get_logger("tuner")
+
+RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
+
+
+class Journal(Protocol):
+    def append(self, entry: Entry) -> None: ...
+
+    def save(self, memory: Memory) -> None: ...
+
+    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
+        """The same for a few rates alone, which are most of what changes."""
+
+
+class Ledger:
+    """``memory`` is what is remembered now; what a cycle makes of it comes back through ``remember``."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        memory: Memory,
+        limits: Limits,
+        *,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        dry_run: bool,
+    ) -> None:
+        self.memory = memory
+        self._journal = journal
+        self._limits = limits
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._dry_run = dry_run
+        self._said: dict[tuple[object, ...], Reason] = {}
+        self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
+        self._saved: Memory | None = None
+
+    # -- what is ours -------------------------------------------------------------------------------------------------
+
+    def remember(self, memory: Memory) -> None:
+        """On record first, then ours. What is measured anew after a restart is not worth a record.
+
+        Raises:
+            JournalError: it is not on record, and so not ours.
+        """
+        if not self._dry_run and (self._saved is None or _kept(memory) != _kept(self._saved)):
+            self._journal.save(memory)
+            self._saved = memory
+        self.memory = memory
+
+    def remember_owned(self, memory: Memory, sides: Collection[BrokerSide]) -> None:
+        """The same where ``memory`` differs by what is owned on ``sides`` alone, and by nothing that is not on record."""
+        if self._dry_run or self._saved is None:
+            self.remember(memory)
+            return
+        self._journal.save_owned({side: memory.owned[side] for side in sides})
+        self._saved = replace(self._saved, owned={**self._saved.owned, **{side: memory.owned[side] for side in sides}})
+        self.memory = memory
+
+    # -- what was decided and done ------------------------------------------------------------------------------------
+
+    def note(self, decisions: Sequence[Decision], observation: Observation) -> None:
+        """A line for people for each decision, and a record of those that nothing follows; what only repeats is neither."""
+        said: dict[tuple[object, ...], Reason] = {}
+        for decision in decisions:
+            subject = subject_of(decision)
+            repeats = self._said.get(subject) is decision.reason
+            # A real act is told each time it is tried; a dry run would say it every cycle, as nothing comes of it.
+            if not (repeats and (isinstance(decision, Hold | Steer) or self._dry_run)):
+                if isinstance(decision, Hold | LetGo | Steer):
+                    self._journal.append(self._entry("decision", decision, self._inputs(decision, observation)))
+                elif self._dry_run:
+                    self._journal.append(self._entry("intent", decision, self._inputs(decision, observation)))
+                self.tell(decision)
+            said[subject] = decision.reason
+        self._said = said
+
+    def intent(self, decision: Decision, observation: Observation | None = None) -> None:
+        inputs = self._inputs(decision, observation) if observation is not None else {}
+        self._journal.append(self._entry("intent", decision, inputs))
+
+    def intents(self, changes: Sequence[SetRate]) -> None:
+        """Those of one second of the law, which belong together and would be many, as one record."""
+        self._journal.append(turn_entry(changes, self._now_ms()))
+
+    def outcome(self, decision: Decision, failure: Failure | None) -> None:
+        self._journal.append(self._entry("outcome", decision, {}, failure))
+
+    def decision(self, decision: Decision) -> None:
+        """One that was made between two cycles."""
+        self.tell(decision)
+        self._journal.append(self._entry("decision", decision, {}))
+
+    def tell(self, decision: Decision) -> None:
+        log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
+
+    # -- what failed --------------------------------------------------------------------------------------------------
+
+    def pausing(self, decision: Decision) -> bool:
+        until_s, _ = self._pauses.get(subject_of(decision), (0.0, 0.0))
+        return self._monotonic() < until_s
+
+    def back_off(self, decision: Decision) -> None:
+        """What failed is tried again, later each time: a right that is missing is not there five seconds later."""
+        _, before_s = self._pauses.get(subject_of(decision), (0.0, 0.0))
+        pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
+        self._pauses[subject_of(decision)] = (self._monotonic() + pause_s, pause_s)
+
+    def went_well(self, decision: Decision) -> None:
+        self._pauses.pop(subject_of(decision), None)
+
+    # -- the form of a record -----------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
+
+    def _entry(self, kind: str, decision: Decision, inputs: Mapping[str, Any], failure: Failure | None = None) -> Entry:
+        return entry_of(kind, decision, self._now_ms(), inputs=inputs, failure=failure, dry_run=self._dry_run)
+
+    def _inputs(self, decision: Decision, observation: Observation) -> dict[str, Any]:
+        """What the decision stood on, as far as it is about one side."""
+        if not isinstance(decision, Hold | SetRate | Steer) or decision.broker is None or decision.side is None:
+            return {}
+        signal = observation.moves.get((decision.broker, decision.side))
+        broker = observation.brokers.get(decision.broker)
+        return {
+            "move": asdict(signal) if signal is not None else None,
+            "broker": asdict(broker) if broker is not None else None,
+            "stalls": {str(d): asdict(self.memory.stalls[d]) for d in self._concerned(decision, observation)},
+            "limits": asdict(self._limits),
+        }
+
+    def _concerned(self, decision: Hold | SetRate | Steer, observation: Observation) -> list[int]:
+        """The destinations that a decision is about."""
+        live = observation.live
+        onto = {decision.broker}
+        if decision.side is Side.LEADER and isinstance(live, LiveCluster):
+            onto = {d for move in live.moves if move.leader == decision.broker for d in move.destinations}
+        return sorted(d for d in onto if d is not None and d in self.memory.stalls)
+
+
+def subject_of(decision: Decision) -> tuple[object, ...]:
+    """What a decision is about, so that the next one about it can be told from a repetition."""
+    if isinstance(decision, ClearLists):
+        return ("lists", decision.topic)
+    return (decision.broker, decision.side, decision.reason if decision.broker is None else None)
+
+
+def _kept(memory: Memory) -> Memory:
+    """The part that is on record: without what is measured anew after a restart."""
+    return replace(memory, stalls={}, idle_looks=0)

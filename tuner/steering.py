@@ -1,0 +1,162 @@
+"""The sides that the law steers: which they are, what stands on each, and what is to be written in the next second.
+
+Between two cycles the law is asked once a second. It sees the newest signals and what we left on each side; what it wants
+written is checked against the cluster before, as somebody else may have spoken meanwhile. Of more writes than the budget
+allows those go first that are furthest off, the others with the next second.
+
+A side that is *held*, because its signals are old, is taken no higher than it stands, and sinks as the law lets it sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from streaming.contract import BrokerSignal, MoveSignal
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.throttles import Failure, Throttles
+from tuner.decide import words
+from tuner.decide.law import LawMemory, LawView, turn
+from tuner.model.cluster import BrokerSide, Course, side_name
+from tuner.model.decision import Reason, SetRate
+from tuner.model.objectives import Capacity, LawLimits, Objective
+
+TURN_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A write that cannot be made, because what stands there is not what we left, or cannot be read."""
+
+    decision: SetRate
+    failure: Failure
+    theirs: bool = False
+    found: int | None = None
+
+
+class Steering:
+    def __init__(
+        self,
+        throttles: Throttles,
+        objective: Objective,
+        capacity_of: Callable[[int], Capacity],
+        limits: LawLimits,
+        *,
+        writes_per_s_max: float,
+    ) -> None:
+        self._throttles = throttles
+        self._objective = objective
+        self._capacity_of = capacity_of
+        self._limits = limits
+        self._writes_max = max(1, int(writes_per_s_max * TURN_EVERY_S))
+        self._memory = LawMemory()
+        self._stands: dict[BrokerSide, int] = {}
+        self._own: dict[BrokerSide, bool] = {}
+        self._held: frozenset[BrokerSide] = frozenset()
+        self._quota_samples = limits.quota_samples
+        self._due_s: float | None = None
+
+    @property
+    def courses(self) -> dict[BrokerSide, Course]:
+        """What the law meant for each side when it was last asked."""
+        found = {}
+        for side in self._stands:
+            course = self._memory.courses.get(side)
+            if course is not None:
+                found[side] = Course(course.wanted.rate_bytes_per_s, course.wanted.infeasible)
+        return found
+
+    def steer(
+        self,
+        free: Mapping[BrokerSide, tuple[int, bool]],
+        held: Collection[BrokerSide],
+        quota_samples: Mapping[int, int],
+        now_s: float,
+    ) -> None:
+        """A cycle's word on what may be steered until the next.
+
+        Args:
+            free: what stands there, and whether it is set on the broker itself.
+            held: sides that stay with the law if they were with it; the others are let go of.
+            quota_samples: replication.quota.window.num, by broker.
+        """
+        kept = {side: self._stands[side] for side in held if side in self._stands}
+        # A broker may show our last write late; what we left there is newer.
+        self._stands = kept | {side: self._stands.get(side, stands) for side, (stands, _) in free.items()}
+        self._own = {side: self._own.get(side, side in free and free[side][1]) for side in self._stands}
+        self._held = frozenset(kept)
+        # In the middle of a rolling restart brokers may differ; the law's play around what is meant is bounded either way.
+        self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
+        if not self._stands:
+            self._memory, self._due_s = LawMemory(), None
+        elif self._due_s is None:
+            self._due_s = now_s
+
+    def drop(self, side: BrokerSide) -> None:
+        """Lets go of one side, until a cycle gives it back."""
+        self._stands.pop(side, None)
+
+    def next_due_s(self) -> float | None:
+        return self._due_s
+
+    def turn(
+        self, now_s: float, now_ms: int, brokers: Mapping[int, BrokerSignal], moves: Mapping[BrokerSide, MoveSignal]
+    ) -> list[SetRate]:
+        """What the law wants written now; nothing before a second has gone by since it was last asked."""
+        if self._due_s is None or now_s < self._due_s:
+            return []
+        # A second that was missed is not made up for: the law looks at the clock itself.
+        self._due_s = max(self._due_s + TURN_EVERY_S, now_s + TURN_EVERY_S / 2)
+        view = LawView(now_ms, brokers, moves, self._stands, {b: self._capacity_of(b) for b in brokers})
+        limits = replace(self._limits, quota_samples=self._quota_samples)
+        self._memory, rates = turn(view, self._memory, self._objective, limits)
+        rates = {side: self._sunk(side) if side in self._held else rate for side, rate in rates.items()}
+        changes = [self._change(side, rate) for side, rate in rates.items() if rate != self._stands[side]]
+        changes.sort(key=lambda c: abs(c.wanted_bytes_per_s / c.live_bytes_per_s - 1.0), reverse=True)
+        return changes[: self._writes_max]
+
+    def refused(self, changes: Collection[SetRate]) -> list[Refused]:
+        """Those of ``changes`` that cannot be made; to be asked just before the others are."""
+        sides = [(change.broker, change.side) for change in changes]
+        try:
+            found = self._throttles.read_rates(sides)
+        except ClusterError as error:
+            return [Refused(change, str(error)) for change in changes]
+        refused = []
+        for change in changes:
+            side = (change.broker, change.side)
+            left = self._stands[side] if self._own[side] else None
+            value = found[side]
+            # A broker under load may show our last write late: only what still stands there after a while is somebody's.
+            if value != left and not isinstance(value, ClusterError):
+                late = self._throttles.confirm_rates({side: left})[side]
+                value = left if late is None else self._throttles.read_rates([side])[side]
+            if isinstance(value, ClusterError):
+                refused.append(Refused(change, str(value)))
+            elif value != left:
+                stands = "nothing" if value is None else f"{value} bytes/s"
+                refused.append(
+                    Refused(change, f"{left} bytes/s was left there, {stands} stands there now", True, value)
+                )
+        return refused
+
+    def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
+        wanted: dict[BrokerSide, int | None] = {(c.broker, c.side): c.wanted_bytes_per_s for c in changes}
+        answers = self._throttles.write_rates(wanted) if wanted else {}
+        for change in changes:
+            side = (change.broker, change.side)
+            if answers[side] is None:
+                self._stands[side], self._own[side] = change.wanted_bytes_per_s, True
+        return answers
+
+    def _sunk(self, side: BrokerSide) -> int:
+        """For a side that nobody sees: what is meant, without the play that the quota's window is given."""
+        return min(self._stands[side], round(self._memory.courses[side].wanted.rate_bytes_per_s))
+
+    def _change(self, side: BrokerSide, rate: int) -> SetRate:
+        stands = self._stands[side]
+        text = (
+            f"{side_name(side)} {words.rate(stands)} → {words.rate(rate)}: "
+            f"{words.rate(self._memory.courses[side].wanted.rate_bytes_per_s)} is meant"
+        )
+        return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, self._own[side])
