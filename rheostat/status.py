@@ -15,7 +15,7 @@ from rheostat.settings import Settings
 from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from tuner.journal.entries import Entry, decode_entry
+from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError, read_all
 from tuner.model.cluster import LiveCluster
 from tuner.model.decision import Reason
@@ -97,14 +97,17 @@ def stuck(status: dict[str, Any]) -> list[str]:
     return [d["text"] for d in newest.values() if d["reason"] in _STUCK or d["failure"]]
 
 
-def last_entries(settings: Settings, count: int = DECISIONS) -> list[Entry]:
+def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry") -> list[Entry]:
     """The newest entries of the journal, oldest first; none while there is no journal.
+
+    Args:
+        ring: "entry" for decisions, "turn" for the seconds of the law.
 
     Raises:
         CommandError: there is one, and it cannot be read.
     """
     reader = consumer(settings.kafka, "rheostat-status-journal")
-    mine = f"entry|{settings.cluster}|".encode()
+    mine = entry_prefix(ring, settings.cluster)
     topic = settings.topic_names().journal
     entries: list[Entry] = []
     try:

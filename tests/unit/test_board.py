@@ -29,7 +29,7 @@ from tuner.api import metric_defs
 from tuner.api.board import LAST_DECISIONS, Board
 from tuner.api.metrics import BoardCollector, registry_of
 from tuner.api.server import make_app
-from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
+from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, RateSetting
 from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, StallState
@@ -78,8 +78,19 @@ def seen(board: Board, *decisions: Decision, memory: Memory = MEMORY, **changes:
 # -- metrics -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: Board) -> None:
+    seen(board, courses={SOURCE: Course(12 * MB), TARGET: Course(5 * MB, no_headroom=True)})
+    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {
+        ("1", "leader"): 12 * MB,
+        ("3", "follower"): 5 * MB,
+    }
+    assert series(board, "rheostat_throttle_no_headroom") == {("1", "leader"): 0.0, ("3", "follower"): 1.0}
+    seen(board)
+    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {}
+
+
 def test_every_metric_is_defined_and_every_definition_is_a_metric(board: Board) -> None:
-    seen(board, SET)
+    seen(board, SET, courses={SOURCE: Course(12 * MB)})
     board.acted(SET, "refused")
     defined = {d.name: d for d in metric_defs.ALL}
     exposed: dict[str, Any] = {}

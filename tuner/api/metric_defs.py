@@ -71,7 +71,7 @@ RATE_LIVE = MetricDef(
 )  # fmt: skip
 RATE_WANTED = MetricDef(
     "rheostat_throttle_rate_wanted_bytes_per_second", "gauge", ("cluster", "broker", "side"),
-    "Where the tuner is taking it; absent while it holds.",
+    "Where the tuner is taking it, or what it means it to be in the mean; absent while it holds.",
 )  # fmt: skip
 RATE_MAX = MetricDef("rheostat_throttle_rate_max_bytes_per_second", "gauge", ("cluster",), "The operator's ceiling.")
 THROTTLED_BYTES = MetricDef(
@@ -85,6 +85,11 @@ KEEP_UP_BYTES = MetricDef(
 INFEASIBLE = MetricDef(
     "rheostat_throttle_infeasible", "gauge", ("cluster", "broker", "side"),
     "1 while neither the ceiling nor the throttle that stands is above the keep-up rate, so that the move never ends, else 0.",
+)  # fmt: skip
+NO_HEADROOM = MetricDef(
+    "rheostat_throttle_no_headroom", "gauge", ("cluster", "broker", "side"),
+    "1 while the clients of this broker leave less than the keep-up rate, so that the throttle runs at its floor, else 0; "
+    "absent without an objective.",
 )  # fmt: skip
 THROTTLE_KEYS_IDLE = MetricDef(
     "rheostat_throttle_keys_idle", "gauge", ("cluster",),

@@ -49,6 +49,8 @@ class BoardCollector(Collector):
             yield _family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
             yield _family(defs.RATE_LIVE, {(*c, *_side(s)): float(r.bytes_per_s) for s, r in live.rates.items()})
         yield _family(defs.RATE_WANTED, {(*c, *_side(s)): float(r) for s, r in snapshot.wanted.items()})
+        courses = seen.courses if seen is not None else {}
+        yield _family(defs.NO_HEADROOM, {(*c, *_side(s)): float(course.no_headroom) for s, course in courses.items()})
         if seen is None:
             return
         now_ms = seen.now_ms

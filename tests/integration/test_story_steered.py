@@ -1,0 +1,74 @@
+"""A move under an objective, on real brokers: throttled far too low, the law takes it up to what clients leave free; killed
+in the middle it takes up again what it left, and at the end nothing is left at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from story_kit import make_topic, moving, running
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.tools import reassign_partitions
+from rheostat.status import last_entries
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterClient
+from tuner.model.cluster import BrokerSide, LiveCluster
+from tuner.model.limits import MB
+from tuner.observe.live import LiveReader
+
+THROTTLE = 3_000_000
+CEILING = 12_000_000
+SOURCE, TARGET = (1, Side.LEADER), (3, Side.FOLLOWER)
+OBJECTIVE = {"latency_ms": 5_000}  # On two shared cores latency says more about the machine than about replication.
+CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}
+
+
+def rates(client: ClusterClient) -> dict[BrokerSide, int]:
+    live = LiveReader(client).look(full=False)
+    assert isinstance(live, LiveCluster), live
+    return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+
+
+@pytest.mark.timeout(400)
+def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
+    with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 400)
+        with (
+            Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=500_000, record_bytes=10_000),
+            running(lab, objective=OBJECTIVE, capacity=CAPACITY, rate_bytes_per_s_max=CEILING) as rheostat,
+        ):
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
+            target = {("orders", p): [1, 3] for p in range(4)}
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
+            rheostat.until("the law has it", lambda: rheostat.decided("follows_clients"), 60)
+            rheostat.until("it is on its way up", lambda: rates(client)[SOURCE] > 2 * THROTTLE, 60)
+
+            tuner = next(c for c in rheostat.supervisor.children if c.name == "tune")
+            assert tuner.process is not None
+            tuner.process.kill()
+            rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)
+            rheostat.until("the law has it again", lambda: rheostat.decided("follows_clients"), 60)
+            assert rheostat.decided("changed_by_somebody") is None, "it took its own rates for somebody else's"
+            lines = [json.loads(line) for line in rheostat.log.read_text().splitlines() if "ours from before" in line]
+            ours = {(line["broker"], line["side"]): line["before_bytes_per_s"] for line in lines}
+            assert ours[(1, "leader")] == ours[(3, "follower")] == THROTTLE
+            assert moving(client), "the move ended before the law had it again: make it longer"
+
+            rheostat.until("the move ends", lambda: not moving(client), 120)
+            rheostat.until("nothing is left", lambda: not rates(client), 60)
+            live = LiveReader(client).look(full=True)
+            assert isinstance(live, LiveCluster)
+            assert live.lists == {}
+
+            turns = last_entries(rheostat.settings, 1000, ring="turn")
+            written = [(b, Side(s), rate) for turn in turns for b, s, _, rate in turn.decision["rates"]]
+            assert {(b, s) for b, s, _ in written} >= {SOURCE, TARGET}
+            assert max(rate for _, _, rate in written) <= CEILING
+            # Every second goes on from where the last one left its side, also the first one after the crash.
+            stands: dict[BrokerSide, int] = {}
+            for turn in turns:
+                for broker, side, stood, rate in turn.decision["rates"]:
+                    key = (broker, Side(side))
+                    assert stood == stands.get(key, THROTTLE), turn.text
+                    stands[key] = rate
