@@ -201,7 +201,16 @@ def test_stalled_ends_when_all_lost_time_is_won_back_and_not_before() -> None:
 def test_the_time_of_the_stall_is_the_step_that_made_it() -> None:
     state = judge(FRESH_START, traced([0.0] * 20), 14 * MB, STALL)
     assert state.stalled_since_ms == NOW_MS + 30_000  # Three stretches of 10 s at half a second a second.
-    assert state.lost_s == pytest.approx(50.0)
+    assert state.lost_s == pytest.approx(25.0)  # 50 s were lost, and no more than that is counted.
+
+
+@pytest.mark.parametrize("stood_steps", [10, 1000])
+def test_a_move_that_goes_again_is_well_as_soon_however_long_it_stood(stood_steps: int) -> None:
+    state = judge(FRESH_START, traced([0.0] * stood_steps), 14 * MB, STALL)
+    at_ms = NOW_MS + stood_steps * 5000
+    again = traced([14 * MB] * 20, start_ms=at_ms, remaining_bytes=4_000 * MB)
+    stalled = [judge(state, again[: n + 1], 14 * MB, STALL).stalled for n in range(20)]
+    assert stalled.index(False) + 1 == 10  # Fifty seconds at the rate expected make 25 s good.
 
 
 # -- the data's own troubles -------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits
     if state.pending_s < limits.step_s_min:
         return state
     share = _share(state, step.remaining_bytes, expected_bytes_per_s, limits)
-    lost_s = max(0.0, state.lost_s + state.pending_s * (limits.share_expected - share))
+    lost_s = min(limits.lost_s_most, max(0.0, state.lost_s + state.pending_s * (limits.share_expected - share)))
     stalled, since_ms = state.stalled, state.stalled_since_ms
     if lost_s >= limits.lost_s_max and not stalled:
         stalled, since_ms = True, step.at_ms

@@ -47,6 +47,9 @@ class StallLimits:
     share_expected: float = 0.5
     # Lost seconds that make a stall. More than the healthy worst dip (0.5 · 10.5 s of the quota's echo) plus one hiccup.
     lost_s_max: float = 15.0
+    # What was lost beyond this is not counted: a move that stood for an hour and goes again at the rate expected is well after
+    # half a minute, and not after another hour.
+    lost_s_most: float = 25.0
     # A longer step is a gap in the data: unknown, not stalled. Three looks in a row may be missed at one every 10 s: the sizes
     # at both ends still tell the mean between them, but what the throttles allowed for longer is anybody's guess.
     step_s_max: float = 45.0
