@@ -106,7 +106,7 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
     Raises:
         CommandError: there is one, and it cannot be read.
     """
-    reader = consumer(settings.kafka, "rheostat-status-journal")
+    reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
     mine = entry_prefix(ring, settings.cluster)
     topic = settings.topic_names().journal
     entries: list[Entry] = []

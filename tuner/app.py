@@ -6,6 +6,8 @@ sees it whole. Each teardown is registered on the line after its construction, s
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -25,12 +27,14 @@ from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer, producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.topics import ensure_topics
+from tuner.actuate.fenced import FencedThrottles
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.server import HttpServer, make_app
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory
@@ -43,6 +47,8 @@ log = structlog.get_logger("tuner")
 
 _TICK_S_MIN = 0.02
 _RETRY_S_MAX = 30.0
+_STAND_BY_S = 0.5
+_TAKE_OVER_PAUSE_S = 2.0
 
 
 class PortError(Exception):
@@ -60,15 +66,15 @@ def run_tuner(
     wall_clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Runs until ``stop`` is set. A cluster that is away is waited for, with back-off.
+    """Runs until ``stop`` is set. A cluster that is away is waited for, with back-off. Of several tuners of a cluster one acts
+    and the others stand by; one in a dry run looks on, beside them.
 
     Raises:
         PortError: the HTTP port cannot be had.
         JournalError: the journal cannot be read to its end, or holds a memory this version cannot read.
     """
-    limits = settings.limits()
     with ExitStack() as stack:
-        board = Board(cluster, limits, dry_run=settings.dry_run, wall_clock=wall_clock)
+        board = Board(cluster, settings.limits(), dry_run=settings.dry_run, wall_clock=wall_clock)
         app = make_app(board, registry_of(board), settings.cycle_s, wall_clock)
         try:
             server = HttpServer(app, settings.http.host, settings.http.port)
@@ -83,44 +89,114 @@ def run_tuner(
         stack.callback(_named("admin client", client.close))
         if not _until_reachable(lambda: _prepare(client, topics), stop):
             return
-        journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0)
-        stack.callback(_named("journal producer", lambda: journal_producer.close(timeout=5)))
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
         stack.callback(_named("signals consumer", lambda: signal_consumer.close(timeout_ms=5000)))
-
-        journal = KafkaJournal(journal_producer, topics.journal, cluster)
-        memory = _recover(journal, kafka)
-        throttles: Throttles = KafkaThrottles(client)
-        if settings.dry_run:
-            throttles = DryRunThrottles(throttles)
-        loop = Loop(
-            live=LiveReader(client),
-            signals=SignalReader(signal_consumer, topics.signals, cluster),
-            throttles=throttles,
-            slewing=Slewing(throttles),
-            steering=_steering(settings, throttles),
-            journal=journal,
-            watcher=board,
-            memory=memory,
-            limits=limits,
-            stall_limits=StallLimits(),
-            wall_clock=wall_clock,
-            monotonic=monotonic,
-            writes_per_s_max=settings.config_writes_per_s_max,
-            dry_run=settings.dry_run,
-        )
-        log.info(
-            "tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port,
-            rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=limits.steers, owned=len(memory.owned),
-        )  # fmt: skip
-        _run(loop, board, settings.cycle_s, stop, monotonic)
-        log.info("tuner stopped", owned=len(loop.memory.owned))
+        signals = SignalReader(signal_consumer, topics.signals, cluster)
+        lease: Lease | None = None
+        if not settings.dry_run:
+            lease_consumer = consumer(
+                kafka, "rheostat-tuner-lease", group_id=group_of(cluster), auto_offset_reset="latest",
+                session_timeout_ms=round(SESSION_S * 1000), heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+            )  # fmt: skip
+            # To leave the group is to hand the lease on at once, instead of after the session's timeout.
+            stack.callback(_named("lease consumer", lambda: lease_consumer.close(timeout_ms=5000)))
+            lease = Lease(lease_consumer, topics.journal)
+        log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
+        while not stop.is_set():
+            if lease is not None and not _until_held(lease, stop):
+                break
+            with ExitStack() as term:
+                _act(
+                    cluster, kafka, topics, settings, board, client, signals, lease, term, stop,
+                    wall_clock=wall_clock, monotonic=monotonic,
+                )  # fmt: skip
+        log.info("tuner stopped")
 
 
-def _run(loop: Loop, board: Board, cycle_s: float, stop: threading.Event, monotonic: Callable[[], float]) -> None:
+def _act(
+    cluster: str,
+    kafka: KafkaSettings,
+    topics: Topics,
+    settings: TunerSettings,
+    board: Board,
+    client: ClusterClient,
+    signals: SignalReader,
+    lease: Lease | None,
+    stack: ExitStack,
+    stop: threading.Event,
+    *,
+    wall_clock: Callable[[], float],
+    monotonic: Callable[[], float],
+) -> None:
+    """One term: from the day the journal is taken over until it is lost, or ``stop`` is set."""
+    extra = {} if lease is None else {"transactional_id": group_of(cluster), "retry_backoff_ms": 20}
+    journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
+    holder = f"{socket.gethostname()}:{os.getpid()}"
+    journal = KafkaJournal(
+        journal_producer, topics.journal, cluster, holder=holder, fenced=lease is not None, monotonic=monotonic
+    )
+    stack.callback(_named("journal", journal.close))
+    if lease is not None:
+        try:
+            journal.take_over()
+        except JournalError as error:
+            log.error("the journal cannot be taken over; trying again", error=str(error))
+            stop.wait(_TAKE_OVER_PAUSE_S)
+            return
+    memory = _recover(journal, kafka)
+    throttles: Throttles = KafkaThrottles(client)
+    throttles = DryRunThrottles(throttles) if lease is None else FencedThrottles(throttles, journal)
+    limits = settings.limits()
+    loop = Loop(
+        live=LiveReader(client),
+        signals=signals,
+        throttles=throttles,
+        slewing=Slewing(throttles),
+        steering=_steering(settings, throttles),
+        journal=journal,
+        watcher=board,
+        memory=memory,
+        limits=limits,
+        stall_limits=StallLimits(),
+        wall_clock=wall_clock,
+        monotonic=monotonic,
+        writes_per_s_max=settings.config_writes_per_s_max,
+        dry_run=settings.dry_run,
+    )
+    log.info(
+        "acting" if lease is not None else "looking on", holder=holder,
+        rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=limits.steers, owned=len(memory.owned),
+    )  # fmt: skip
+    board.acts()
+    _run(loop, board, settings.cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
+    board.stands_by()
+    if not stop.is_set():
+        log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=holder)
+
+
+def _until_held(lease: Lease, stop: threading.Event) -> bool:
+    """Stands by until it is this tuner's turn (True), or ``stop`` is set (False)."""
+    said = False
+    while not stop.is_set():
+        if lease.held(_STAND_BY_S):
+            return True
+        if not said:
+            log.info("standing by: another tuner of this cluster has the lease, or it is being given")
+            said = True
+    return False
+
+
+def _run(
+    loop: Loop,
+    board: Board,
+    cycle_s: float,
+    stop: threading.Event,
+    monotonic: Callable[[], float],
+    may_act: Callable[[], bool],
+) -> None:
     due_s = monotonic()
     was_ready = False
-    while not stop.is_set():
+    while not stop.is_set() and may_act():
         now_s = monotonic()
         if now_s >= due_s:
             loop.cycle()
@@ -153,7 +229,8 @@ def _prepare(client: ClusterClient, topics: Topics) -> None:
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings) -> Memory:
-    reader = consumer(kafka, "rheostat-tuner-recovery")
+    # What a predecessor did not commit it did not do.
+    reader = consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
     try:
         memory = journal.recover(reader)
     finally:

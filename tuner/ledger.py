@@ -30,16 +30,18 @@ RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 
 
 class Journal(Protocol):
-    def append(self, entry: Entry) -> None: ...
-
-    def save(self, memory: Memory) -> None: ...
-
-    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
-        """The same for a few rates alone, which are most of what changes."""
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+    ) -> None:
+        """All of it, or nothing; ``owned`` are rates that are newer than the memory written last."""
 
 
 class Ledger:
-    """``memory`` is what is remembered now; what a cycle makes of it comes back through ``remember``."""
+    """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
 
     def __init__(
         self,
@@ -61,61 +63,67 @@ class Ledger:
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
 
-    # -- what is ours -------------------------------------------------------------------------------------------------
-
-    def remember(self, memory: Memory) -> None:
+    def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
 
         Raises:
-            JournalError: it is not on record, and so not ours.
+            JournalError: nothing of it is on record, and nothing of it is so.
         """
-        if not self._dry_run and (self._saved is None or _kept(memory) != _kept(self._saved)):
-            self._journal.save(memory)
+        if memory is None:
+            self._journal.write(entries)
+            return
+        changed = not self._dry_run and (self._saved is None or _kept(memory) != _kept(self._saved))
+        self._journal.write(entries, memory=memory if changed else None)
+        if changed:
             self._saved = memory
         self.memory = memory
 
-    def remember_owned(self, memory: Memory, sides: Collection[BrokerSide]) -> None:
-        """The same where ``memory`` differs by what is owned on ``sides`` alone, and by nothing that is not on record."""
+    def record_owned(self, entries: Sequence[Entry], memory: Memory, sides: Collection[BrokerSide]) -> None:
+        """The same where ``memory`` differs from what is on record by what is owned on ``sides`` alone."""
         if self._dry_run or self._saved is None:
-            self.remember(memory)
+            self.record(entries, memory)
             return
-        self._journal.save_owned({side: memory.owned[side] for side in sides})
-        self._saved = replace(self._saved, owned={**self._saved.owned, **{side: memory.owned[side] for side in sides}})
+        owned = {side: memory.owned[side] for side in sides}
+        self._journal.write(entries, owned=owned)
+        self._saved = replace(self._saved, owned={**self._saved.owned, **owned})
         self.memory = memory
 
-    # -- what was decided and done ------------------------------------------------------------------------------------
-
-    def note(self, decisions: Sequence[Decision], observation: Observation) -> None:
-        """A line for people for each decision, and a record of those that nothing follows; what only repeats is neither."""
+    def note(self, decisions: Sequence[Decision], observation: Observation, memory: Memory) -> None:
+        """A cycle's word: a line for people for each decision, and a record of those that nothing follows; what only repeats
+        is neither. ``memory`` goes on record with them."""
         said: dict[tuple[object, ...], Reason] = {}
+        entries, lines = [], []
         for decision in decisions:
             subject = subject_of(decision)
             repeats = self._said.get(subject) is decision.reason
             # A real act is told each time it is tried; a dry run would say it every cycle, as nothing comes of it.
             if not (repeats and (isinstance(decision, Hold | Steer) or self._dry_run)):
-                if isinstance(decision, Hold | LetGo | Steer):
-                    self._journal.append(self._entry("decision", decision, self._inputs(decision, observation)))
-                elif self._dry_run:
-                    self._journal.append(self._entry("intent", decision, self._inputs(decision, observation)))
-                self.tell(decision)
+                kind = "decision" if isinstance(decision, Hold | LetGo | Steer) else "intent"
+                if kind == "decision" or self._dry_run:
+                    entries.append(self._entry(kind, decision, self._inputs(decision, observation, memory)))
+                lines.append(decision)
             said[subject] = decision.reason
+        self.record(entries, memory)
         self._said = said
+        for decision in lines:
+            self.tell(decision)
 
-    def intent(self, decision: Decision, observation: Observation | None = None) -> None:
-        inputs = self._inputs(decision, observation) if observation is not None else {}
-        self._journal.append(self._entry("intent", decision, inputs))
+    # -- the form of a record -----------------------------------------------------------------------------------------
 
-    def intents(self, changes: Sequence[SetRate]) -> None:
-        """Those of one second of the law, which belong together and would be many, as one record."""
-        self._journal.append(turn_entry(changes, self._now_ms()))
+    def intent(self, decision: Decision, observation: Observation | None = None) -> Entry:
+        inputs = self._inputs(decision, observation, self.memory) if observation is not None else {}
+        return self._entry("intent", decision, inputs)
 
-    def outcome(self, decision: Decision, failure: Failure | None) -> None:
-        self._journal.append(self._entry("outcome", decision, {}, failure))
+    def turn(self, changes: Sequence[SetRate]) -> Entry:
+        """The intents of one second of the law, which belong together and would be many, as one."""
+        return turn_entry(changes, self._now_ms())
 
-    def decision(self, decision: Decision) -> None:
+    def outcome(self, decision: Decision, failure: Failure | None) -> Entry:
+        return self._entry("outcome", decision, {}, failure)
+
+    def decision(self, decision: Decision) -> Entry:
         """One that was made between two cycles."""
-        self.tell(decision)
-        self._journal.append(self._entry("decision", decision, {}))
+        return self._entry("decision", decision, {})
 
     def tell(self, decision: Decision) -> None:
         log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
@@ -135,15 +143,13 @@ class Ledger:
     def went_well(self, decision: Decision) -> None:
         self._pauses.pop(subject_of(decision), None)
 
-    # -- the form of a record -----------------------------------------------------------------------------------------
-
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)
 
     def _entry(self, kind: str, decision: Decision, inputs: Mapping[str, Any], failure: Failure | None = None) -> Entry:
         return entry_of(kind, decision, self._now_ms(), inputs=inputs, failure=failure, dry_run=self._dry_run)
 
-    def _inputs(self, decision: Decision, observation: Observation) -> dict[str, Any]:
+    def _inputs(self, decision: Decision, observation: Observation, memory: Memory) -> dict[str, Any]:
         """What the decision stood on, as far as it is about one side."""
         if not isinstance(decision, Hold | SetRate | Steer) or decision.broker is None or decision.side is None:
             return {}
@@ -152,17 +158,18 @@ class Ledger:
         return {
             "move": asdict(signal) if signal is not None else None,
             "broker": asdict(broker) if broker is not None else None,
-            "stalls": {str(d): asdict(self.memory.stalls[d]) for d in self._concerned(decision, observation)},
+            "stalls": {str(d): asdict(memory.stalls[d]) for d in _concerned(decision, observation, memory)},
             "limits": asdict(self._limits),
         }
 
-    def _concerned(self, decision: Hold | SetRate | Steer, observation: Observation) -> list[int]:
-        """The destinations that a decision is about."""
-        live = observation.live
-        onto = {decision.broker}
-        if decision.side is Side.LEADER and isinstance(live, LiveCluster):
-            onto = {d for move in live.moves if move.leader == decision.broker for d in move.destinations}
-        return sorted(d for d in onto if d is not None and d in self.memory.stalls)
+
+def _concerned(decision: Hold | SetRate | Steer, observation: Observation, memory: Memory) -> list[int]:
+    """The destinations that a decision is about."""
+    live = observation.live
+    onto = {decision.broker}
+    if decision.side is Side.LEADER and isinstance(live, LiveCluster):
+        onto = {d for move in live.moves if move.leader == decision.broker for d in move.destinations}
+    return sorted(d for d in onto if d is not None and d in memory.stalls)
 
 
 def subject_of(decision: Decision) -> tuple[object, ...]:

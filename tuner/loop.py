@@ -45,7 +45,7 @@ _BLIND = {
 # What the law steers stays with it, but may only sink.
 _HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE}
 
-D = TypeVar("D", ClearLists, PutBackRate)
+D = TypeVar("D", bound=ClearLists | PutBackRate)
 
 
 class Signals(Protocol):
@@ -120,8 +120,7 @@ class Loop:
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits)
         try:
-            self.ledger.remember(memory)
-            self.ledger.note(decisions, observation)
+            self.ledger.note(decisions, observation, memory)
             if not self._dry_run:
                 self._carry_out(decisions, observation)
             self._steer(decisions, observation)
@@ -156,14 +155,16 @@ class Loop:
         else:
             log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
         self._watcher.acted(decision, failure)
-        try:
-            ledger.outcome(decision, failure)
-            if failure is None:
-                ledger.remember(settle(self.memory, decision))
-                ledger.went_well(decision)
-                return
+        if failure is None:
+            ledger.went_well(decision)
+        else:
             ledger.back_off(decision)
-            ledger.remember(narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory)
+        try:
+            if failure is None:
+                memory = settle(self.memory, decision)
+            else:
+                memory = narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory
+            ledger.record([ledger.outcome(decision, failure)], memory)
             if ended.theirs:
                 self._let_go(side, ended.found)
         except JournalError as error:
@@ -188,8 +189,7 @@ class Loop:
         memory = self.memory
         for change in free:
             memory = intend(memory, change, [change.wanted_bytes_per_s])
-        self.ledger.intents(free)
-        self.ledger.remember_owned(memory, [(change.broker, change.side) for change in free])
+        self.ledger.record_owned([self.ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
         answers = steering.write(free)
         for change in free:
             failure = answers[(change.broker, change.side)]
@@ -206,15 +206,15 @@ class Loop:
         steering.drop(side)
         self.ledger.back_off(decision)
         self._watcher.acted(decision, refused.failure)
-        self.ledger.outcome(decision, refused.failure)
+        self.ledger.record([self.ledger.outcome(decision, refused.failure)])
         if refused.theirs:
             self._let_go(side, refused.found)
 
     def _let_go(self, side: BrokerSide, found: int | None) -> None:
         if side in self.memory.owned:
             memory, changed = let_go(side, found, self.memory, round(self._wall_clock() * 1000), self._limits)
-            self.ledger.remember(memory)
-            self.ledger.decision(changed)
+            self.ledger.record([self.ledger.decision(changed)], memory)
+            self.ledger.tell(changed)
 
     # -- steps of a cycle ---------------------------------------------------------------------------------------------
 
@@ -255,6 +255,7 @@ class Loop:
         self._stop_blind_changes(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         together = len(changes) + len(self._slewing.busy)
+        memory, ramps = self.memory, []
         for change in changes:
             steps = slew(
                 change.live_bytes_per_s,
@@ -262,8 +263,11 @@ class Loop:
                 sides=together,
                 writes_per_s_max=self._writes_per_s_max,
             )
-            self.ledger.intent(change, observation)
-            self.ledger.remember(intend(self.memory, change, [s.rate_bytes_per_s for s in steps]))
+            memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
+            ramps.append((change, steps))
+        if changes:
+            self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
+        for change, steps in ramps:
             self._slewing.start(change, steps, self._monotonic())
         for decision in decisions:
             if isinstance(decision, LetGo):
@@ -304,8 +308,8 @@ class Loop:
             if stopped is not None:
                 log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
                 self._watcher.acted(stopped.decision, stopped.failure)
-                self.ledger.outcome(stopped.decision, stopped.failure)
-                self.ledger.remember(narrow(self.memory, side, stopped.may_stand))
+                memory = narrow(self.memory, side, stopped.may_stand)
+                self.ledger.record([self.ledger.outcome(stopped.decision, stopped.failure)], memory)
 
     def _clear(self, decision: ClearLists) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides)
@@ -317,16 +321,15 @@ class Loop:
 
     def _act(self, decision: D, write: Callable[[D], Failure | None]) -> bool:
         """On record, done, on record again; whether it went well."""
-        self.ledger.intent(decision)
-        if isinstance(decision, PutBackRate):
-            self.ledger.remember(intend_put_back(self.memory, decision))
+        memory = intend_put_back(self.memory, decision) if isinstance(decision, PutBackRate) else self.memory
+        self.ledger.record([self.ledger.intent(decision)], memory)
         failure = write(decision)
         self._watcher.acted(decision, failure)
-        self.ledger.outcome(decision, failure)
         if failure is None:
-            self.ledger.remember(settle(self.memory, decision))
             self.ledger.went_well(decision)
         else:
             log.error(f"not done: {decision.text}: {failure}")
             self.ledger.back_off(decision)
+        memory = settle(self.memory, decision) if failure is None else self.memory
+        self.ledger.record([self.ledger.outcome(decision, failure)], memory)
         return failure is None

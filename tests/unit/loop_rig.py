@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -104,23 +104,23 @@ class FakeJournal:
     memories: list[Memory] = field(default_factory=list)
     owned: dict[BrokerSide, Owned] = field(default_factory=dict)
 
-    def append(self, entry: Entry) -> None:
-        if self.refusing or entry.kind in self.refusing_kinds:
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+    ) -> None:
+        if self.refusing or any(entry.kind in self.refusing_kinds for entry in entries):
             raise JournalError("no leader for the journal's partition")
-        self.entries.append(entry)
-        self.events.append((entry.kind, entry.action))
-
-    def save(self, memory: Memory) -> None:
-        if self.refusing:
-            raise JournalError("no leader for the journal's partition")
-        self.memories.append(memory)
-        self.events.append(("memory", tuple(memory.owned)))
-
-    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
-        if self.refusing:
-            raise JournalError("no leader for the journal's partition")
-        self.owned.update(owned)
-        self.events.append(("owned", tuple(owned)))
+        self.entries.extend(entries)
+        self.events.extend((entry.kind, entry.action) for entry in entries)
+        if memory is not None:
+            self.memories.append(memory)
+            self.events.append(("memory", tuple(memory.owned)))
+        if owned:
+            self.owned.update(owned)
+            self.events.append(("owned", tuple(owned)))
 
 
 @dataclass

@@ -53,7 +53,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def board(clock: Clock) -> Board:
-    return Board(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    made = Board(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    made.acts()
+    return made
 
 
 def hold(text: str = "well", reason: Reason = Reason.PROGRESSING) -> Hold:
@@ -230,6 +232,18 @@ def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
 
 def client(board: Board, clock: Clock) -> TestClient:
     return TestClient(make_app(board, registry_of(board), 5.0, clock))
+
+
+def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: Board) -> None:
+    seen(board, SET)
+    board.stands_by()
+    ready, why = board.ready()
+    assert not ready
+    assert why.startswith("standing by: another tuner of this cluster has the lease")
+    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {}
+    assert board.cycled_at_s is None  # So that nobody takes its silence for a loop that hangs.
+    board.acts()
+    assert board.ready() == (False, "the first cycle has not ended yet")
 
 
 def test_ready_says_what_is_missing(board: Board, clock: Clock) -> None:

@@ -32,9 +32,8 @@ def test_intent_and_ownership_are_on_record_before_the_first_write() -> None:
     rig = Rig()
     assert rig.cycle() == [Reason.STALLED_THROTTLE_BOUND] * 2
     assert rig.writes() == []
-    assert [e for e in rig.events if e[0] in ("intent", "memory")][-4:] == [
+    assert [e for e in rig.events if e[0] in ("intent", "memory")][-3:] == [
         ("intent", "set"),
-        ("memory", (SOURCE,)),
         ("intent", "set"),
         ("memory", (SOURCE, TARGET)),
     ]

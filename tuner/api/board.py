@@ -36,8 +36,18 @@ class Board:
         self.failures = 0
         self.cycle_s = 0.0
         self.cycled_at_s: float | None = None
+        self.acting = False
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
+
+    def acts(self) -> None:
+        self.acting = True
+
+    def stands_by(self) -> None:
+        """What was seen last is somebody else's to tell from now on."""
+        with self._lock:
+            self.acting, self._observation, self.cycled_at_s = False, None, None
+            self._wanted, self._memory = {}, Memory()
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         with self._lock:
@@ -73,6 +83,8 @@ class Board:
 
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing."""
+        if not self.acting:
+            return False, "standing by: another tuner of this cluster has the lease, or it is just being given"
         with self._lock:
             seen = self._observation
         if seen is None:

@@ -6,6 +6,7 @@ turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in 
          the seconds of one day do not push the decisions of a month out.
 memory   key ``memory|<cluster>``: what is ours and what we saw moving; the last one wins.
 owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
+holder   key ``holder|<cluster>``: who writes this journal; written also to find out whether one still may.
 """
 
 from __future__ import annotations
@@ -86,6 +87,14 @@ def entry_key(ring: str, cluster: str, seq: int) -> bytes:
 
 def memory_key(cluster: str) -> bytes:
     return f"memory|{cluster}".encode()
+
+
+def holder_key(cluster: str) -> bytes:
+    return f"holder|{cluster}".encode()
+
+
+def encode_holder(holder: str) -> bytes:
+    return json.dumps({"v": VERSION, "holder": holder}).encode()
 
 
 def owned_prefix(cluster: str) -> bytes:

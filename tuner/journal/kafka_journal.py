@@ -1,9 +1,17 @@
-"""The journal in its topic. A write that is not acknowledged did not happen, and what it announced must not either."""
+"""The journal in its topic. A write that is not acknowledged did not happen, and what it announced must not either.
+
+Of several tuners of one cluster the journal lets only the newest write: every write is a transaction of one
+``transactional.id``, and who takes it over shuts out whoever had it before. So the journal is the fence, and the lease
+(tuner/lease.py) only says whose turn it is.
+
+Invariant: after ``lost`` nothing is written any more, whatever else may work again.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import kafka.errors
@@ -16,10 +24,12 @@ from tuner.journal.entries import (
     decode_memory,
     decode_owned,
     encode_entry,
+    encode_holder,
     encode_memory,
     encode_owned,
     entry_key,
     entry_prefix,
+    holder_key,
     memory_key,
     owned_key,
     owned_prefix,
@@ -30,18 +40,60 @@ from tuner.model.memory import Memory, Owned
 
 ACK_S_MAX = 10.0
 SILENCE_S_MAX = 30.0
+_TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError, TimeoutError)
+
+Records = Mapping[bytes, bytes]
 
 
 class JournalError(Exception):
     """The journal could not be read or written."""
 
 
+class JournalLost(JournalError):
+    """It is another tuner's now, or it is not known whose: this one must not act any more."""
+
+
 class KafkaJournal:
-    def __init__(self, producer: KafkaProducer, topic: str, cluster: str) -> None:
+    """Written by whoever holds ``producer``; with a ``transactional.id`` by one alone."""
+
+    def __init__(
+        self,
+        producer: KafkaProducer,
+        topic: str,
+        cluster: str,
+        *,
+        holder: str = "",
+        fenced: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """
+        Args:
+            holder: who we are, for people.
+            fenced: ``producer`` has a transactional id; ``take_over`` comes before the first write.
+        """
         self._producer = producer
         self._topic = topic
         self._cluster = cluster
+        self._holder = holder
+        self._fenced = fenced
+        self._monotonic = monotonic
         self._seqs = dict.fromkeys(RINGS, 0)
+        # kafka-python waits for a commit without an end; here it has one.
+        self._committing = ThreadPoolExecutor(1, thread_name_prefix="journal-commit") if fenced else None
+        self._ours_at_s = float("-inf")
+        self.lost = False
+
+    def take_over(self, timeout_s: float = SILENCE_S_MAX) -> None:
+        """From now on only this journal can be written.
+
+        Raises:
+            JournalError: the brokers do not answer, or a right is missing.
+        """
+        try:
+            self._bounded(self._producer.init_transactions, timeout_s)
+        except _TROUBLE as error:
+            raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
+        self.prove()
 
     def recover(self, consumer: KafkaConsumer) -> Memory:
         """What we remembered when we last wrote; an empty memory in a new journal.
@@ -68,31 +120,86 @@ class KafkaJournal:
                     self._seqs[ring] = max(self._seqs[ring], entry.seq)
         return memory
 
-    def append(self, entry: Entry) -> None:
-        """
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+    ) -> None:
+        """All of it, or nothing.
+
+        Args:
+            memory: all that is remembered.
+            owned: rates of ours that are newer than the memory written last.
+
         Raises:
             JournalError: not acknowledged by all in-sync replicas in time.
+            JournalLost: and it will not be any more.
         """
-        ring = ring_of(entry)
-        self._seqs[ring] += 1
-        seq = self._seqs[ring]
-        self._send({entry_key(ring, self._cluster, seq): encode_entry(replace(entry, seq=seq))})
+        records: dict[bytes, bytes] = {}
+        for entry in entries:
+            ring = ring_of(entry)
+            self._seqs[ring] += 1
+            seq = self._seqs[ring]
+            records[entry_key(ring, self._cluster, seq)] = encode_entry(replace(entry, seq=seq))
+        if memory is not None:
+            records[memory_key(self._cluster)] = encode_memory(memory)
+        for side, value in (owned or {}).items():
+            records[owned_key(self._cluster, side)] = encode_owned(side, value)
+        if records:
+            self._send(records)
 
-    def save(self, memory: Memory) -> None:
-        """As ``append``."""
-        self._send({memory_key(self._cluster): encode_memory(memory)})
+    def proved_s_ago(self) -> float:
+        """How long ago it was certain that nobody had taken the journal over."""
+        return self._monotonic() - self._ours_at_s
 
-    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
-        """As ``append``."""
-        self._send({owned_key(self._cluster, side): encode_owned(side, value) for side, value in owned.items()})
+    def prove(self) -> None:
+        """Makes sure that it is still ours, by a small write.
 
-    def _send(self, records: Mapping[bytes, bytes]) -> None:
+        Raises:
+            JournalError, JournalLost: as ``write``.
+        """
+        self._send({holder_key(self._cluster): encode_holder(self._holder)})
+
+    def close(self) -> None:
+        self._producer.close(timeout=5)
+        if self._committing is not None:
+            self._committing.shutdown(wait=False)
+
+    def _send(self, records: Records) -> None:
+        if self.lost:
+            raise JournalLost(f"{self._topic} is not ours to write any more")
+        began_s = self._monotonic()
         try:
+            if self._fenced:
+                self._producer.begin_transaction()
             sent = [self._producer.send(self._topic, key=key, value=value) for key, value in records.items()]
             for answer in sent:
                 answer.get(timeout=ACK_S_MAX)
-        except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
-            raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
+            if self._fenced:
+                self._bounded(self._producer.commit_transaction, ACK_S_MAX)
+        except _TROUBLE as error:
+            raise self._failed(error) from error
+        # Whoever took over before these were sent would have shut them out.
+        self._ours_at_s = began_s
+
+    def _failed(self, error: BaseException) -> JournalError:
+        what = f"{self._topic} did not take the record: {type(error).__name__}: {error}"
+        if not self._fenced:
+            return JournalError(what)
+        try:
+            self._bounded(self._producer.abort_transaction, ACK_S_MAX)
+        except _TROUBLE:
+            # Whether the transaction was aborted is not known, so neither is whose the journal is.
+            self.lost = True
+            return JournalLost(what)
+        return JournalError(what)
+
+    def _bounded(self, call: Callable[[], None], timeout_s: float) -> None:
+        assert self._committing is not None
+        done: Future[None] = self._committing.submit(call)
+        done.result(timeout=timeout_s)
 
 
 def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes | None]]:

@@ -6,7 +6,7 @@ would have shown in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -128,14 +128,16 @@ class MemoryJournal:
         self.entries: list[Entry] = []
         self.memory = Memory()
 
-    def append(self, entry: Entry) -> None:
-        self.entries.append(entry)
-
-    def save(self, memory: Memory) -> None:
-        self.memory = memory
-
-    def save_owned(self, owned: Mapping[BrokerSide, Owned]) -> None:
-        self.memory = replace(self.memory, owned={**self.memory.owned, **owned})
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+    ) -> None:
+        self.entries.extend(entries)
+        before = self.memory if memory is None else memory
+        self.memory = replace(before, owned={**before.owned, **(owned or {})})
 
 
 class SilentWatcher:

@@ -1,0 +1,144 @@
+"""Of two tuners of a cluster one acts. The other takes over when the first falls silent, and the first, woken up, finds that
+it may not write any more."""
+
+from __future__ import annotations
+
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_parts import RHEOSTAT, Running, running, until
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.contract import Side, Topics
+from streaming.kafka import consumer, producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.journal.entries import Entry
+from tuner.journal.kafka_journal import JournalLost, KafkaJournal
+from tuner.model.memory import Memory, Owned
+
+LAB = LabSpec(brokers=2)
+TAKE_OVER_S_MAX = 15.0
+HANDED_ON_S_MAX = 6.0  # Without waiting for the session's timeout.
+SIDE = (1, Side.LEADER)
+
+
+class Tuner:
+    def __init__(self, run: Running, port: int) -> None:
+        self.run, self.port = run, port
+
+    def says(self) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as got:
+                return str(got.read().decode())
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError:
+            return ""
+
+    def acts(self) -> bool:
+        """It has looked at the cluster in this term: nobody makes signals here, and it says so."""
+        return "no broker signal has arrived yet" in self.says()
+
+    def stands_by(self) -> bool:
+        return "standing by" in self.says()
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.run.lines() if line["event"] == event]
+
+
+@pytest.fixture
+def two(lab: Lab, tmp_path: Path) -> Iterator[tuple[Tuner, Tuner]]:
+    first, second = (config(lab, tmp_path / f"{name}.yaml") for name in ("a", "b"))
+    with running(*RHEOSTAT, "tune", "--config", first[0], log=tmp_path / "a.log") as a:
+        one = Tuner(a, first[1])
+        until(one.acts, 30, "the first acts")
+        with running(*RHEOSTAT, "tune", "--config", second[0], log=tmp_path / "b.log") as b:
+            other = Tuner(b, second[1])
+            until(other.stands_by, 30, "the second stands by")
+            # Whoever joins makes the group deal anew; the lease may change hands, and does so at most once.
+            until(lambda: one.acts() != other.acts(), 20, "one of them acts")
+            yield (one, other) if one.acts() else (other, one)
+
+
+def config(lab: Lab, path: Path) -> tuple[Path, int]:
+    port = free_ports(1)[0]
+    path.write_text(lab_config(lab, http={"port": port}))
+    return path, port
+
+
+def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner, Tuner]) -> None:
+    leader, stand_by = two
+    leader.run.process.send_signal(signal.SIGSTOP)
+    try:
+        until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
+    finally:
+        leader.run.process.send_signal(signal.SIGCONT)
+    until(leader.stands_by, 20, "the old leader stands by")
+    [lost] = [line for line in leader.run.lines() if "acting no more" in line["event"]]
+    assert stand_by.acts()
+    assert [line["holder"] for line in leader.told("acting")] == [lost["holder"]]
+    assert "Traceback" not in leader.run.said() + stand_by.run.said()
+
+
+def test_a_leader_that_ends_hands_the_lease_on(two: tuple[Tuner, Tuner]) -> None:
+    leader, stand_by = two
+    assert leader.run.end(signal.SIGTERM, 10) == 0
+    until(stand_by.acts, HANDED_ON_S_MAX, "the stand-by takes over")
+
+
+def test_a_dry_run_looks_on_beside_the_one_that_acts(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:
+    leader, _ = two
+    file, port = config(lab, tmp_path / "dry.yaml")
+    with running(*RHEOSTAT, "tune", "--dry-run", "--config", file, log=tmp_path / "dry.log") as dry:
+        on_looker = Tuner(dry, port)
+        until(on_looker.acts, 30, "the dry run sees the cluster")
+        assert on_looker.told("looking on")
+        assert leader.acts()
+
+
+def journal(lab: Lab, name: str) -> KafkaJournal:
+    made = producer(
+        lab.kafka_settings(), f"test-{name}", linger_ms=0, transactional_id="rheostat-tuner-test", retry_backoff_ms=20
+    )
+    return KafkaJournal(made, Topics.with_prefix("rheostat").journal, "test", holder=name, fenced=True)
+
+
+def recovered(lab: Lab, of: KafkaJournal) -> Memory:
+    reader = consumer(lab.kafka_settings(), "test-recovery", isolation_level="read_committed")
+    try:
+        return of.recover(reader)
+    finally:
+        reader.close(timeout_ms=2000)
+
+
+def test_only_the_newest_journal_can_be_written_and_what_was_not_committed_was_not_done(lab: Lab) -> None:
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        ensure_topics(client, Topics.with_prefix("rheostat"))
+        old, new = journal(lab, "old"), journal(lab, "new")
+        entry = Entry(1, "decision", "hold", "watching", "well")
+        try:
+            old.take_over()
+            old.write([entry], memory=Memory(throttled=True), owned={SIDE: Owned(None, 5, (5,))})
+            new.take_over()
+            with pytest.raises(JournalLost):
+                old.write([entry], memory=Memory(), owned={SIDE: Owned(None, 7, (7,))})
+            assert old.lost
+            with pytest.raises(JournalLost):
+                old.prove()
+            assert recovered(lab, new) == Memory(throttled=True, owned={SIDE: Owned(None, 5, (5,))})
+            new.write(owned={SIDE: Owned(None, 9, (9,))})
+            assert recovered(lab, new).owned == {SIDE: Owned(None, 9, (9,))}
+            assert new.proved_s_ago() < 5.0
+            assert KafkaThrottles(client).read_rates([SIDE]) == {SIDE: None}
+        finally:
+            old.close()
+            new.close()

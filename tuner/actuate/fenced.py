@@ -1,0 +1,57 @@
+"""The port to the throttles for a tuner that must not write any more once another has taken over.
+
+Kafka fences the journal and not its own settings. So before a setting is written it has to be certain that the journal was
+ours a moment ago: if the last record that it took is older than that, it is asked again. What is left is the time between
+that proof and the write itself; a tuner that is stopped just there for longer than the lease lasts, and goes on, makes that
+one write. Its successor reads every value before it writes one, and finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.throttles import Failure, Throttles
+from tuner.journal.kafka_journal import JournalError
+from tuner.model.cluster import BrokerSide
+
+# Nobody else can have the lease sooner after the last proof: its session lasts 8 s from the last heartbeat, which is
+# at most 2 s older than a proof.
+PROOF_S_MAX = 4.0
+
+
+class Fence(Protocol):
+    def proved_s_ago(self) -> float: ...
+
+    def prove(self) -> None: ...
+
+
+class FencedThrottles:
+    def __init__(self, real: Throttles, fence: Fence) -> None:
+        self._real = real
+        self._fence = fence
+
+    def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
+        return self._real.read_rates(sides)
+
+    def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        refused = self._refused()
+        return self._real.write_rates(rates) if refused is None else dict.fromkeys(rates, refused)
+
+    def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        return self._real.confirm_rates(rates)
+
+    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
+        refused = self._refused()
+        return self._real.clear_lists(topic, sides) if refused is None else refused
+
+    def _refused(self) -> Failure | None:
+        if self._fence.proved_s_ago() <= PROOF_S_MAX:
+            return None
+        try:
+            self._fence.prove()
+        except JournalError as error:
+            return f"not written, as it is not certain that this tuner may: {error}"
+        return None

@@ -1,0 +1,52 @@
+"""Whose turn it is: one tuner of a cluster acts, the others stand by.
+
+Intuition: all tuners of a cluster are one consumer group that subscribes to the journal, which has one partition. Kafka gives
+it to one of them and, when that one is silent for the session timeout, to another. That says whose turn it is, no more: a
+tuner that was stopped and goes on (a suspended virtual machine, a long swap) believes for a moment that it still has it. The
+journal shuts it out then (journal/kafka_journal.py): it can't put on record what it wants to do, so it does nothing.
+
+Invariant: who does not hold the lease does not take the journal over.
+"""
+
+from __future__ import annotations
+
+import kafka.errors
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+
+log = structlog.get_logger("tuner")
+
+# With the next heartbeat of a stand-by, and its start, well under 15 s.
+SESSION_S = 8.0
+HEARTBEAT_S = 2.0
+_TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
+
+
+def group_of(cluster: str) -> str:
+    """Of the consumer group, and of the transactional id."""
+    return f"rheostat-tuner-{cluster}"
+
+
+class Lease:
+    """``consumer`` is in the group ``group_of(cluster)``, with the timeouts above, and polled by nobody else."""
+
+    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
+        self._consumer = consumer
+        self._partition = TopicPartition(topic, 0)
+        consumer.subscribe([topic])
+
+    def held(self, timeout_s: float = 0.0) -> bool:
+        """Takes part in the group; to be called every few seconds, by a stand-by too.
+
+        Args:
+            timeout_s: how long to wait for a change.
+        """
+        try:
+            self._consumer.poll(timeout_ms=round(timeout_s * 1000))
+            mine = self._partition in self._consumer.assignment()
+            if mine and self._partition not in self._consumer.paused():
+                self._consumer.pause(self._partition)  # Its records are read elsewhere.
+        except _TROUBLE as error:
+            log.warning("the lease cannot be asked for", error=str(error))
+            return False
+        return mine
