@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
@@ -103,6 +103,10 @@ class TunerSettings(BaseModel):
         description="when a throttled move ends, remove the throttle that was put on for it, as kafka-reassign-partitions "
         "--verify does; a throttle that also serves other replicas is never removed, only put back",
     )
+    standing_throttles: Literal["adopt", "respect"] = Field(
+        default="adopt",
+        description="throttles that stood before a move: adopt tunes them while it runs and puts them back, respect leaves them",
+    )
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,
@@ -146,6 +150,7 @@ class TunerSettings(BaseModel):
             yield_s=self.yield_s,
             clear_finished=self.clear_finished,
             steers=self.objective is not None,
+            adopts=self.standing_throttles == "adopt",
         )
 
 

@@ -66,6 +66,26 @@ def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:
 # -- a test for every reason -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("steers", [False, True])
+def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bool) -> None:
+    respects = replace(LIMITS, adopts=False, steers=steers)
+    decision = e1(standing={SOURCE: 4_500_000}, limits=respects)
+    assert isinstance(decision, Hold)
+    assert decision.reason is Reason.RESPECTED
+    assert decision.text == "broker 1 leader throttle: 4.5 MB/s stood here before the move, and is left as it is"
+
+
+def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
+    """The operator's 2 MB/s stood there; ``--execute --throttle`` has written over it since."""
+    respects = replace(LIMITS, adopts=False)
+    assert e1(standing={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_KEEP_UP
+    assert e1(limits=respects).reason is Reason.STALLED_BELOW_KEEP_UP
+
+
+def test_by_default_a_standing_throttle_is_adopted() -> None:
+    assert e1(standing={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_KEEP_UP
+
+
 def test_progressing() -> None:
     decision = decide()
     assert decision == Hold(1, L, Reason.PROGRESSING, decision.text)

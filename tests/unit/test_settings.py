@@ -77,6 +77,11 @@ def test_an_objective_and_what_the_brokers_carry() -> None:
     assert tuner.law_limits().rate_bytes_per_s_max == 50_000_000
 
 
+def test_standing_throttles_are_adopted_unless_said_otherwise() -> None:
+    assert parse_settings(GOOD, "f.yaml", {}).tuner.limits().adopts
+    assert not parse_settings(GOOD + "  standing_throttles: respect\n", "f.yaml", {}).tuner.limits().adopts
+
+
 def test_without_an_objective_it_only_rescues() -> None:
     assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().steers
 

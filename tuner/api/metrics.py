@@ -34,6 +34,7 @@ class BoardCollector(Collector):
         c = (board.cluster,)
         yield _family(defs.BUILD_INFO, {(installed_version(),): 1.0})
         yield _family(defs.READY, {c: float(board.ready()[0])})
+        yield _family(defs.ACTING, {c: float(board.acting)})
         yield _family(defs.DRY_RUN, {c: float(board.dry_run)})
         yield _family(defs.CYCLE_SECONDS, {c: board.cycle_s})
         yield _family(defs.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})

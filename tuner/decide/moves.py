@@ -158,6 +158,14 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
+    # It stood before the move came, and the operator wants such throttles left as they are.
+    standing = memory.standing.get(side)
+    if not limits.adopts and side not in memory.owned and standing is not None:
+        found = view.live.rates.get(side)
+        if found is not None and found.bytes_per_s == standing:
+            return _hold(
+                side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is"
+            )
     # Without fresh measurements there is no judgement, and old ones never raise a throttle.
     if (blind := _blind(side, side, view)) is not None:
         return blind

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     SIGNALS_STALE = "signals_stale"
     # Nothing of ours: hold.
     SOMEBODY_ELSES = "somebody_elses"
+    RESPECTED = "respected"
     NOT_THROTTLED = "not_throttled"
     # Well, or too early to say: hold.
     WATCHING = "watching"

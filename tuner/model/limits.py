@@ -30,6 +30,8 @@ class Limits:
     idle_looks_before_end: int = 3
     # How long a value that somebody else wrote is left alone.
     yield_s: float = 3600.0
+    # A throttle that stood before a move and before us is tuned while the move needs it, and put back; or else left alone.
+    adopts: bool = True
     # An objective for client latency is set and what the brokers can carry is known: throttles follow the clients all the
     # time. Otherwise the tuner only rescues stalled moves.
     steers: bool = False
