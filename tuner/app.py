@@ -39,6 +39,7 @@ from tuner.loop import Loop
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory
 from tuner.observe.live import LiveReader
+from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
 from tuner.settings import TunerSettings
 from tuner.steering import Steering
@@ -92,6 +93,9 @@ def run_tuner(
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
         stack.callback(_named("signals consumer", lambda: signal_consumer.close(timeout_ms=5000)))
         signals = SignalReader(signal_consumer, topics.signals, cluster)
+        order_consumer = consumer(kafka, "rheostat-tuner-orders")
+        stack.callback(_named("orders consumer", lambda: order_consumer.close(timeout_ms=5000)))
+        orders = OrdersReader(order_consumer, topics.journal, cluster)
         lease: Lease | None = None
         if not settings.dry_run:
             lease_consumer = consumer(
@@ -107,7 +111,7 @@ def run_tuner(
                 break
             with ExitStack() as term:
                 _act(
-                    cluster, kafka, topics, settings, board, client, signals, lease, term, stop,
+                    cluster, kafka, topics, settings, board, client, signals, orders, lease, term, stop,
                     wall_clock=wall_clock, monotonic=monotonic,
                 )  # fmt: skip
         log.info("tuner stopped")
@@ -121,6 +125,7 @@ def _act(
     board: Board,
     client: ClusterClient,
     signals: SignalReader,
+    orders: OrdersReader,
     lease: Lease | None,
     stack: ExitStack,
     stop: threading.Event,
@@ -143,7 +148,9 @@ def _act(
             log.error("the journal cannot be taken over; trying again", error=str(error))
             stop.wait(_TAKE_OVER_PAUSE_S)
             return
+    orders.follow()
     memory = _recover(journal, kafka)
+    orders.latest = journal.orders
     throttles: Throttles = KafkaThrottles(client)
     throttles = DryRunThrottles(throttles) if lease is None else FencedThrottles(throttles, journal)
     limits = settings.limits()
@@ -153,6 +160,7 @@ def _act(
         throttles=throttles,
         slewing=Slewing(throttles),
         steering=_steering(settings, throttles),
+        orders=orders,
         journal=journal,
         watcher=board,
         memory=memory,

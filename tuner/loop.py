@@ -28,6 +28,7 @@ from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, Steer
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
+from tuner.model.orders import Orders
 from tuner.plan.slew import slew
 from tuner.steering import Refused, Steering
 
@@ -41,6 +42,8 @@ _BLIND = {
     Reason.SIGNALS_MISSING,
     Reason.SIGNALS_STALE,
     Reason.BROKER_DOWN,
+    Reason.PAUSED,
+    Reason.RELEASED,
 }
 # What the law steers stays with it, but may only sink.
 _HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE}
@@ -58,6 +61,13 @@ class Signals(Protocol):
     def poll(self) -> int: ...
 
     def forget_old(self, now_ms: int) -> None: ...
+
+
+class OrdersGiven(Protocol):
+    @property
+    def latest(self) -> Orders: ...
+
+    def follow(self) -> None: ...
 
 
 class Live(Protocol):
@@ -83,6 +93,7 @@ class Loop:
         throttles: Throttles,
         slewing: Slewing,
         steering: Steering | None,
+        orders: OrdersGiven,
         journal: Journal,
         watcher: Watcher,
         memory: Memory,
@@ -99,6 +110,7 @@ class Loop:
         self._throttles = throttles
         self._slewing = slewing
         self._steering = steering
+        self._orders = orders
         self._watcher = watcher
         self._limits = limits
         self._stall_limits = stall_limits
@@ -181,7 +193,8 @@ class Loop:
             return
         refused = steering.refused(changes)
         for each in refused:
-            self._not_steered(steering, each)
+            if not each.late:
+                self._not_steered(steering, each)
         no = {(each.decision.broker, each.decision.side) for each in refused}
         free = [change for change in changes if (change.broker, change.side) not in no]
         if not free:
@@ -190,6 +203,7 @@ class Loop:
         for change in free:
             memory = intend(memory, change, [change.wanted_bytes_per_s])
         self.ledger.record_owned([self.ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
+        free = steering.still_free(free)
         answers = steering.write(free)
         for change in free:
             failure = answers[(change.broker, change.side)]
@@ -220,6 +234,7 @@ class Loop:
 
     def _observe(self) -> Observation:
         self._signals.poll()
+        self._orders.follow()
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
         ending = self.memory.idle_looks > 0 and bool(self.memory.seen or self.memory.owned)
@@ -232,6 +247,7 @@ class Loop:
             dict(self._signals.moves),
             busy=self._slewing.busy,
             courses=self._steering.courses if self._steering is not None else {},
+            orders=self._orders.latest,
         )
 
     def _steer(self, decisions: Sequence[Decision], observation: Observation) -> None:
@@ -243,12 +259,15 @@ class Loop:
             for d in decisions
             if isinstance(d, Steer) and not self.ledger.pausing(d)
         }
+        live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
+        ours = self.memory.owned.keys() | observation.courses.keys()
         held = {
-            (d.broker, d.side)
+            (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
             for d in decisions
             if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
+            if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates
         }
-        samples = observation.live.quota_samples if isinstance(observation.live, LiveCluster) else {}
+        samples = live.quota_samples
         self._steering.steer(free, held, samples, self._monotonic())
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
@@ -279,8 +298,10 @@ class Loop:
     def _end(self, endings: Sequence[ClearLists | PutBackRate], decided_on: LiveCluster) -> None:
         """Carries endings out, if they still are what they were decided to be: a new move may have begun since the look."""
         live = self._live.look(full=False)
-        if isinstance(live, NotSeen) or live.moves:
+        if isinstance(live, NotSeen):
             return
+        # Only what a person has released is taken back while something moves.
+        endings = [e for e in endings if not live.moves or e.reason is Reason.RELEASED]
         lists_went = True
         for decision in endings:
             if self.ledger.pausing(decision):

@@ -22,6 +22,7 @@ from tuner.model.decision import Reason, SetRate
 from tuner.model.objectives import Capacity, LawLimits, Objective
 
 TURN_EVERY_S = 1.0
+_LATES_MAX = 10  # So many seconds in a row a broker may show what stood before our last write; then it has not taken it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Refused:
     failure: Failure
     theirs: bool = False
     found: int | None = None
+    late: bool = False  # What stood before our last write still shows: to be asked again in a second.
 
 
 class Steering:
@@ -53,6 +55,9 @@ class Steering:
         self._stands: dict[BrokerSide, int] = {}
         self._own: dict[BrokerSide, bool] = {}
         self._held: frozenset[BrokerSide] = frozenset()
+        self._written: set[BrokerSide] = set()
+        self._before: dict[BrokerSide, int | None] = {}  # What stood before our last write.
+        self._lates: dict[BrokerSide, int] = {}
         self._quota_samples = limits.quota_samples
         self._due_s: float | None = None
 
@@ -69,7 +74,7 @@ class Steering:
     def steer(
         self,
         free: Mapping[BrokerSide, tuple[int, bool]],
-        held: Collection[BrokerSide],
+        held: Mapping[BrokerSide, tuple[int, bool]],
         quota_samples: Mapping[int, int],
         now_s: float,
     ) -> None:
@@ -77,24 +82,27 @@ class Steering:
 
         Args:
             free: what stands there, and whether it is set on the broker itself.
-            held: sides that stay with the law if they were with it; the others are let go of.
+            held: the same of sides that may only sink.
             quota_samples: replication.quota.window.num, by broker.
         """
-        kept = {side: self._stands[side] for side in held if side in self._stands}
-        # A broker may show our last write late; what we left there is newer.
-        self._stands = kept | {side: self._stands.get(side, stands) for side, (stands, _) in free.items()}
-        self._own = {side: self._own.get(side, side in free and free[side][1]) for side in self._stands}
-        self._held = frozenset(kept)
+        given = {**held, **free}
+        # A broker may show our last write late; what we left there is newer. Where we wrote nothing, what stands there does.
+        self._written &= given.keys()
+        self._stands = {s: self._stands[s] if s in self._written else stands for s, (stands, _) in given.items()}
+        self._own = {side: side in self._written or own for side, (_, own) in given.items()}
+        self._held = frozenset(held)
         # In the middle of a rolling restart brokers may differ; the law's play around what is meant is bounded either way.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._stands:
-            self._memory, self._due_s = LawMemory(), None
+            # What was learned of the brokers outlives a look that failed.
+            self._memory, self._due_s = replace(self._memory, courses={}), None
         elif self._due_s is None:
             self._due_s = now_s
 
     def drop(self, side: BrokerSide) -> None:
         """Lets go of one side, until a cycle gives it back."""
         self._stands.pop(side, None)
+        self._written.discard(side)
 
     def next_due_s(self) -> float | None:
         return self._due_s
@@ -112,33 +120,51 @@ class Steering:
         self._memory, rates = turn(view, self._memory, self._objective, limits)
         rates = {side: self._sunk(side) if side in self._held else rate for side, rate in rates.items()}
         changes = [self._change(side, rate) for side, rate in rates.items() if rate != self._stands[side]]
-        changes.sort(key=lambda c: abs(c.wanted_bytes_per_s / c.live_bytes_per_s - 1.0), reverse=True)
+        changes.sort(key=_urgency, reverse=True)
         return changes[: self._writes_max]
 
     def refused(self, changes: Collection[SetRate]) -> list[Refused]:
-        """Those of ``changes`` that cannot be made; to be asked just before the others are."""
+        """Those of ``changes`` that cannot be made, and why."""
         sides = [(change.broker, change.side) for change in changes]
         try:
             found = self._throttles.read_rates(sides)
+            # A broker under load may show our last write late: only what still stands there after a while is somebody's.
+            other = {side: self._left(side) for side in sides if self._differs(side, found[side])}
+            if other:
+                self._throttles.confirm_rates(other)
+                found |= self._throttles.read_rates(other)
         except ClusterError as error:
             return [Refused(change, str(error)) for change in changes]
         refused = []
         for change in changes:
             side = (change.broker, change.side)
-            left = self._stands[side] if self._own[side] else None
-            value = found[side]
-            # A broker under load may show our last write late: only what still stands there after a while is somebody's.
-            if value != left and not isinstance(value, ClusterError):
-                late = self._throttles.confirm_rates({side: left})[side]
-                value = left if late is None else self._throttles.read_rates([side])[side]
+            left, value = self._left(side), found[side]
             if isinstance(value, ClusterError):
                 refused.append(Refused(change, str(value)))
             elif value != left:
+                before = side in self._written and value == self._before.get(side)
+                self._lates[side] = self._lates.get(side, 0) + 1 if before else 0
+                late = before and self._lates[side] <= _LATES_MAX
                 stands = "nothing" if value is None else f"{value} bytes/s"
-                refused.append(
-                    Refused(change, f"{left} bytes/s was left there, {stands} stands there now", True, value)
-                )
+                failure = f"{left} bytes/s was left there, {stands} stands there now"
+                refused.append(Refused(change, failure, theirs=not before, found=value, late=late))
+            else:
+                self._lates.pop(side, None)
         return refused
+
+    def still_free(self, changes: Collection[SetRate]) -> list[SetRate]:
+        """Those whose sides stand as we left them at this moment; the journal may have taken its time since the last look."""
+        try:
+            found = self._throttles.read_rates([(change.broker, change.side) for change in changes])
+        except ClusterError:
+            return []
+        return [c for c in changes if found[(c.broker, c.side)] == self._left((c.broker, c.side))]
+
+    def _left(self, side: BrokerSide) -> int | None:
+        return self._stands[side] if self._own[side] else None
+
+    def _differs(self, side: BrokerSide, value: int | ClusterError | None) -> bool:
+        return not isinstance(value, ClusterError) and value != self._left(side)
 
     def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
         wanted: dict[BrokerSide, int | None] = {(c.broker, c.side): c.wanted_bytes_per_s for c in changes}
@@ -146,7 +172,9 @@ class Steering:
         for change in changes:
             side = (change.broker, change.side)
             if answers[side] is None:
+                self._before[side] = self._left(side)
                 self._stands[side], self._own[side] = change.wanted_bytes_per_s, True
+                self._written.add(side)
         return answers
 
     def _sunk(self, side: BrokerSide) -> int:
@@ -160,3 +188,9 @@ class Steering:
             f"{words.rate(self._memory.courses[side].wanted.rate_bytes_per_s)} is meant"
         )
         return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, self._own[side])
+
+
+def _urgency(change: SetRate) -> tuple[bool, float]:
+    """What clients need comes before what the move would like; then what is furthest off."""
+    live, wanted = change.live_bytes_per_s, change.wanted_bytes_per_s
+    return wanted < live, abs(wanted - live) / max(live, wanted)

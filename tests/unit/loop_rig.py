@@ -35,6 +35,7 @@ from tuner.model.decision import Decision, Reason
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, Owned
 from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.model.orders import Orders
 from tuner.steering import Steering
 
 Events = list[tuple[Any, ...]]
@@ -124,6 +125,14 @@ class FakeJournal:
 
 
 @dataclass
+class FakeOrders:
+    latest: Orders = field(default_factory=Orders)
+
+    def follow(self) -> None:
+        pass
+
+
+@dataclass
 class FakeWatcher:
     cycles: list[tuple[Observation, Memory, tuple[Decision, ...]]] = field(default_factory=list)
     acts: list[tuple[Decision, Failure | None]] = field(default_factory=list)
@@ -155,6 +164,7 @@ class Rig:
         self.signals = FakeSignals()
         self.journal = FakeJournal(self.events)
         self.watcher = FakeWatcher()
+        self.orders = FakeOrders()
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
@@ -172,6 +182,7 @@ class Rig:
                 law_limits or LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
                 writes_per_s_max=writes_per_s_max,
             ),
+            orders=self.orders,
             journal=self.journal,
             watcher=self.watcher,
             memory=Memory(stalls={3: STALLED}) if memory is None else memory,

@@ -101,7 +101,10 @@ class Slewing:
                 ended.append(self._end(side, f"stopped on the way: {value}"))
             # A broker under load may show our last step late: only what still stands there after a while is somebody's.
             elif value != left and self._throttles.confirm_rates({side: left})[side] is not None:
-                value = self._throttles.read_rates([side])[side]
+                try:
+                    value = self._throttles.read_rates([side])[side]
+                except ClusterError as error:
+                    value = error
                 if isinstance(value, ClusterError):
                     ended.append(self._end(side, f"stopped on the way: {value}"))
                     continue

@@ -15,6 +15,7 @@ leaves the listed replicas unlimited for a moment, a list removed first throttle
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from streaming.contract import Side
 from tuner.decide import words
@@ -97,7 +98,12 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
     return found
 
 
-def _put_back(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
+def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[PutBackRate]:
+    """Of every rate that is ours what stood there before, as far as its broker can be reached."""
+    return [replace(back, reason=reason) for back in _put_back(live, memory, why)]
+
+
+def _put_back(live: LiveCluster, memory: Memory, why: str = "the move has ended") -> list[PutBackRate]:
     found = []
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
@@ -108,7 +114,7 @@ def _put_back(live: LiveCluster, memory: Memory) -> list[PutBackRate]:
         if setting.bytes_per_s == before:
             continue
         stood = "there was none" if before is None else f"{words.rate(before)} stood there before"
-        found.append(_back(side, setting.bytes_per_s, before, f"the move has ended; {stood}"))
+        found.append(_back(side, setting.bytes_per_s, before, f"{why}; {stood}"))
     return found
 
 

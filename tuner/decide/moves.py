@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from streaming.contract import MoveSignal, Side, ThrottledBy
 from tuner.decide import replication_rate, stall, words
 from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.decide.orders import overridden
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import Limits, StallLimits
@@ -26,6 +27,7 @@ class MovesView:
         self.now_ms = observation.now_ms
         self.busy = observation.busy
         self.courses = observation.courses
+        self.orders = observation.orders
         self.live = live
         self.limits = limits
         self._signals = observation.moves
@@ -88,7 +90,10 @@ class MovesView:
         if setting is None:
             return None
         course = self.courses.get(side)
-        return course.meant_bytes_per_s if course is not None else float(setting.bytes_per_s)
+        # In a dry run, or where writes wait for their turn, what is meant is not what stands.
+        if course is None or not 0.5 <= setting.bytes_per_s / max(1.0, course.meant_bytes_per_s) <= 1.5:
+            return float(setting.bytes_per_s)
+        return course.meant_bytes_per_s
 
     def bound(self, side: BrokerSide) -> bool:
         allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
@@ -154,6 +159,12 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     # It did not tell its settings: what stands there now is not known, so nothing is written over it.
     if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
+    # A person wants it to stand at a rate for a while; a ramp under way is let end first.
+    order = view.orders.overrides.get(side)
+    if order is not None and side not in view.busy:
+        ordered = overridden(side, order, view.live.rates.get(side), view.now_ms)
+        if ordered is not None:
+            return ordered
     # Somebody changed it after us: theirs.
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
@@ -202,7 +213,8 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
             side, Reason.SIGNALS_MISSING, "log sizes or write rates are not measured yet: that takes two scrapes"
         )
     # No permitted rate can end it: a person has to decide, and is told the numbers.
-    if replication_rate.infeasible(setting.bytes_per_s, load, limits):
+    # The law would lower what stands above the ceiling, and must not where only that keeps the move going.
+    if replication_rate.infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
         return _hold(
             side, Reason.INFEASIBLE,
             f"keeping up alone takes {words.rate(load.keep_up_bytes_per_s)}, the ceiling is "

@@ -15,11 +15,13 @@ from dataclasses import replace
 
 from tuner.decide.ending import away_at_the_end, came_with_the_move, end_of_moves
 from tuner.decide.moves import MovesView, decide_side, judge_destinations
+from tuner.decide.orders import heard, while_paused
 from tuner.decide.ownership import let_go_of_changed
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, Hold, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Pause
 
 
 def decide(
@@ -29,7 +31,11 @@ def decide(
     # Nothing is seen, so nothing is known: neither that a move runs nor that it ended.
     if isinstance(live, NotSeen):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
+    orders = observation.orders
+    memory = heard(orders, memory, limits)
     memory, changed = let_go_of_changed(live, memory, observation.now_ms, limits)
+    if orders.pause is not None:
+        return _paused(live, memory, orders.pause, changed)
     if not live.moves:
         return _without_moves(live, memory, limits, changed)
     seen = _seen(live, memory)
@@ -46,6 +52,16 @@ def decide(
     }
     rescued = (memory.rescued | answered) & view.destinations
     return replace(memory, rescued=rescued), (*changed, *_leaderless(live), *decisions)
+
+
+def _paused(
+    live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision]
+) -> tuple[Memory, tuple[Decision, ...]]:
+    """Looks on, so that what moves meanwhile is known when the pause is over."""
+    seen = _seen(live, memory)
+    throttled = memory.throttled or _named(live, seen)
+    memory = replace(memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled)
+    return memory, (*changed, *while_paused(pause, live, memory))
 
 
 def _leaderless(live: LiveCluster) -> list[Hold]:

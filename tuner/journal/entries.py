@@ -133,6 +133,7 @@ def encode_memory(memory: Memory) -> bytes:
         "standing_lists": None if memory.standing_lists is None else sorted(memory.standing_lists),
         "idle_lists": sorted(memory.idle_lists),
         "to_clear": sorted(memory.to_clear),
+        "orders_at_ms": memory.orders_at_ms,
     }
     return json.dumps(body).encode()
 
@@ -185,6 +186,7 @@ def decode_memory(value: bytes) -> Memory:
             standing_lists=None if body["standing_lists"] is None else frozenset(body["standing_lists"]),
             idle_lists=frozenset(body["idle_lists"]),
             to_clear=frozenset(body["to_clear"]),
+            orders_at_ms=int(body.get("orders_at_ms", 0)),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a memory record of this version: {error!r}") from error

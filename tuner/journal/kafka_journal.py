@@ -35,8 +35,10 @@ from tuner.journal.entries import (
     owned_prefix,
     ring_of,
 )
+from tuner.journal.order_records import decode_orders, orders_key
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders
 
 ACK_S_MAX = 10.0
 SILENCE_S_MAX = 30.0
@@ -58,7 +60,7 @@ class KafkaJournal:
 
     def __init__(
         self,
-        producer: KafkaProducer,
+        producer: KafkaProducer | None,
         topic: str,
         cluster: str,
         *,
@@ -82,6 +84,12 @@ class KafkaJournal:
         self._committing = ThreadPoolExecutor(1, thread_name_prefix="journal-commit") if fenced else None
         self._ours_at_s = float("-inf")
         self.lost = False
+        self.orders = Orders()  # As ``recover`` found them.
+
+    @classmethod
+    def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
+        """One that is only read: ``recover`` and ``orders``."""
+        return cls(None, topic, cluster)
 
     def take_over(self, timeout_s: float = SILENCE_S_MAX) -> None:
         """From now on only this journal can be written.
@@ -90,7 +98,7 @@ class KafkaJournal:
             JournalError: the brokers do not answer, or a right is missing.
         """
         try:
-            self._bounded(self._producer.init_transactions, timeout_s)
+            self._bounded(self._writer.init_transactions, timeout_s)
         except _TROUBLE as error:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
         self.prove()
@@ -101,6 +109,12 @@ class KafkaJournal:
         Raises:
             JournalError: it cannot be read whole, or its memory cannot be understood.
         """
+        numbers = consumer.partitions_for_topic(self._topic) or {0}
+        if len(numbers) > 1:
+            raise JournalError(
+                f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
+                "nothing is owned, delete the topic, and let rheostat create it"
+            )
         memory = Memory()
         for key, value in read_all(consumer, self._topic):
             if value is None:
@@ -111,6 +125,8 @@ class KafkaJournal:
                 elif key.startswith(owned_prefix(self._cluster)):
                     side, owned = decode_owned(value)
                     memory = replace(memory, owned=memory.with_owned(side, owned))
+                elif key == orders_key(self._cluster):
+                    self.orders = decode_orders(value)
             except ValueError as error:
                 raise JournalError(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
@@ -163,9 +179,14 @@ class KafkaJournal:
         self._send({holder_key(self._cluster): encode_holder(self._holder)})
 
     def close(self) -> None:
-        self._producer.close(timeout=5)
+        self._writer.close(timeout=5)
         if self._committing is not None:
             self._committing.shutdown(wait=False)
+
+    @property
+    def _writer(self) -> KafkaProducer:
+        assert self._producer is not None, "this journal is only read"
+        return self._producer
 
     def _send(self, records: Records) -> None:
         if self.lost:
@@ -173,12 +194,12 @@ class KafkaJournal:
         began_s = self._monotonic()
         try:
             if self._fenced:
-                self._producer.begin_transaction()
-            sent = [self._producer.send(self._topic, key=key, value=value) for key, value in records.items()]
+                self._writer.begin_transaction()
+            sent = [self._writer.send(self._topic, key=key, value=value) for key, value in records.items()]
             for answer in sent:
                 answer.get(timeout=ACK_S_MAX)
             if self._fenced:
-                self._bounded(self._producer.commit_transaction, ACK_S_MAX)
+                self._bounded(self._writer.commit_transaction, ACK_S_MAX)
         except _TROUBLE as error:
             raise self._failed(error) from error
         # Whoever took over before these were sent would have shut them out.
@@ -189,7 +210,7 @@ class KafkaJournal:
         if not self._fenced:
             return JournalError(what)
         try:
-            self._bounded(self._producer.abort_transaction, ACK_S_MAX)
+            self._bounded(self._writer.abort_transaction, ACK_S_MAX)
         except _TROUBLE:
             # Whether the transaction was aborted is not known, so neither is whose the journal is.
             self.lost = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from streaming.contract import BrokerSignal, MoveSignal, Side
 from streaming.throttles import TopicThrottle
+from tuner.model.orders import Orders
 
 BrokerSide = tuple[int, Side]
 
@@ -77,3 +78,4 @@ class Observation:
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
     busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
     courses: Mapping[BrokerSide, Course] = field(default_factory=dict)  # Of what the law steers now.
+    orders: Orders = field(default_factory=Orders)

@@ -14,6 +14,10 @@ class Reason(StrEnum):
     SETTINGS_UNREADABLE = "settings_unreadable"
     SIGNALS_MISSING = "signals_missing"
     SIGNALS_STALE = "signals_stale"
+    # A person said so.
+    PAUSED = "paused"
+    RELEASED = "released"
+    OVERRIDDEN = "overridden"
     # Nothing of ours: hold.
     SOMEBODY_ELSES = "somebody_elses"
     RESPECTED = "respected"

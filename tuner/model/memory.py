@@ -55,6 +55,7 @@ class Memory:
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
     to_clear: frozenset[int] = frozenset()
     idle_looks: int = 0
+    orders_at_ms: int = 0  # The newest orders that were heeded.
 
     def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:
         rest = {key: value for key, value in self.owned.items() if key != side}

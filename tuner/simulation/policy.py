@@ -14,7 +14,14 @@ from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.objectives import Capacity, LawLimits, Objective
 from tuner.simulation.cluster import Cluster
-from tuner.simulation.ports import MemoryJournal, SilentWatcher, SimulatedLive, SimulatedSignals, SimulatedThrottles
+from tuner.simulation.ports import (
+    MemoryJournal,
+    NoOrders,
+    SilentWatcher,
+    SimulatedLive,
+    SimulatedSignals,
+    SimulatedThrottles,
+)
 from tuner.simulation.signals import Stream
 from tuner.simulation.world import World
 from tuner.steering import Steering
@@ -129,6 +136,7 @@ class _LoopHand:
             throttles=desk.throttles,
             slewing=Slewing(desk.throttles),
             steering=_steering(desk, policy),
+            orders=NoOrders(),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
             watcher=SilentWatcher(),
             memory=Memory(),

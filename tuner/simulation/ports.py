@@ -19,6 +19,7 @@ from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.decision import Decision
 from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders
 from tuner.observe.signals import NewestSignals
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
@@ -138,6 +139,15 @@ class MemoryJournal:
         self.entries.extend(entries)
         before = self.memory if memory is None else memory
         self.memory = replace(before, owned={**before.owned, **(owned or {})})
+
+
+class NoOrders:
+    """Nobody gives orders in a simulation."""
+
+    latest = Orders()
+
+    def follow(self) -> None:
+        pass
 
 
 class SilentWatcher:

@@ -1,0 +1,209 @@
+"""`rheostat pause | resume | override | release`: a person's word to the tuner, through the journal's topic.
+
+It works with a running tuner, which heeds it within a cycle, and without one: then the next that starts heeds it. Only
+``release`` does not wait for that; it becomes a tuner itself for as long as it takes, unless another acts.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import kafka.errors
+
+from rheostat.errors import BadInputError, CommandError, UnreachableError
+from rheostat.services import probe, run_tune
+from rheostat.settings import Settings
+from streaming.contract import Side
+from streaming.kafka import consumer, producer
+from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.topics import ensure_topics
+from tuner.decide import words
+from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.journal.order_records import encode_orders, orders_key
+from tuner.model.cluster import BrokerSide, side_name
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override, Pause
+
+HEEDED_S_MAX = 15.0
+RELEASED_S_MAX = 90.0  # With a cluster's every broker to be put back, in batches.
+_POLL_S = 0.5
+
+Change = Callable[[Orders, int], Orders]
+
+
+def who() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def pause(orders: Orders, now_ms: int) -> Orders:
+    return replace(orders, pause=Pause(now_ms, who()))
+
+
+def resume(orders: Orders, now_ms: int) -> Orders:
+    return replace(orders, pause=None, resumed_at_ms=now_ms)
+
+
+def release(orders: Orders, now_ms: int) -> Orders:
+    return replace(orders, pause=Pause(now_ms, who(), released=True), overrides={})
+
+
+def override(sides: Mapping[BrokerSide, int], for_s: float) -> Change:
+    def change(orders: Orders, now_ms: int) -> Orders:
+        new = {side: Override(rate, now_ms + round(for_s * 1000), who()) for side, rate in sides.items()}
+        standing = {side: o for side, o in orders.overrides.items() if o.until_ms > now_ms}
+        return replace(orders, overrides=standing | new)
+
+    return change
+
+
+def no_override(broker: int) -> Change:
+    def change(orders: Orders, now_ms: int) -> Orders:
+        kept = {side: o for side, o in orders.overrides.items() if o.until_ms > now_ms and side[0] != broker}
+        return replace(orders, overrides=kept)
+
+    return change
+
+
+def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
+    """
+    Raises:
+        BadInputError: it is above what the operator permits.
+    """
+    most = settings.tuner.rate_bytes_per_s_max
+    if rate_bytes_per_s > most:
+        raise BadInputError(
+            f"--rate {words.rate(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({words.rate(most)}), which is never "
+            "exceeded: give less, or raise it in the settings"
+        )
+    return round(rate_bytes_per_s)
+
+
+def checked_broker(settings: Settings, broker: int) -> None:
+    """
+    Raises:
+        BadInputError: there is no such broker now.
+        UnreachableError, CommandError: it cannot be told.
+    """
+    probe(settings)
+    with ClusterClient(settings.kafka, "rheostat-orders") as client:
+        try:
+            brokers = sorted(endpoint.node for endpoint in client.brokers())
+        except Unreachable as error:
+            raise UnreachableError(str(error)) from error
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+    if broker not in brokers:
+        raise BadInputError(f"--broker {broker}: not alive here; alive are {', '.join(map(str, brokers))}")
+
+
+def give(settings: Settings, change: Change) -> Orders:
+    """Puts the orders, changed, on record.
+
+    Raises:
+        UnreachableError, CommandError: the topic cannot be read or written.
+    """
+    probe(settings)
+    topics = settings.topic_names()
+    with ClusterClient(settings.kafka, "rheostat-orders") as client:
+        try:
+            ensure_topics(client, topics)
+        except Unreachable as error:
+            raise UnreachableError(str(error)) from error
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+    known, _ = read(settings)
+    now_ms = max(round(time.time() * 1000), known.at_ms + 1)
+    orders = replace(change(known, now_ms), at_ms=now_ms)
+    sender = producer(settings.kafka, "rheostat-orders", linger_ms=0)
+    try:
+        sender.send(topics.journal, key=orders_key(settings.cluster), value=encode_orders(orders)).get(timeout=10)
+    except kafka.errors.KafkaError as error:
+        raise CommandError(
+            f"The order was not taken ({error}): it takes the right Write on Topic {topics.journal}."
+        ) from error
+    finally:
+        sender.close(timeout=5)
+    return orders
+
+
+def read(settings: Settings) -> tuple[Orders, Memory]:
+    """What is ordered, and what the tuner remembers.
+
+    Raises:
+        CommandError: the journal cannot be read.
+    """
+    reader = consumer(settings.kafka, "rheostat-orders", isolation_level="read_committed")
+    try:
+        return _read(reader, settings)
+    except JournalError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close(timeout_ms=2000)
+
+
+def _read(reader: kafka.KafkaConsumer, settings: Settings) -> tuple[Orders, Memory]:
+    if not reader.partitions_for_topic(settings.topic_names().journal):
+        return Orders(), Memory()
+    journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
+    memory = journal.recover(reader)
+    return journal.orders, memory
+
+
+def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:
+    """Whether a tuner has put on record that it knows these orders."""
+    return _until(lambda: read(settings)[1].orders_at_ms >= orders.at_ms, timeout_s)
+
+
+def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
+    """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words."""
+    quiet = settings.tuner.model_copy(
+        update={"dry_run": False, "http": settings.tuner.http.model_copy(update={"host": "127.0.0.1", "port": 0})}
+    )
+    stop = threading.Event()
+    failed: list[Exception] = []
+
+    def act() -> None:
+        try:
+            run_tune(settings.model_copy(update={"tuner": quiet}), stop)
+        except Exception as error:  # noqa: BLE001 - told to the person who waits for it
+            failed.append(error)
+
+    hand = threading.Thread(target=act, name="release", daemon=True)
+    hand.start()
+
+    def done() -> bool:
+        memory = read(settings)[1]
+        return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not memory.owned)
+
+    try:
+        _until(done, timeout_s)
+    finally:
+        stop.set()
+        hand.join(timeout=30)
+    if failed:
+        raise CommandError(f"Nothing could be taken back: {failed[0]}") from failed[0]
+    memory = read(settings)[1]
+    if memory.orders_at_ms < orders.at_ms:
+        return ["no tuner has heeded the order in time, so it is not known what is still set"]
+    return [
+        f"{side_name(side)}: {words.rate(o.wanted_bytes_per_s)} is still ours"
+        for side, o in sorted(memory.owned.items())
+    ]
+
+
+def sides_of(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:
+    return {(broker, each): rate_bytes_per_s for each in Side if side is None or each is side}
+
+
+def _until(probe_: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not probe_():
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(_POLL_S)
+    return True

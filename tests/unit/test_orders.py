@@ -1,0 +1,240 @@
+"""A person's word: what it stops, what it sets, what it takes back, and when it is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loop_rig import Rig, raised
+from test_steering import seconds, steered
+from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, F, L
+
+from rheostat import orders as commands
+from streaming.contract import Side
+from tuner.journal.order_records import decode_orders, encode_orders
+from tuner.model.decision import Hold, PutBackRate, Reason, SetRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override, Pause
+
+PAUSED = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk"))
+RELEASED = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
+
+
+def overridden(rate: int, until_ms: int = NOW_MS + 60_000) -> Orders:
+    return Orders(at_ms=NOW_MS, overrides={SOURCE: Override(rate, until_ms, "kim@desk")})
+
+
+# -- pause and resume --------------------------------------------------------------------------------------------------
+
+
+def test_paused_nothing_is_begun() -> None:
+    rig = Rig()  # Stalled: without the order it would be raised.
+    rig.orders.latest = PAUSED
+    [decision] = rig.loop.cycle()
+    assert isinstance(decision, Hold)
+    assert decision.reason is Reason.PAUSED
+    assert decision.text == ("paused by kim@desk, 2023-11-14 22:13:20 UTC: nothing is changed until `rheostat resume`")
+    rig.run_ramps()
+    assert rig.writes() == []
+    assert rig.loop.memory.orders_at_ms == NOW_MS
+    assert rig.journal.memories[-1].orders_at_ms == NOW_MS
+
+
+def test_a_pause_stops_a_ramp_where_it_is_and_it_stays_ours() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.loop.tick()
+    stands = dict(rig.throttles.rates)
+    rig.orders.latest = PAUSED
+    rig.cycle()
+    assert rig.loop.next_due_s() is None
+    rig.run_ramps()
+    assert rig.throttles.rates == stands
+    assert set(rig.loop.memory.owned) == {SOURCE, TARGET}
+
+
+def test_a_pause_stops_the_law() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 2)
+    rig.orders.latest = PAUSED
+    rig.cycle()
+    stands = dict(rig.throttles.rates)
+    seconds(rig, 5)
+    assert rig.throttles.rates == stands
+
+
+def test_paused_a_move_that_ends_keeps_its_throttle_and_resumed_it_is_cleared() -> None:
+    rig = raised()
+    rig.orders.latest = PAUSED
+    rig.live.moves = ()
+    for _ in range(4):
+        rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
+    rig.orders.latest = Orders(at_ms=NOW_MS + 1, resumed_at_ms=NOW_MS + 1)
+    for _ in range(4):
+        rig.cycle()
+    assert rig.throttles.rates == {}
+    assert rig.loop.memory.owned == {}
+
+
+def test_resume_ends_the_hold_for_what_somebody_changed_before_it() -> None:
+    until_ms = NOW_MS + 3_600_000
+    rig = Rig(Memory(stalls={3: STALLED}, theirs_until_ms={SOURCE: until_ms}))
+    assert rig.cycle()[0] is Reason.SOMEBODY_ELSES
+    rig.orders.latest = Orders(at_ms=NOW_MS + 1, resumed_at_ms=NOW_MS + 1)
+    assert rig.cycle()[0] is Reason.RESCUE_NEEDS_MORE  # The other side was raised meanwhile.
+
+
+def test_resume_does_not_end_a_hold_that_began_after_it() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, theirs_until_ms={SOURCE: NOW_MS + 3_600_000}))
+    rig.orders.latest = Orders(at_ms=NOW_MS - 1, resumed_at_ms=NOW_MS - 1)
+    assert rig.cycle()[0] is Reason.SOMEBODY_ELSES
+
+
+# -- release -----------------------------------------------------------------------------------------------------------
+
+
+def test_release_takes_back_what_is_ours_while_the_move_runs_and_leaves_the_rest() -> None:
+    rig = raised()
+    rig.throttles.rates[(2, L)] = 9 * MB  # Somebody's.
+    rig.orders.latest = RELEASED
+    decisions = rig.loop.cycle()
+    assert [type(d) for d in decisions] == [PutBackRate, PutBackRate, Hold]
+    assert decisions[0].text == (
+        "broker 1 leader throttle 50.0 MB/s → 10.0 MB/s: released by kim@desk, 2023-11-14 22:13:20 UTC; "
+        "10.0 MB/s stood there before"
+    )
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB, (2, L): 9 * MB}
+    assert rig.throttles.lists["orders"] == {L, F}
+    assert rig.loop.memory.owned == {}
+    rig.events.clear()
+    assert rig.cycle() == [Reason.RELEASED]
+    assert rig.writes() == []
+
+
+def test_release_in_the_middle_of_a_ramp() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.loop.tick()
+    rig.orders.latest = RELEASED
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert rig.loop.memory.owned == {}
+
+
+def test_release_of_what_the_law_set() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 3)
+    rig.orders.latest = RELEASED
+    rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    seconds(rig, 3)
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_release_names_what_cannot_be_reached_and_takes_it_back_later() -> None:
+    rig = raised()
+    rig.orders.latest = RELEASED
+    rig.throttles.brokers.discard(3)
+    decisions = rig.loop.cycle()
+    assert decisions[-1].text.endswith("still to come, as they cannot be reached: broker 3 follower throttle")
+    assert set(rig.loop.memory.owned) == {TARGET}
+    rig.throttles.brokers.add(3)
+    rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+# -- override ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_override_is_set_through_the_ramp_and_held() -> None:
+    rig = Rig(Memory(stalls={3: WELL}))
+    rig.orders.latest = overridden(30 * MB)
+    first, second = rig.loop.cycle()
+    assert isinstance(first, SetRate)
+    assert first.reason is Reason.OVERRIDDEN
+    assert second.reason is Reason.PROGRESSING
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 10 * MB}
+    [held, _] = rig.loop.cycle()
+    assert isinstance(held, Hold)
+    assert held.text == ("broker 1 leader throttle: 30.0 MB/s by order of kim@desk until 2023-11-14 22:14:20 UTC")
+
+
+def test_an_override_wins_over_a_rescue_and_over_the_law() -> None:
+    rig = Rig()
+    rig.orders.latest = overridden(10 * MB)
+    assert rig.cycle() == [Reason.OVERRIDDEN, Reason.STALLED_THROTTLE_BOUND]
+    law = steered()
+    law.orders.latest = overridden(10 * MB)
+    assert law.cycle() == [Reason.OVERRIDDEN, Reason.FOLLOWS_CLIENTS]
+    seconds(law, 5)
+    assert law.throttles.rates[SOURCE] == 10 * MB
+
+
+def test_an_override_that_has_expired_changes_nothing() -> None:
+    rig = Rig(Memory(stalls={3: WELL}))
+    rig.orders.latest = overridden(30 * MB, until_ms=NOW_MS)
+    assert rig.cycle() == [Reason.PROGRESSING] * 2
+
+
+def test_an_override_takes_back_what_somebody_had_changed() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, theirs_until_ms={SOURCE: NOW_MS + 3_600_000}))
+    rig.orders.latest = overridden(30 * MB)
+    assert rig.cycle()[0] is Reason.OVERRIDDEN
+    assert rig.loop.memory.theirs_until_ms == {}
+
+
+def test_no_throttle_is_put_where_none_was() -> None:
+    rig = Rig(Memory(stalls={3: WELL}))
+    del rig.throttles.rates[SOURCE]
+    rig.orders.latest = overridden(30 * MB)
+    decision = rig.loop.cycle()[0]
+    assert isinstance(decision, Hold)
+    assert decision.text.endswith("but no throttle stands here, and none is put where none was")
+
+
+# -- records and commands ----------------------------------------------------------------------------------------------
+
+
+@given(
+    st.builds(
+        Orders,
+        at_ms=st.integers(0, 2**50),
+        pause=st.none() | st.builds(Pause, st.integers(0, 2**50), st.text(max_size=20), st.booleans()),
+        resumed_at_ms=st.integers(0, 2**50),
+        overrides=st.dictionaries(
+            st.tuples(st.integers(0, 9999), st.sampled_from(list(Side))),
+            st.builds(Override, st.integers(1, 2**50), st.integers(0, 2**50), st.text(max_size=20)),
+            max_size=5,
+        ),
+    )
+)
+def test_orders_come_back_as_they_were(orders: Orders) -> None:
+    assert decode_orders(encode_orders(orders)) == orders
+
+
+@pytest.mark.parametrize("value", [b"", b"7", b"null", b"{}", b'{"v": 2}', b'{"v": 1, "at_ms": 1, "pause": [1]}'])
+def test_what_is_no_order_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        decode_orders(value)
+
+
+def test_the_commands_change_only_what_they_mean() -> None:
+    begun = overridden(30 * MB)
+    assert commands.pause(begun, NOW_MS).overrides == begun.overrides
+    assert commands.resume(commands.pause(begun, NOW_MS), NOW_MS + 5) == replace(begun, resumed_at_ms=NOW_MS + 5)
+    assert commands.release(begun, NOW_MS).overrides == {}
+    both = commands.override(commands.sides_of(3, None, 5 * MB), 60.0)(begun, NOW_MS)
+    assert both.overrides.keys() == {SOURCE, (3, L), (3, F)}
+    assert both.overrides[(3, F)].until_ms == NOW_MS + 60_000
+    assert commands.no_override(3)(both, NOW_MS).overrides == begun.overrides
+    assert commands.override({(3, L): 1}, 1.0)(begun, NOW_MS + 60_001).overrides.keys() == {
+        (3, L)
+    }  # The old one is over.

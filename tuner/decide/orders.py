@@ -1,0 +1,58 @@
+"""A person's word comes before the tuner's own thinking, and after what cannot be seen.
+
+pause     nothing is changed, neither up nor down, and nothing is ended either
+release   everything that is ours becomes what it was, and then as paused
+resume    both are over, and so are the holds for values that somebody else had set
+override  one throttle stands at a rate until a moment, and is tuned again after it
+
+Invariant: an order is heeded within a cycle or its reason is said; one that has expired changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner.decide import words
+from tuner.decide.ending import put_back_all
+from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting, side_name
+from tuner.model.decision import Decision, Hold, Reason, SetRate
+from tuner.model.limits import Limits
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override, Pause
+
+
+def heard(orders: Orders, memory: Memory, limits: Limits) -> Memory:
+    """What is remembered of other people's values after ``resume`` and ``override``; and that the orders were read."""
+    yield_ms = round(limits.yield_s * 1000)
+    theirs = {
+        side: until_ms
+        for side, until_ms in memory.theirs_until_ms.items()
+        if until_ms - yield_ms > orders.resumed_at_ms and side not in orders.overrides
+    }
+    return replace(memory, theirs_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
+
+
+def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:
+    by = f"by {pause.by}, {words.when(pause.since_ms)}"
+    if not pause.released:
+        return [Hold(None, None, Reason.PAUSED, f"paused {by}: nothing is changed until `rheostat resume`")]
+    why = f"released {by}"
+    left = [side_name(side) for side in sorted(memory.owned) if side[0] not in live.brokers - live.unreadable]
+    rest = f"; still to come, as they cannot be reached: {', '.join(left)}" if left else ""
+    text = f"{why}: all that was ours is taken back, and nothing is changed until `rheostat resume`{rest}"
+    return [*put_back_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
+
+
+def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, now_ms: int) -> Decision | None:
+    """What an override wants of one side; None when it has expired."""
+    if now_ms >= order.until_ms:
+        return None
+    head = (
+        f"{side_name(side)}: {words.rate(order.bytes_per_s)} by order of {order.by} until {words.when(order.until_ms)}"
+    )
+    if setting is None:
+        return Hold(*side, Reason.OVERRIDDEN, f"{head}, but no throttle stands here, and none is put where none was")
+    if setting.bytes_per_s == order.bytes_per_s:
+        return Hold(*side, Reason.OVERRIDDEN, head)
+    return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
