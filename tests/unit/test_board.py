@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, RateS
 from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, StallState
+from tuner.model.orders import Orders, Override, Pause
 
 SET = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it")
 MEMORY = Memory(stalls={3: STALLED}, owned={SOURCE: owned(None, 50 * MB)})
@@ -232,6 +234,17 @@ def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
 
 def client(board: Board, clock: Clock) -> TestClient:
     return TestClient(make_app(board, registry_of(board), 5.0, clock))
+
+
+def test_status_shows_what_people_have_ordered(board: Board) -> None:
+    order = Override(5 * MB, NOW_MS + 1, "kim@desk")
+    given = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"), overrides={SOURCE: order})
+    board.observed(replace(observation(live()), orders=given), MEMORY, ())
+    shown = board.snapshot().as_json()
+    assert shown["paused"] == {"since_ms": NOW_MS, "by": "kim@desk", "released": False}
+    assert shown["overrides"] == [
+        {"broker": 1, "side": "leader", "bytes_per_s": 5 * MB, "until_ms": NOW_MS + 1, "by": "kim@desk"}
+    ]
 
 
 def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: Board) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from streaming.contract import MoveSignal, Side
@@ -15,6 +16,7 @@ from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, SetRate, action_of
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
+from tuner.model.orders import Orders
 from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
@@ -171,6 +173,7 @@ class Snapshot:
 
     def as_json(self) -> dict[str, Any]:
         live = self.live
+        orders = self.observation.orders if self.observation is not None else Orders()
         return {
             "reassigning_partitions": len(live.moves) if live is not None else None,
             "throttles": [
@@ -196,5 +199,10 @@ class Snapshot:
                 for (broker, side), signal in sorted(self.moves().items())
             ],
             "stalled": sorted(b for b, state in self.memory.stalls.items() if state.stalled),
+            "paused": asdict(orders.pause) if orders.pause is not None else None,
+            "overrides": [
+                {"broker": broker, "side": side.value, **asdict(order)}
+                for (broker, side), order in sorted(orders.overrides.items())
+            ],
             "last_decisions": self.last_decisions,
         }
