@@ -27,7 +27,7 @@ from tuner_cases import (
 from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
-from tuner.journal.entries import Entry
+from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.loop import Loop
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, PartitionMove, RateSetting
@@ -118,6 +118,7 @@ class FakeJournal:
         self.events.extend((entry.kind, entry.action) for entry in entries)
         if memory is not None:
             self.memories.append(memory)
+            self.owned.clear()
             self.events.append(("memory", tuple(memory.owned)))
         if owned:
             self.owned.update(owned)
@@ -168,31 +169,42 @@ class Rig:
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
-        self.loop = Loop(
-            live=self.live,
-            signals=self.signals,
-            throttles=port,
-            slewing=Slewing(port),
-            steering=None
-            if objective is None
-            else Steering(
-                port,
-                objective,
-                lambda _: Capacity(125 * MB, 125 * MB),
-                law_limits or LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
+
+        def loop(memory: Memory) -> Loop:
+            return Loop(
+                live=self.live,
+                signals=self.signals,
+                throttles=port,
+                slewing=Slewing(port),
+                steering=None
+                if objective is None
+                else Steering(
+                    port,
+                    objective,
+                    lambda _: Capacity(125 * MB, 125 * MB),
+                    law_limits or LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
+                    writes_per_s_max=writes_per_s_max,
+                ),
+                orders=self.orders,
+                journal=self.journal,
+                watcher=self.watcher,
+                memory=memory,
+                limits=replace(LIMITS, steers=objective is not None),
+                stall_limits=STALL,
+                wall_clock=lambda: self.now_ms / 1000,
+                monotonic=lambda: self.now_s,
                 writes_per_s_max=writes_per_s_max,
-            ),
-            orders=self.orders,
-            journal=self.journal,
-            watcher=self.watcher,
-            memory=Memory(stalls={3: STALLED}) if memory is None else memory,
-            limits=replace(LIMITS, steers=objective is not None),
-            stall_limits=STALL,
-            wall_clock=lambda: self.now_ms / 1000,
-            monotonic=lambda: self.now_s,
-            writes_per_s_max=writes_per_s_max,
-            dry_run=dry_run,
-        )
+                dry_run=dry_run,
+            )
+
+        self._make_loop = loop
+        self.loop = loop(Memory(stalls={3: STALLED}) if memory is None else memory)
+
+    def die_and_start_again(self) -> None:
+        """What was in memory is gone; what is on record comes back as it was written."""
+        recorded = self.journal.memories[-1] if self.journal.memories else Memory()
+        memory = decode_memory(encode_memory(recorded))
+        self.loop = self._make_loop(replace(memory, owned={**memory.owned, **self.journal.owned}))
 
     def cycle(self) -> list[Reason]:
         return [d.reason for d in self.loop.cycle()]

@@ -103,6 +103,21 @@ def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) ->
     return [replace(back, reason=reason) for back in _put_back(live, memory, why)]
 
 
+def back_already(live: LiveCluster, memory: Memory) -> Memory:
+    """Without the rates that were meant to be changed, and stand as they stood before."""
+
+    def stands(side: BrokerSide) -> int | None:
+        setting = live.rates.get(side)
+        return setting.bytes_per_s if setting is not None and setting.own else None
+
+    owned = {
+        side: ours
+        for side, ours in memory.owned.items()
+        if side[0] not in _readable(live) or stands(side) != ours.before_bytes_per_s
+    }
+    return replace(memory, owned=owned)
+
+
 def _put_back(live: LiveCluster, memory: Memory, why: str = "the move has ended") -> list[PutBackRate]:
     found = []
     for side, owned in sorted(memory.owned.items()):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tuner.decide.ending import away_at_the_end, came_with_the_move, end_of_moves
+from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
 from tuner.decide.moves import MovesView, decide_side, judge_destinations
 from tuner.decide.orders import heard, while_paused
 from tuner.decide.ownership import let_go_of_changed
@@ -61,6 +61,8 @@ def _paused(
     seen = _seen(live, memory)
     throttled = memory.throttled or _named(live, seen)
     memory = replace(memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled)
+    if pause.released:
+        memory = back_already(live, memory)
     return memory, (*changed, *while_paused(pause, live, memory))
 
 

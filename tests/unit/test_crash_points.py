@@ -1,0 +1,168 @@
+"""SIGKILL between every two steps: before and after each record and each write, one run for each, none left out.
+
+Whatever the moment, the tuner that starts afterwards takes what it finds for its own and for nobody else's, and when all is
+over what stood before stands again. A person's value stands throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from loop_rig import Rig
+from test_steering import seconds, steered
+from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, F, L, throttle
+
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Pause
+
+Step = Callable[[Rig], object]
+POINTS_MAX = 400
+
+
+class Killed(BaseException):
+    """Nobody catches it, as nobody catches SIGKILL."""
+
+
+class Fuse:
+    """Ends the process at the n-th point."""
+
+    def __init__(self, rig: Rig, at: int) -> None:
+        self.left = at
+        self.passed = 0
+        rig.journal.write = self.around(rig.journal.write)  # type: ignore[method-assign]
+        rig.throttles.write_rates = self.around(rig.throttles.write_rates)  # type: ignore[method-assign]
+        rig.throttles.clear_lists = self.around(rig.throttles.clear_lists)  # type: ignore[method-assign]
+
+    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            self.point()
+            found = call(*args, **kwargs)
+            self.point()
+            return found
+
+        return wrapped
+
+    def point(self) -> None:
+        self.passed += 1
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def cycle(rig: Rig) -> None:
+    rig.now_s += 5.0
+    rig.loop.cycle()
+
+
+def a_second(rig: Rig) -> None:
+    seconds(rig, 1)
+
+
+def ramp_step(rig: Rig) -> None:
+    rig.now_s += 0.5
+    rig.loop.tick()
+
+
+def the_move_ends(rig: Rig) -> None:
+    rig.live.moves = ()
+
+
+RESCUE: tuple[Step, ...] = (cycle, *[ramp_step] * 30, cycle, the_move_ends, *[cycle] * 8)
+LAW: tuple[Step, ...] = (cycle, *[a_second] * 6, cycle, *[a_second] * 4, the_move_ends, *[cycle] * 8)
+
+
+def rescued() -> Rig:
+    return Rig(Memory(stalls={3: STALLED}))
+
+
+def run(make: Callable[[], Rig], steps: tuple[Step, ...]) -> Iterator[tuple[int, Rig]]:
+    """One run for each point, until a run passes them all: the point and the rig at the end of it."""
+    for at in range(1, POINTS_MAX):
+        rig = make()
+        fuse = Fuse(rig, at)
+        for step in steps:
+            try:
+                step(rig)
+            except Killed:
+                rig.die_and_start_again()
+        yield at, rig
+        if fuse.left > 0:
+            assert at > 20, "hardly anything was done: the run says nothing"
+            return
+    pytest.fail(f"more than {POINTS_MAX} points")
+
+
+@pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
+def test_the_throttle_of_a_move_is_gone_after_it(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+    for at, rig in run(make, steps):
+        assert rig.throttles.rates == {}, at
+        assert rig.throttles.lists["orders"] == set(), at
+        assert rig.loop.memory.owned == {}, at
+        assert rig.loop.memory.theirs_until_ms == {}, f"{at}: it took its own value for somebody else's"
+
+
+@pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
+def test_a_throttle_that_serves_others_stands_as_before(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+    def standing() -> Rig:
+        rig = make()
+        rig.live.lists = {
+            "orders": throttle(leader=[(7, 1), (0, 1)], follower=[(0, 3)]),
+            "payments": throttle(leader=[(1, 1)]),
+        }
+        rig.throttles.lists["payments"] = {L}
+        return rig
+
+    for at, rig in run(standing, steps):
+        assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}, at
+        assert rig.throttles.lists == {"orders": {L, F}, "payments": {L}}, at
+        assert rig.loop.memory.owned == {}, at
+        assert rig.loop.memory.theirs_until_ms == {}, at
+
+
+@pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
+def test_a_persons_value_stands_whenever_it_came(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+    """Kim writes 7 MB/s over ours in the middle of it. Where we had nothing on record yet it is the throttle of Kim's
+    move, and goes with it."""
+    over_ours: list[bool] = []
+
+    def kim(rig: Rig) -> None:
+        over_ours.append(SOURCE in rig.loop.memory.owned)
+        rig.throttles.rates[SOURCE] = 7 * MB
+
+    middle = len(steps) // 3
+    for at, rig in run(make, (*steps[:middle], kim, *steps[middle:])):
+        assert rig.throttles.rates.get(SOURCE) == (7 * MB if over_ours[-1] else None), at
+        assert TARGET not in rig.throttles.rates, at
+    assert sum(over_ours) > 20
+
+
+@pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
+def test_released_in_the_middle_what_stood_before_stands(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+    def release(rig: Rig) -> None:
+        rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
+
+    middle = len(steps) // 2
+    for at, rig in run(make, (*steps[:middle], release, *steps[middle:])):
+        assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}, at
+        assert rig.loop.memory.owned == {}, at
+
+
+def test_the_fuse_burns_at_each_point_and_a_memory_that_is_lost_is_noticed() -> None:
+    """The check of the checks: without what was on record, what is left behind is seen."""
+    left_behind = 0
+    for at in range(1, 40):
+        rig = steered(Memory(stalls={3: WELL}))
+        rig.live.lists = {"orders": throttle(leader=[(7, 1), (0, 1)], follower=[(0, 3)])}
+        Fuse(rig, at)
+        for step in LAW:
+            try:
+                step(rig)
+            except Killed:
+                rig.journal.memories.clear()
+                rig.journal.owned.clear()
+                rig.die_and_start_again()
+        left_behind += rig.throttles.rates != {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert left_behind > 0
