@@ -1,0 +1,126 @@
+"""The swarm: a few of its worlds hold what they must, the same seed is the same run, and each check can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tuner.decide.freshness import Freshness
+from tuner.loop import Loop
+from tuner.model.memory import Memory
+from tuner.simulation import swarm
+from tuner.simulation.swarm import SwarmJournal, draw, findings_of
+from tuner.steering import Steering
+
+SEEDS = range(120)
+
+
+def test_whatever_befalls_them_the_worlds_hold() -> None:
+    found = {seed: said for seed in SEEDS if (said := findings_of(seed))}
+    assert found == {}
+
+
+def test_the_worlds_are_many_kinds() -> None:
+    drawn = [draw(seed) for seed in SEEDS]
+    assert {type(d).__name__ for one in drawn for d in one.world.disturbances} == {
+        "OperatorWrite", "BrokerLoss", "SignalOutage", "ControllerStorm", "LeaderMove", "LoadStep",
+    }  # fmt: skip
+    assert {one.objective is None for one in drawn} == {True, False}
+    assert any(one.mishaps.killed_at_s for one in drawn)
+    assert any(one.mishaps.mute_s[1] for one in drawn)
+    assert any(one.mishaps.released and one.mishaps.paused_s[1] for one in drawn)
+
+
+def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Steering, "refused", lambda self, changes: [])  # noqa: ARG005 - the shape of the method
+    monkeypatch.setattr(Steering, "still_free", lambda self, changes: list(changes))  # noqa: ARG005
+
+
+def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SwarmJournal, "recovered", lambda self: Memory())  # noqa: ARG005
+
+
+def without_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.loop.intend", lambda memory, *_: memory)
+    monkeypatch.setattr(
+        "tuner.ledger.Ledger.record_owned", lambda self, entries, memory, _: self.record(entries, memory)
+    )
+
+
+def without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Loop, "_end", lambda self, endings, decided_on: None)  # noqa: ARG005
+
+
+def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every signal looks as if it had just been made."""
+    turn = Steering.turn
+
+    def young(signals: Mapping[Any, Any], now_ms: int) -> dict[Any, Any]:
+        return {key: replace(signal, sampled_at_ms=now_ms) for key, signal in signals.items()}
+
+    def freshness(signal: Any, *_: float) -> Freshness:
+        return Freshness.MISSING if signal is None else Freshness.FRESH
+
+    monkeypatch.setattr("tuner.decide.moves.freshness", freshness)
+    monkeypatch.setattr(
+        Steering,
+        "turn",
+        lambda self, now_s, ms, brokers, moves: turn(self, now_s, ms, young(brokers, ms), young(moves, ms)),
+    )
+
+
+def above_the_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    change = Steering._change
+    monkeypatch.setattr(Steering, "_change", lambda self, side, rate: change(self, side, 2 * rate))
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (without_looking, "a person had written"),
+        (without_memory, "is left behind"),
+        (without_record, "not on record as ours"),
+        (without_an_end, "its lists are left behind"),
+        (without_age, "without fresh signals"),
+        (above_the_ceiling, "not within"),
+    ],
+)
+def test_a_tuner_that_breaks_a_promise_is_caught(
+    broken: Callable[[pytest.MonkeyPatch], None], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    assert any(said in line for seed in range(400) for line in findings_of(seed)), f"nothing was said of {said!r}"
+
+
+def test_the_same_seed_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_an_end(monkeypatch)
+    seed = next(seed for seed in SEEDS if findings_of(seed))
+    assert findings_of(seed) == findings_of(seed)
+    assert draw(seed).describe() == draw(seed).describe()
+    assert swarm.draw(seed) == swarm.draw(seed)
+
+
+def test_as_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner.simulation", "--swarm", "4"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4 of 4 held")
+    one = subprocess.run(
+        [sys.executable, "-m", "tuner.simulation", "--seed", "3"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert one.returncode == 0, one.stderr
+    assert one.stdout.startswith("seed 3: 3 brokers")

@@ -1,0 +1,50 @@
+"""``python -m tuner.simulation --swarm 10000``: so many worlds, each with its own mishaps; ``--seed N`` looks at one again."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+
+from tuner.simulation.swarm import draw, findings_of
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tuner.simulation", description=__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--swarm", type=int, metavar="N", help="run the worlds of the seeds 0 to N − 1 (or from --first on)"
+    )
+    what.add_argument("--seed", type=int, metavar="N", help="run one world, and show what was drawn")
+    parser.add_argument("--first", type=int, default=0, metavar="N")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args(arguments)
+    if given.seed is not None:
+        sys.stdout.write(draw(given.seed).describe() + "\n")
+        return _told([(given.seed, findings_of(given.seed))], 1)
+    began_s = time.monotonic()
+    seeds = range(given.first, given.first + given.swarm)
+    with multiprocessing.Pool(given.processes) as pool:
+        found = [(seed, said) for seed, said in pool.imap_unordered(_one, seeds, chunksize=16) if said]
+    code = _told(sorted(found), given.swarm)
+    sys.stdout.write(f"{given.swarm} worlds in {time.monotonic() - began_s:.0f} s\n")
+    return code
+
+
+def _one(seed: int) -> tuple[int, list[str]]:
+    return seed, findings_of(seed)
+
+
+def _told(found: list[tuple[int, list[str]]], count: int) -> int:
+    failed = [(seed, said) for seed, said in found if said]
+    for seed, said in failed:
+        sys.stdout.write(f"python -m tuner.simulation --seed {seed}\n")
+        sys.stdout.writelines(f"  {line}\n" for line in said[:5])
+    sys.stdout.write(f"{count - len(failed)} of {count} held\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
