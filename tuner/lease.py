@@ -10,6 +10,8 @@ Invariant: who does not hold the lease does not take the journal over.
 
 from __future__ import annotations
 
+import threading
+
 import kafka.errors
 import structlog
 from kafka import KafkaConsumer, TopicPartition
@@ -33,6 +35,7 @@ class Lease:
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         self._consumer = consumer
         self._partition = TopicPartition(topic, 0)
+        self._said: str | None = None
         consumer.subscribe([topic])
 
     def held(self, timeout_s: float = 0.0) -> bool:
@@ -46,7 +49,18 @@ class Lease:
             mine = self._partition in self._consumer.assignment()
             if mine and self._partition not in self._consumer.paused():
                 self._consumer.pause(self._partition)  # Its records are read elsewhere.
-        except _TROUBLE as error:
-            log.warning("the lease cannot be asked for", error=str(error))
+        except kafka.errors.GroupAuthorizationFailedError:
+            self._say(f"missing right: Read on Group {self._consumer.config['group_id']}")
+            threading.Event().wait(timeout_s)  # It answers at once, and would be asked in a circle.
             return False
+        except _TROUBLE as error:
+            self._say(f"{type(error).__name__}: {error}")
+            return False
+        self._said = None
         return mine
+
+    def _say(self, why: str) -> None:
+        """Once, until it is another trouble or over."""
+        if why != self._said:
+            log.warning("the lease cannot be asked for", error=why)
+        self._said = why

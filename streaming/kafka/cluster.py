@@ -24,7 +24,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from streaming import words
 from streaming.kafka.answers import (
@@ -128,6 +128,31 @@ class ClusterClient:
             for topic in self._one("list rights on topics", request).topics
         }
         return {topic: missing for topic, missing in found.items() if missing}
+
+    def may_join(self, group: str) -> None:
+        """
+        Raises:
+            MissingRight: Read on Group. Kafka tells it by the right to describe, which comes with that to read.
+        """
+        self._find_coordinator(group, words.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
+
+    def may_transact(self, transactional_id: str) -> None:
+        """
+        Raises:
+            MissingRight: Write on TransactionalId; as above.
+        """
+        right = f"Write on TransactionalId {transactional_id}"
+        self._find_coordinator(transactional_id, words.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
+
+    def _find_coordinator(self, key: str, key_type: int, right: str, call: str) -> None:
+        answer = self._one(
+            "find a coordinator", FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+        )
+        codes = [int(c.error_code) for c in answer.coordinators or ()] or [int(answer.error_code)]
+        for code in codes:
+            # On a young cluster the topic behind it is only being created.
+            if code not in (words.ERROR_COORDINATOR_NOT_AVAILABLE, words.ERROR_NOT_COORDINATOR):
+                refuse(code, right, call)
 
     def reassignments(self) -> list[PartitionState]:
         """The partitions being reassigned, with leader and ISR as brokers know them now.

@@ -99,6 +99,9 @@ class KafkaJournal:
         """
         try:
             self._bounded(self._writer.init_transactions, timeout_s)
+        except kafka.errors.TransactionalIdAuthorizationFailedError as error:
+            right = f"Write on TransactionalId {self._writer.config['transactional_id']}"
+            raise JournalError(f"{self._topic} cannot be taken over: missing right: {right}") from error
         except _TROUBLE as error:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
         self.prove()
