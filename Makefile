@@ -12,7 +12,7 @@ PACKAGES := streaming tuner rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test check bench format lock image
+.PHONY: help venv demo test check bench swarm format lock image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ check: venv ## style, types, import rules, generated files
 
 bench: venv ## the benchmarks; each prints its ratio to its bound
 	$(BIN)/python -m benchmarks $(ARGS)
+
+swarm: venv ## ten thousand simulated worlds in which everything goes wrong; some minutes
+	$(BIN)/python -m tuner.simulation --swarm $(or $(N),10000)
 
 format: venv ## rewrite the code in the house format
 	$(BIN)/ruff check --fix $(CODE)
