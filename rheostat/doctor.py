@@ -17,7 +17,8 @@ from typing import Any
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE, SetupError
 from rheostat.jvm.artifacts import artifacts_present
 from rheostat.jvm.java import find_java
-from rheostat.services import PROBE_S_MAX
+from rheostat.reach import reach
+from rheostat.reach.words import is_open, remedies, why
 from rheostat.settings import Settings
 from streaming import words
 from streaming.collector import jmx
@@ -27,11 +28,14 @@ from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
 from streaming.settings import SourceSettings
 from streaming.topics import ensure_topics, topic_specs
+from tuner.lease import group_of
 
 _QUOTA_WINDOW = "replication.quota.window.num"
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # What a topic without a setting of its own has.
 _APPENDED = "LogAppendTime"
+
+_REACHABILITY = "reachability"
 
 
 class Verdict(StrEnum):
@@ -51,19 +55,22 @@ class Finding:
 def examine(settings: Settings) -> Iterator[Finding]:
     yield from _machine()
     yield _checkpoint(settings)
-    # A copy of the client with a short wait: a doctor that hangs is no help.
-    kafka = settings.kafka.model_copy(update={"request_timeout_s": min(PROBE_S_MAX, settings.kafka.request_timeout_s)})
+    kafka = settings.kafka
+    way_in = _way_in(kafka, _REACHABILITY, "kafka")
+    yield from way_in
+    if any(finding.verdict is Verdict.FAILED for finding in way_in):
+        return
     with ClusterClient(kafka, "rheostat-doctor") as client:
         try:
             brokers = {e.node: e.host for e in client.brokers()}
         except ClusterError as error:
             yield Finding(
-                "reachability", Verdict.FAILED, str(error),
-                "check kafka.bootstrap_servers, kafka.security_protocol and the credentials",
+                _REACHABILITY, Verdict.FAILED, f"a bootstrap server answers, but: {error}",
+                "compare the brokers' advertised.listeners with what can be reached from here",
             )  # fmt: skip
             return
         ids = ", ".join(map(str, sorted(brokers)))
-        yield Finding("reachability", Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
+        yield Finding(_REACHABILITY, Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
         yield from _topics(client, settings)  # First: rights on topics are tried on one that is there.
         yield from _rights(client, sorted(brokers), settings)
         yield from _quota_window(client, sorted(brokers))
@@ -78,7 +85,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 def exit_code(findings: list[Finding]) -> int:
     failed = [f.check for f in findings if f.verdict is Verdict.FAILED]
-    if "reachability" in failed:
+    if _REACHABILITY in failed:
         return EXIT_UNREACHABLE
     return EXIT_NOT_WELL if failed else EXIT_DONE
 
@@ -116,9 +123,27 @@ def _checkpoint(settings: Settings) -> Finding:
     )  # fmt: skip
 
 
+def _way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
+    """Why one cannot get in, or that it takes long; empty when all is well. Args: key: of ``kafka`` in the settings file."""
+    reached = reach(kafka)
+    if not is_open(reached):
+        return [Finding(check, Verdict.FAILED, why(reached), remedies(reached, key))]
+    server, took_s = reached[-1].server, reached[-1].took_s
+    if took_s <= kafka.request_timeout_s:
+        return []
+    return [
+        Finding(
+            check, Verdict.ADVICE,
+            f"{server} answered after {took_s:.1f} s; rheostat gives up after {key}.request_timeout_s, "
+            f"{kafka.request_timeout_s:g} s",
+            f"see what keeps the broker busy, or raise {key}.request_timeout_s",
+        )
+    ]  # fmt: skip
+
+
 def _rights(client: ClusterClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
     anywhere = {broker: {words.LEADER_RATE: "1000000"} for broker in brokers}
-    own = settings.topic_names().metrics
+    own, lease = settings.topic_names().metrics, group_of(settings.cluster)
 
     def sizes() -> None:
         _raise_first(client.log_sizes(brokers, [(own, 0)]))
@@ -150,6 +175,8 @@ def _rights(client: ClusterClient, brokers: list[int], settings: Settings) -> It
         tries += [
             ("AlterConfigs on Cluster", "change brokers' throttles", alter_brokers),
             ("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
+            (f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease)),
+            (f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease)),
         ]
     for right, purpose, attempt in tries:
         yield _try(f"right: {right}", purpose, attempt, settings.kafka)
@@ -167,11 +194,14 @@ def _try(check: str, purpose: str, attempt: Callable[[], object], kafka: KafkaSe
         return Finding(check, Verdict.FAILED, f"cannot {purpose}: {error}", "see the brokers' logs")
 
 
+_RESOURCE_OPTIONS = {"Cluster": "--cluster", "Group": "--group '{}'", "TransactionalId": "--transactional-id '{}'"}
+
+
 def _grant(right: str, kafka: KafkaSettings) -> str:
     operation, _, resource = right.partition(" on ")
     user = kafka.sasl_username or "<principal>"
     kind, _, name = resource.partition(" ")
-    where = "--cluster" if kind == "Cluster" else f"--topic {name or '*'!r}"
+    where = _RESOURCE_OPTIONS.get(kind, f"--topic {name or '*'!r}").format(name)
     return (
         f"kafka-acls --bootstrap-server {_server(kafka)} --add "
         f"--allow-principal User:{user} --operation {operation} {where}"
@@ -213,8 +243,11 @@ def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding
 
 
 def _source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:
-    short = kafka.model_copy(update={"request_timeout_s": min(PROBE_S_MAX, kafka.request_timeout_s)})
-    with ClusterClient(short, "rheostat-doctor") as client:
+    way_in = _way_in(kafka, _source_name(source), "stream.sources' own kafka")
+    yield from way_in
+    if any(finding.verdict is Verdict.FAILED for finding in way_in):
+        return
+    with ClusterClient(kafka, "rheostat-doctor") as client:
         try:
             brokers = sorted(e.node for e in client.brokers())
         except ClusterError as error:

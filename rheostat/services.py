@@ -13,6 +13,8 @@ import kafka.errors
 import structlog
 
 from rheostat.errors import CommandError, SetupError, UnreachableError
+from rheostat.reach import reach
+from rheostat.reach.words import is_open, remedies, why
 from rheostat.settings import Settings
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessError
@@ -46,16 +48,24 @@ def probe(settings: Settings) -> None:
     """One quick look, so that a wrong address is an error at the start and not a line in a log.
 
     Raises:
-        UnreachableError: no broker answers.
+        UnreachableError: no broker answers, or they do not let us in.
     """
-    timeout_s = min(PROBE_S_MAX, settings.kafka.request_timeout_s)
-    with ClusterClient(settings.kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:
+    kafka = settings.kafka
+    timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
+    # First by ourselves: kafka-python says only that it could not, and waits for ever for a TLS handshake.
+    reached = reach(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
+    if not is_open(reached):
+        raise UnreachableError(
+            f"No broker answers at {kafka.bootstrap_servers} as it should ({why(reached)}). To do: {remedies(reached, 'kafka')}. "
+            "`rheostat doctor` looks closer."
+        )
+    with ClusterClient(kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:
         try:
             client.brokers()
         except ClusterError as error:
             raise UnreachableError(
-                f"No broker answers at {settings.kafka.bootstrap_servers} ({error}). Check kafka.bootstrap_servers and "
-                "kafka.security_protocol; `rheostat doctor` looks closer."
+                f"A bootstrap server answers, but: {error}. Compare the brokers' advertised.listeners with what can be reached "
+                "from here; `rheostat doctor` looks closer."
             ) from error
 
 

@@ -109,77 +109,72 @@ def run_tuner(
         while not stop.is_set():
             if lease is not None and not _until_held(lease, stop):
                 break
+            fenced = lease is not None
+            extra = {"transactional_id": group_of(cluster), "retry_backoff_ms": 20} if fenced else {}
+            journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
+            holder = f"{socket.gethostname()}:{os.getpid()}"
+            journal = KafkaJournal(
+                journal_producer, topics.journal, cluster, holder=holder, fenced=fenced, monotonic=monotonic
+            )
             with ExitStack() as term:
-                _act(
-                    cluster, kafka, topics, settings, board, client, signals, orders, lease, term, stop,
-                    wall_clock=wall_clock, monotonic=monotonic,
+                term.callback(_named("journal", journal.close))
+                if fenced and not _taken_over(journal, stop):
+                    continue
+                orders.follow()
+                memory = _recover(journal, kafka)
+                orders.latest = journal.orders
+                throttles: Throttles = KafkaThrottles(client)
+                throttles = FencedThrottles(throttles, journal) if fenced else DryRunThrottles(throttles)
+                loop = Loop(
+                    live=LiveReader(client),
+                    signals=signals,
+                    throttles=throttles,
+                    slewing=Slewing(throttles),
+                    steering=_steering(settings, throttles),
+                    orders=orders,
+                    journal=journal,
+                    watcher=board,
+                    memory=memory,
+                    limits=settings.limits(),
+                    stall_limits=StallLimits(),
+                    wall_clock=wall_clock,
+                    monotonic=monotonic,
+                    writes_per_s_max=settings.config_writes_per_s_max,
+                    dry_run=settings.dry_run,
+                )
+                log.info(
+                    "acting" if fenced else "looking on", holder=holder, owned=len(memory.owned),
+                    rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
                 )  # fmt: skip
+                _serve(loop, board, journal, lease, settings.cycle_s, stop, monotonic)
         log.info("tuner stopped")
 
 
-def _act(
-    cluster: str,
-    kafka: KafkaSettings,
-    topics: Topics,
-    settings: TunerSettings,
+def _taken_over(journal: KafkaJournal, stop: threading.Event) -> bool:
+    try:
+        journal.take_over()
+    except JournalError as error:
+        log.error("the journal cannot be taken over; trying again", error=str(error))
+        stop.wait(_TAKE_OVER_PAUSE_S)
+        return False
+    return True
+
+
+def _serve(
+    loop: Loop,
     board: Board,
-    client: ClusterClient,
-    signals: SignalReader,
-    orders: OrdersReader,
+    journal: KafkaJournal,
     lease: Lease | None,
-    stack: ExitStack,
+    cycle_s: float,
     stop: threading.Event,
-    *,
-    wall_clock: Callable[[], float],
     monotonic: Callable[[], float],
 ) -> None:
-    """One term: from the day the journal is taken over until it is lost, or ``stop`` is set."""
-    extra = {} if lease is None else {"transactional_id": group_of(cluster), "retry_backoff_ms": 20}
-    journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
-    holder = f"{socket.gethostname()}:{os.getpid()}"
-    journal = KafkaJournal(
-        journal_producer, topics.journal, cluster, holder=holder, fenced=lease is not None, monotonic=monotonic
-    )
-    stack.callback(_named("journal", journal.close))
-    if lease is not None:
-        try:
-            journal.take_over()
-        except JournalError as error:
-            log.error("the journal cannot be taken over; trying again", error=str(error))
-            stop.wait(_TAKE_OVER_PAUSE_S)
-            return
-    orders.follow()
-    memory = _recover(journal, kafka)
-    orders.latest = journal.orders
-    throttles: Throttles = KafkaThrottles(client)
-    throttles = DryRunThrottles(throttles) if lease is None else FencedThrottles(throttles, journal)
-    limits = settings.limits()
-    loop = Loop(
-        live=LiveReader(client),
-        signals=signals,
-        throttles=throttles,
-        slewing=Slewing(throttles),
-        steering=_steering(settings, throttles),
-        orders=orders,
-        journal=journal,
-        watcher=board,
-        memory=memory,
-        limits=limits,
-        stall_limits=StallLimits(),
-        wall_clock=wall_clock,
-        monotonic=monotonic,
-        writes_per_s_max=settings.config_writes_per_s_max,
-        dry_run=settings.dry_run,
-    )
-    log.info(
-        "acting" if lease is not None else "looking on", holder=holder,
-        rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=limits.steers, owned=len(memory.owned),
-    )  # fmt: skip
+    """One term: until the lease or the journal is lost, or ``stop`` is set."""
     board.acts()
-    _run(loop, board, settings.cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
+    _run(loop, board, cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
     board.stands_by()
     if not stop.is_set():
-        log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=holder)
+        log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
 
 
 def _until_held(lease: Lease, stop: threading.Event) -> bool:

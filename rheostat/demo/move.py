@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from rheostat.demo.view import View
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.throttles import LIST_KEYS, RATE_KEYS
+from tuner.model.limits import MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,14 @@ class MoveWatch:
         self._client = client
         self._topic = topic
         self._keys = [(topic, p) for p in range(partitions)]
-        self._leader = leader
-        self._destination = destination
+        self.leader = leader
+        self.destination = destination
         self.looks: list[Look] = []
 
     def look(self) -> Look:
         moving = any(state.topic == self._topic for state in self._client.reassignments())
-        sizes = self._client.log_sizes([self._leader, self._destination], self._keys)
-        source, target = sizes[self._leader], sizes[self._destination]
+        sizes = self._client.log_sizes([self.leader, self.destination], self._keys)
+        source, target = sizes[self.leader], sizes[self.destination]
         remaining = leader_bytes = None
         if not isinstance(source, ClusterError) and not isinstance(target, ClusterError):
             leader_bytes = sum(source.values())
@@ -39,6 +41,13 @@ class MoveWatch:
         look = Look(time.monotonic(), moving, remaining, leader_bytes)
         self.looks.append(look)
         return look
+
+    def show(self, view: View, what: str) -> bool:
+        """Looks, and tells it beside ``what``; whether it still moves."""
+        look = self.look()
+        remains = "unknown" if look.remaining_bytes is None else f"{look.remaining_bytes / MB:.0f} MB remain"
+        view.now(f"{what}: {remains}" if look.moving else what)
+        return look.moving
 
     def trend_bytes_per_s(self, since_s: float) -> float | None:
         """Change of what remains, per second, from the first look after ``since_s`` to the last."""

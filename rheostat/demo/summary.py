@@ -65,7 +65,7 @@ class Summary:
             view.say(
                 f"complete {self.rescue_s:.0f} s after the tuner's start; with a throttle of "
                 f"{self.rate_bytes_per_s_max / MB:.0f} MB/s from the first moment it could have been {self.optimum_s:.0f} s "
-                f"(ratio {self.ratio_to_optimum}; starting Spark and judging the stall are in it)"
+                f"(ratio {self.ratio_to_optimum}; the tuner's start, judging the stall and the ramp are in it)"
             )
         p99 = {phase: "–" if value is None else f"{value:.0f} ms" for phase, value in self.produce_p99_ms.items()}
         view.say("produce latency, 99th percentile: " + ", ".join(f"{phase} {value}" for phase, value in p99.items()))

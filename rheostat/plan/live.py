@@ -15,6 +15,7 @@ from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.plan.sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
 from rheostat.services import probe
 from rheostat.settings import Settings
+from rheostat.units import rate_text
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from tuner.decide.freshness import Freshness, freshness
@@ -99,6 +100,7 @@ def _read(
         return given.write_bytes_per_s if given.write_bytes_per_s is not None else max(0, growth[key]) / took_s
 
     planned = tuple(_planned(states[(t.topic, t.partition)], t, last, written((t.topic, t.partition))) for t in targets)
+    notes += _grows(planned) if plan is not None else ()
     if bytes_in is None:
         counted = states if given.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
         led = {broker: sum(written(key) for key in counted if states[key].leader == broker) for broker in brokers}
@@ -137,6 +139,17 @@ def _planned(state: PartitionState, target: Target, look: _Look, write_bytes_per
         state.topic, state.partition, state.leader, frozenset(state.isr), write_bytes_per_s,
         {b: max(0, size_bytes - look.sizes.get(b, {}).get(key, 0)) for b in target.replicas if b not in whole},
     )  # fmt: skip
+
+
+def _grows(planned: Sequence[PlannedPartition]) -> tuple[str, ...]:
+    """The figures are those of this moment; a move that starts later has more to copy."""
+    grows_bytes_per_s = sum(p.write_bytes_per_s for p in planned if p.lacking_bytes)
+    if not grows_bytes_per_s:
+        return ()
+    return (
+        f"Until the move starts there is more to copy every second, as {rate_text(grows_bytes_per_s)} is written to what it moves; "
+        "near the smallest rate that ends, a second of waiting costs several. Ask again once it runs.",
+    )
 
 
 def _shrunk(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> tuple[str, ...]:

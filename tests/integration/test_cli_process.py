@@ -161,7 +161,9 @@ def timed(command: str, config: Path) -> tuple[subprocess.CompletedProcess[str],
     return done, time.monotonic() - began
 
 
-@pytest.mark.parametrize("commands", [("tune", "collect"), ("stream", "run"), ("status", "doctor")], ids=" and ".join)
+@pytest.mark.parametrize(
+    "commands", [("tune", "collect"), ("stream", "run"), ("status", "doctor"), ("plan", "signals")], ids=" and ".join
+)
 def test_a_cluster_that_is_not_there_is_told_within_ten_seconds(tmp_path: Path, commands: tuple[str, str]) -> None:
     config = good(tmp_path)
     with ThreadPoolExecutor(2) as pool:  # Two at a time: nearly all of it is waiting.

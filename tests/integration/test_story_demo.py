@@ -14,9 +14,8 @@ import pytest
 from lab_parts import until
 
 DEMO = [sys.executable, "-m", "rheostat", "demo", "--json"]
-# On two quiet cores all of it takes 150 s at most (docs/performance.md); a machine that is busy with others takes twice as
-# long, and it is the story that is tested here.
-DEMO_S_MAX = 400
+DEMO_S_MAX = 240
+DEMO_S_BOUND = 150  # All of it, on two cores, busy ones too.
 
 
 def session_of(pid: int) -> list[psutil.Process]:
@@ -40,6 +39,7 @@ def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
     done = subprocess.run(DEMO, capture_output=True, text=True, timeout=DEMO_S_MAX, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout)
+    assert told["all_s"] <= DEMO_S_BOUND
     assert told["completed"] is True
     assert told["throttle_keys_left"] == 0
     assert told["cause"] == "stalled_below_keep_up"
@@ -68,7 +68,7 @@ def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
     ("stage", "mark"),
     [
         ("while the cluster starts", "starting a Kafka cluster"),
-        ("while the topic is filled", "a real Kafka cluster is up"),
+        ("while the topic is filled", "rheostat starts to measure"),
         ("while rheostat starts", "rheostat is starting"),
     ],
 )

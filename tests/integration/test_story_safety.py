@@ -3,7 +3,10 @@ one that takes over what the dead one left."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from lab_parts import rheostat as command
 from story_kit import make_topic, moving, running
 
 from rheostat.lab import Lab, LabSpec, Load
@@ -39,6 +42,10 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 told = gather(settings)
                 assert told["moves"]
                 assert any(d["reason"] == "stalled_below_keep_up" and d["broker"] == 1 for d in told["last_decisions"])
+                asked = ("plan", "--config", rheostat.config, "--rate", "30MB/s", "--write-rate", "1kB/s", "--json")
+                planned = json.loads(command(*asked).stdout)
+                # The logs were not watched: what clients write is in the signals, as the brokers count it.
+                assert planned["kip73"]["bytes_in_per_s_max"] == pytest.approx(3_000_000, rel=0.3)
             wanted = [e for e in last_entries(settings, 100) if e.action == "set"]
             assert wanted
             assert all(e.dry_run and e.kind == "intent" for e in wanted)

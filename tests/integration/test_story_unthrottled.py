@@ -21,10 +21,10 @@ TOPICS = Topics.with_prefix("rheostat")
 GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}"]
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(240)
 def test_an_unthrottled_healthy_move_is_left_alone() -> None:
     with Lab(LabSpec(brokers=3)) as lab:
-        make_topic(lab, "orders", {0: [1, 2]}, 300)
+        make_topic(lab, "orders", {0: [1, 2]}, 120)
         with running(lab) as rheostat, ClusterClient(lab.kafka_settings(), "test") as client:
             rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
             sent = producer(lab.kafka_settings(), "test-garbage")
@@ -34,7 +34,7 @@ def test_an_unthrottled_healthy_move_is_left_alone() -> None:
             sent.close(timeout=5)
 
             # On loopback a move is over before anybody has looked; a slow destination gives it the time a real one takes.
-            with slowed(lab.nodes[3], share=0.08):
+            with slowed(lab.nodes[3], share=0.04):
                 reassign_partitions(lab.artifacts, lab.bootstrap_servers, {("orders", 0): [1, 3]}, "--execute")
                 rheostat.until("a decision to leave it alone", lambda: rheostat.decided("not_throttled"), 60)
                 assert moving(client), "the move ended before anything was decided: make it slower"

@@ -76,7 +76,7 @@ class KafkaJournal:
         self._producer = producer
         self._topic = topic
         self._cluster = cluster
-        self._holder = holder
+        self.holder = holder
         self._fenced = fenced
         self._monotonic = monotonic
         self._seqs = dict.fromkeys(RINGS, 0)
@@ -179,7 +179,7 @@ class KafkaJournal:
         Raises:
             JournalError, JournalLost: as ``write``.
         """
-        self._send({holder_key(self._cluster): encode_holder(self._holder)})
+        self._send({holder_key(self._cluster): encode_holder(self.holder)})
 
     def close(self) -> None:
         self._writer.close(timeout=5)

@@ -1,0 +1,112 @@
+"""How things stand now: what is there, what is measured, what is missing."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rheostat.commands.options import Config, Json, out
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
+
+
+class Kind(StrEnum):
+    BROKER = "broker"
+    MOVE = "move"
+    CONTROLLER = "controller"
+    TENANT = "tenant"
+
+
+def status(config: Config, as_json: Json = False) -> None:
+    """Brokers, throttles, moves, last decisions. Exit code 1 while a move is stuck and turning its throttle cannot help."""
+    from rich.console import Console
+
+    from rheostat.logs import set_up_logs
+    from rheostat.settings import load_settings
+    from rheostat.status import gather, show, stuck
+
+    set_up_logs()
+    found = gather(load_settings(config))
+    if as_json:
+        out(json.dumps(found, indent=2))
+    else:
+        show(found, Console())
+    raise typer.Exit(EXIT_NOT_WELL if stuck(found) else EXIT_DONE)
+
+
+def signals(
+    config: Config,
+    kind: Annotated[
+        list[Kind] | None,
+        typer.Option("--kind", help="only signals of this kind; may stand several times"),
+    ] = None,
+    node: Annotated[
+        list[int] | None,
+        typer.Option("--node", "--broker", help="only signals of this broker or controller; may stand several times"),
+    ] = None,
+    all_clusters: Annotated[
+        bool, typer.Option("--all-clusters", help="also those of other clusters than the settings' own")
+    ] = False,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="again every 2 s, until Ctrl-C")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="each record as it comes, one JSON value a line, until Ctrl-C")
+    ] = False,
+    wait_s: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            min=0,
+            metavar="S",
+            help="take in more for so many seconds first; ends --watch and --raw after them",
+        ),
+    ] = None,
+) -> None:
+    """The live signals as the tuner sees them, without a tuner. Exit code 1 when there are none, or all are stale."""
+    if sum((as_json, watch, raw)) > 1:
+        raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch, --raw")
+
+    from rheostat import signals as live
+    from rheostat.logs import set_up_logs
+    from rheostat.settings import load_settings
+
+    set_up_logs()
+    settings = load_settings(config)
+    wanted = live.Wanted(None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ()))
+    if raw:
+        raise typer.Exit(live.follow(settings, wanted, wait_s))
+    if watch:
+        raise typer.Exit(live.watch(settings, wanted, wait_s))
+    raise typer.Exit(live.look(settings, wanted, wait_s or 0.0, as_json=as_json))
+
+
+def doctor(
+    config: Config,
+    as_json: Json = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help="fetch the JVM artifacts now, if they are missing")] = False,
+) -> None:
+    """Checks Java, artifacts, reachability and rights, and says what to do about each failure."""
+    from rich.console import Console
+
+    from rheostat import doctor as checks
+    from rheostat.jvm.artifacts import resolve_artifacts
+    from rheostat.logs import set_up_logs
+    from rheostat.settings import load_settings
+
+    set_up_logs()
+    settings = load_settings(config)
+    if fetch:
+        resolve_artifacts(lambda line: typer.echo(line, err=True))
+    findings = []
+    console = Console(stderr=as_json)
+    marks = {"ok": "[green]ok[/]    ", "advice": "[yellow]advice[/]", "failed": "[red]FAILED[/]"}
+    for finding in checks.examine(settings):
+        findings.append(finding)
+        console.print(f"{marks[finding.verdict]} {finding.check}: {finding.found}", highlight=False, soft_wrap=True)
+        if finding.do and finding.verdict != "ok":
+            console.print(f"         → {finding.do}", highlight=False, soft_wrap=True)
+    if as_json:
+        out(json.dumps(checks.as_json(findings), indent=2))
+    raise typer.Exit(checks.exit_code(findings))

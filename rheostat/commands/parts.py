@@ -1,0 +1,62 @@
+"""The long-running parts: all of them under one supervisor, or one at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rheostat.commands.options import Config, DryRun, Wait
+
+
+def run(config: Config, dry_run: DryRun = False) -> None:
+    """Collector, stream and tuner for an existing cluster, supervised."""
+    from rheostat.logs import set_up_logs
+    from rheostat.services import probe, stop_on_signals
+    from rheostat.settings import load_settings
+    from rheostat.supervisor import Supervisor, children_for
+
+    settings = load_settings(config)
+    set_up_logs()
+    stop = stop_on_signals()
+    probe(settings)
+    Supervisor(children_for(config, dry_run=dry_run)).run(stop)
+
+
+def collect(config: Config, wait: Wait = False) -> None:
+    """Only the collector: brokers → metrics topic."""
+    _part("collect", config, wait)
+
+
+def stream(
+    config: Config,
+    wait: Wait = False,
+    master: Annotated[
+        str | None, typer.Option("--master", help="local, or spark://host:port; wins over stream.master")
+    ] = None,
+) -> None:
+    """Only the stream: metrics topics → signals topic (Spark)."""
+    # As if it stood in the environment, so that it is checked with the rest.
+    _part("stream", config, wait, given={"RHEOSTAT_STREAM__MASTER": master} if master else None)
+
+
+def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
+    """Only the tuner: signals → decisions → throttles."""
+    _part("tune", config, wait, dry_run)
+
+
+def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
+    from rheostat import services
+    from rheostat.logs import set_up_logs
+    from rheostat.settings import load_settings
+
+    settings = load_settings(config, {**os.environ, **(given or {})})
+    if dry_run:
+        settings = settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
+    set_up_logs()
+    stop = services.stop_on_signals()
+    if not wait:
+        services.probe(settings)
+    {"collect": services.run_collect, "stream": services.run_stream, "tune": services.run_tune}[name](settings, stop)

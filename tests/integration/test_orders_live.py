@@ -1,0 +1,128 @@
+"""pause, resume, override, release on a real cluster, with a running tuner and without one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_parts import RHEOSTAT, rheostat, running, until
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.contract import Side, Topics
+from streaming.kafka import producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned
+
+LAB = LabSpec(brokers=2)
+OURS, NOT_OURS, FRESH = (1, Side.LEADER), (1, Side.FOLLOWER), (2, Side.LEADER)
+TOPICS = Topics.with_prefix("rheostat")
+
+
+@pytest.fixture
+def config(lab: Lab, tmp_path: Path) -> tuple[Path, int]:
+    port = free_ports(1)[0]
+    file = tmp_path / "rheostat.yaml"
+    file.write_text(lab_config(lab, http={"port": port}))
+    return file, port
+
+
+@pytest.fixture
+def throttles(lab: Lab) -> Iterator[KafkaThrottles]:
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        ensure_topics(client, TOPICS)
+        port = KafkaThrottles(client)
+        yield port
+        port.write_rates(dict.fromkeys((OURS, NOT_OURS, FRESH)))
+
+
+def left_by_a_tuner_that_died(lab: Lab, throttles: KafkaThrottles) -> None:
+    """Two rates of ours, one of which stood at 5 MB/s before, and somebody's."""
+    standing = {OURS: 20 * MB, NOT_OURS: 7 * MB, FRESH: 30 * MB}
+    assert set(throttles.write_rates(standing).values()) == {None}
+    assert set(throttles.confirm_rates(standing).values()) == {None}
+    made = producer(lab.kafka_settings(), "test-journal", linger_ms=0)
+    journal = KafkaJournal(made, TOPICS.journal, "lab")
+    owned = {OURS: Owned(5 * MB, 20 * MB, (20 * MB,)), FRESH: Owned(None, 30 * MB, (30 * MB,))}
+    journal.write(memory=Memory(owned=owned))
+    journal.close()
+
+
+def why(port: int) -> list[str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=2) as got:
+            return [d["text"] for d in json.loads(got.read())["last_decisions"]]
+    except (urllib.error.URLError, OSError):
+        return []
+
+
+def test_release_without_a_tuner_leaves_what_stood_before(
+    lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
+) -> None:
+    left_by_a_tuner_that_died(lab, throttles)
+    done = rheostat("release", "--config", config[0], timeout_s=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Released: nothing of rheostat's stands any more.")
+    assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
+
+
+def test_a_running_tuner_pauses_resumes_and_releases(
+    lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
+) -> None:
+    file, port = config
+    assert rheostat("pause", "--config", file).stdout.splitlines()[1].startswith("No tuner has heeded it yet")
+    left_by_a_tuner_that_died(lab, throttles)
+    with running(*RHEOSTAT, "tune", "--config", file, log=file.with_suffix(".log")) as tune:
+        until(lambda: any(text.startswith("paused by") for text in why(port)), 40, "it begins with the pause")
+        # Nothing moves, so a tuner that is not paused would end what it finds of its own.
+        assert throttles.read_rates([OURS]) == {OURS: 20 * MB}
+        paused = rheostat("pause", "--config", file)
+        assert (
+            paused.stdout == "Paused: what stands stays as it is, also at the end of a move, until `rheostat resume`.\n"
+        )
+
+        released = rheostat("release", "--config", file, timeout_s=120)
+        assert released.returncode == 0, released.stderr
+        assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
+        until(lambda: any(text.startswith("released by") for text in why(port)), 20, "it says so")
+        resumed = rheostat("resume", "--config", file)
+        assert (resumed.returncode, resumed.stdout) == (0, "Resumed.\n")
+        assert tune.end(signal.SIGTERM, 15) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--broker", "1"), "expected either --rate, the throttle to set, or --clear"),
+        (("--broker", "1", "--rate", "5GB/s"), "--rate 5000.0 MB/s is above tuner.rate_bytes_per_s_max"),
+        (("--broker", "1", "--rate", "0"), "expected more than 0"),
+        (("--broker", "77", "--rate", "5MB/s"), "--broker 77: not alive here; alive are 1, 2"),
+        (("--broker", "1", "--rate", "5MB/s", "--for", "soon"), "expected a time above 0 such as 90s"),
+        (("--broker", "1", "--rate", "5MB/s", "--side", "left"), "--side: expected leader or follower, found 'left'"),
+    ],
+)
+def test_an_override_that_cannot_be_meant_is_named(
+    config: tuple[Path, int], arguments: tuple[str, ...], said: str
+) -> None:
+    done = rheostat("override", "--config", config[0], *arguments)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split()), done.stderr
+
+
+def test_an_override_is_given_and_cleared(config: tuple[Path, int], throttles: KafkaThrottles) -> None:
+    file, _ = config
+    given = rheostat("override", "--config", file, "--broker", "1", "--rate", "5MB/s", "--for", "90s")
+    assert given.stdout.startswith("While something moves there, broker 1 is throttled at 5.00 MB/s for the next 90 s.")
+    cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")
+    assert cleared.stdout.startswith("The overrides of broker 1 are over.")
+    assert throttles.read_rates([OURS]) == {OURS: None}

@@ -1,0 +1,107 @@
+"""A real broker behind TLS that takes SCRAM and PLAIN logins: our clients get in, and who does not is told why."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.reach import Reached, Way, reach
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterClient
+
+USER, PASSWORD = "mover", "pw-mover"
+SCRAM = "SCRAM-SHA-512"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Key and certificate of the broker in one PEM file; it has signed itself, so it is its own authority."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"],
+        cwd=folder, check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+    return both
+
+
+@pytest.fixture(scope="module")
+def tls_lab(authority: Path) -> Iterator[Lab]:
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL",
+        "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
+        f"listener.name.client.{SCRAM.lower()}.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        "listener.name.client.ssl.keystore.type": "PEM",
+        "listener.name.client.ssl.keystore.location": str(authority),
+    }
+    with Lab(LabSpec(brokers=1, users={USER: PASSWORD}, settings=settings)) as lab:
+        with lab.admin() as admin:
+            admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, password=PASSWORD)]
+            )
+        yield lab
+
+
+def settings_of(lab: Lab, authority: Path, **other: Any) -> KafkaSettings:
+    values = {
+        "bootstrap_servers": lab.sasl_bootstrap_servers, "security_protocol": "SASL_SSL", "ssl_cafile": str(authority),
+        "sasl_mechanism": SCRAM, "sasl_username": USER, "sasl_password": PASSWORD,
+    }  # fmt: skip
+    return KafkaSettings(**{**values, **other})
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
+def test_who_has_all_that_it_takes_gets_in(tls_lab: Lab, authority: Path, mechanism: str) -> None:
+    settings = settings_of(tls_lab, authority, sasl_mechanism=mechanism)
+    (found,) = reach(settings)
+    assert found.way is Way.OPEN, found
+    with ClusterClient(settings, "test") as client:
+        assert [e.node for e in client.brokers()] == [1]
+
+
+def only(settings: KafkaSettings) -> Reached:
+    (found,) = reach(settings)
+    return found
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
+def test_a_wrong_password(tls_lab: Lab, authority: Path, mechanism: str) -> None:
+    found = only(settings_of(tls_lab, authority, sasl_mechanism=mechanism, sasl_password="another"))
+    assert found.way is Way.LOGIN
+    assert "refused the login: SaslAuthenticationFailedError" in found.said
+    assert "another" not in found.said
+
+
+def test_a_mechanism_that_is_not_offered(tls_lab: Lab, authority: Path) -> None:
+    found = only(settings_of(tls_lab, authority, sasl_mechanism="SCRAM-SHA-256"))
+    assert found.way is Way.LOGIN
+    assert "does not know kafka.sasl_mechanism SCRAM-SHA-256; it offers " in found.said
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_without_tls(tls_lab: Lab, authority: Path, protocol: str) -> None:
+    found = only(settings_of(tls_lab, authority, security_protocol=protocol))
+    assert found.way is Way.TLS
+    assert f"speaks TLS on this port, and kafka.security_protocol {protocol} has none" in found.said
+
+
+def test_an_authority_we_were_not_told_of(tls_lab: Lab, authority: Path) -> None:
+    found = only(settings_of(tls_lab, authority, ssl_cafile=None))
+    assert found.way is Way.TLS
+    assert "shows a certificate we do not accept" in found.said
+
+
+def test_tls_without_a_login(tls_lab: Lab, authority: Path) -> None:
+    found = only(settings_of(tls_lab, authority, security_protocol="SSL"))
+    assert found.way is Way.LOGIN
+    assert "as a listener does that wants a login, and kafka.security_protocol SSL has none" in found.said

@@ -1,0 +1,36 @@
+"""The program's commands: which there are, in which order `--help` names them, and that asking for help loads nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import typer
+from typer.testing import CliRunner
+
+from rheostat.cli import app
+
+IN_ORDER = [
+    "demo", "run", "collect", "stream", "tune", "status", "signals", "plan", "simulate",
+    "pause", "resume", "override", "release", "doctor", "lab", "config",
+]  # fmt: skip
+
+
+def test_help_names_all_commands_in_the_order_of_a_first_acquaintance() -> None:
+    group = typer.main.get_command(app)
+    assert list(group.commands) == IN_ORDER  # type: ignore[attr-defined]  # it is a group
+    told = CliRunner().invoke(app, ["--help"])
+    assert told.exit_code == 0
+    assert "Keeps turning Kafka's replication throttles" in told.output
+
+
+def test_what_holds_a_lab_up_is_no_command_for_people() -> None:
+    told = CliRunner().invoke(app, ["lab", "--help"])
+    assert " up " in told.output
+    assert " keep " not in told.output
+
+
+def test_joining_the_commands_loads_neither_spark_nor_a_kafka_client() -> None:
+    asked = "import rheostat.cli, sys; print(sorted({'kafka', 'pyspark', 'fastapi', 'numpy'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,110 @@
+"""What a look makes of the cluster's answers, and that what it keeps of a list never outlives the list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streaming import words
+from streaming.kafka.cluster import ConfigValue, Endpoint, PartitionState
+from streaming.throttles import ThrottledReplicas
+from tuner.model.cluster import LiveCluster, NotSeen, PartitionMove
+from tuner.observe.live import LiveReader
+
+
+class Answers:
+    """What one small cluster answers; a test changes it between two looks."""
+
+    def __init__(self, lists: dict[str, dict[str, str]]) -> None:
+        self.lists = lists
+        self.isr = (1, 2)
+        self.asked: list[set[str]] = []
+
+    def brokers(self) -> list[Endpoint]:
+        return [Endpoint(broker, "broker", 9092) for broker in (1, 2, 3)]
+
+    def reassignments(self) -> list[PartitionState]:
+        return [PartitionState("orders", 0, 1, replicas=(3, 2, 1), isr=self.isr, adding=(3,), removing=(1,))]
+
+    def partitions(self) -> list[PartitionState]:
+        return [PartitionState(topic, 0, 1, (1, 2), (1, 2)) for topic in ("orders", "payments", "quiet")]
+
+    def topic_configs(self, topics: Iterable[str], _keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        self.asked.append(set(topics))
+        return {topic: dict(self.lists[topic]) for topic in topics if topic in self.lists}
+
+    def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
+        return {broker: {} for broker in brokers}
+
+
+def lists_of(live: LiveCluster | NotSeen) -> dict[str, ThrottledReplicas]:
+    assert isinstance(live, LiveCluster)
+    return {topic: throttle.leader for topic, throttle in live.lists.items()}
+
+
+def listed(*pairs: tuple[int, int]) -> ThrottledReplicas:
+    return ThrottledReplicas(pairs=frozenset(pairs))
+
+
+def look(answers: Answers, reader: LiveReader | None = None, *, full: bool = False) -> dict[str, ThrottledReplicas]:
+    reader = reader if reader is not None else LiveReader(answers)  # type: ignore[arg-type]
+    return lists_of(reader.look(full=full))
+
+
+def test_a_list_is_what_stands_now_and_not_what_stood_at_the_look_before() -> None:
+    answers = Answers({"orders": {words.LEADER_REPLICAS: "0:1"}})
+    reader = LiveReader(answers)  # type: ignore[arg-type]
+    assert look(answers, reader) == {"orders": listed((0, 1))}
+    assert look(answers, reader) == {"orders": listed((0, 1))}
+    answers.lists["orders"] = {words.LEADER_REPLICAS: "0:1,0:2"}
+    assert look(answers, reader) == {"orders": listed((0, 1), (0, 2))}
+    answers.lists["orders"] = {words.FOLLOWER_REPLICAS: "0:3"}
+    assert look(answers, reader) == {"orders": listed()}
+    del answers.lists["orders"]
+    assert look(answers, reader) == {}
+    answers.lists["orders"] = {words.LEADER_REPLICAS: "0:1"}
+    assert look(answers, reader) == {"orders": listed((0, 1))}
+
+
+def test_a_list_without_an_entry_is_none() -> None:
+    assert look(Answers({"orders": {words.LEADER_REPLICAS: "", words.FOLLOWER_REPLICAS: ""}})) == {}
+
+
+def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -> None:
+    answers = Answers({"orders": {words.LEADER_REPLICAS: "0:1"}})
+    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader.look(full=True)
+    answers.lists["orders"] = {words.LEADER_REPLICAS: "0-1"}
+    for _ in range(2):
+        seen = reader.look(full=False)
+        assert isinstance(seen, NotSeen)
+        assert "'0-1'" in seen.reason
+
+
+def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
+    answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}})
+    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader.look(full=True)
+    assert look(answers, reader) == {"payments": ThrottledReplicas(every=True)}
+    del answers.lists["payments"]
+    reader.look(full=False)
+    reader.look(full=False)
+    assert answers.asked == [
+        {"orders", "payments", "quiet"},
+        {"orders", "payments"},
+        {"orders", "payments"},
+        {"orders"},
+    ]
+
+
+def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_changed() -> None:
+    answers = Answers({})
+    reader = LiveReader(answers)  # type: ignore[arg-type]
+    first, same = reader.look(full=False), reader.look(full=False)
+    assert isinstance(first, LiveCluster)
+    assert isinstance(same, LiveCluster)
+    assert first.moves == (PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2)),)
+    assert same.moves[0] is first.moves[0]
+    answers.isr = (1, 2, 3)
+    grown = reader.look(full=False)
+    assert isinstance(grown, LiveCluster)
+    assert [move.isr for move in grown.moves] == [(1, 2, 3)]
