@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import kafka.errors
 
@@ -36,12 +37,16 @@ _POLL_S = 0.5
 Change = Callable[[Orders, int], Orders]
 
 
-def who() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+def who(now_ms: int) -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}, {when(now_ms)}"
+
+
+def when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def pause(orders: Orders, now_ms: int) -> Orders:
-    return replace(orders, pause=Pause(now_ms, who()))
+    return replace(orders, pause=Pause(now_ms, who(now_ms)))
 
 
 def resume(orders: Orders, now_ms: int) -> Orders:
@@ -49,12 +54,14 @@ def resume(orders: Orders, now_ms: int) -> Orders:
 
 
 def release(orders: Orders, now_ms: int) -> Orders:
-    return replace(orders, pause=Pause(now_ms, who(), released=True), overrides={})
+    return replace(orders, pause=Pause(now_ms, who(now_ms), released=True), overrides={})
 
 
 def override(sides: Mapping[BrokerSide, int], for_s: float) -> Change:
     def change(orders: Orders, now_ms: int) -> Orders:
-        new = {side: Override(rate, now_ms + round(for_s * 1000), who()) for side, rate in sides.items()}
+        until_ms = now_ms + round(for_s * 1000)
+        by = f"{who(now_ms)}, until {when(until_ms)}"
+        new = {side: Override(rate, until_ms, by) for side, rate in sides.items()}
         standing = {side: o for side, o in orders.overrides.items() if o.until_ms > now_ms}
         return replace(orders, overrides=standing | new)
 

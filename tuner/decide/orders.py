@@ -34,10 +34,9 @@ def heard(orders: Orders, memory: Memory, limits: Limits) -> Memory:
 
 
 def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:
-    by = f"by {pause.by}, {words.when(pause.since_ms)}"
     if not pause.released:
-        return [Hold(None, None, Reason.PAUSED, f"paused {by}: nothing is changed until `rheostat resume`")]
-    why = f"released {by}"
+        return [Hold(None, None, Reason.PAUSED, f"paused by {pause.by}: nothing is changed until `rheostat resume`")]
+    why = f"released by {pause.by}"
     left = [side_name(side) for side in sorted(memory.owned) if side[0] not in live.brokers - live.unreadable]
     rest = f"; still to come, as they cannot be reached: {', '.join(left)}" if left else ""
     text = f"{why}: all that was ours is taken back, and nothing is changed until `rheostat resume`{rest}"
@@ -48,9 +47,7 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     """What an override wants of one side; None when it has expired."""
     if now_ms >= order.until_ms:
         return None
-    head = (
-        f"{side_name(side)}: {words.rate(order.bytes_per_s)} by order of {order.by} until {words.when(order.until_ms)}"
-    )
+    head = f"{side_name(side)}: {words.rate(order.bytes_per_s)} by order of {order.by}"
     if setting is None:
         return Hold(*side, Reason.OVERRIDDEN, f"{head}, but no throttle stands here, and none is put where none was")
     if setting.bytes_per_s == order.bytes_per_s:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from tuner.model.limits import MB
 
 
@@ -13,10 +11,6 @@ def rate(bytes_per_s: float) -> str:
 
 def size(n_bytes: float) -> str:
     return f"{n_bytes / MB:.0f} MB"
-
-
-def when(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def brokers(ids: list[int]) -> str:

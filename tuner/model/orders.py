@@ -14,7 +14,7 @@ from streaming.contract import Side
 @dataclass(frozen=True, slots=True)
 class Pause:
     since_ms: int
-    by: str  # Who ordered it, for people.
+    by: str  # Who ordered it, and when, for people.
     released: bool = False  # And everything that is ours is taken back.
 
 
@@ -22,7 +22,7 @@ class Pause:
 class Override:
     bytes_per_s: int
     until_ms: int
-    by: str
+    by: str  # And until when.
 
 
 @dataclass(frozen=True, slots=True)
