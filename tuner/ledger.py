@@ -11,7 +11,7 @@ A dry run owns nothing and puts nothing back, so it must not write over the memo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, Protocol
 
 import structlog
@@ -22,9 +22,11 @@ from tuner.journal.entries import Entry, entry_of, turn_entry
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, Reason, SetRate, Steer, action_of
 from tuner.model.limits import Limits
-from tuner.model.memory import Memory, Owned
+from tuner.model.memory import Memory, Owned, StallState
 
 log = structlog.get_logger("tuner")
+
+Seen = Mapping[tuple[str, int], frozenset[int]]
 
 RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 
@@ -36,8 +38,9 @@ class Journal(Protocol):
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
     ) -> None:
-        """All of it, or nothing; ``owned`` are rates that are newer than the memory written last."""
+        """All of it, or nothing; ``owned`` and ``seen`` (by topic) are newer than the memory written last."""
 
 
 class Ledger:
@@ -62,6 +65,8 @@ class Ledger:
         self._said: dict[tuple[object, ...], Reason] = {}
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
+        self._led_in: LiveCluster | None = None  # The look that ``_led`` was made from.
+        self._led: dict[int | None, set[int]] = {}
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
@@ -72,10 +77,17 @@ class Ledger:
         if memory is None:
             self._journal.write(entries)
             return
-        changed = not self._dry_run and (self._saved is None or _kept(memory) != _kept(self._saved))
-        self._journal.write(entries, memory=memory if changed else None)
-        if changed:
+        saved = self._saved
+        if self._dry_run:
+            self._journal.write(entries)
+        elif saved is None or memory.seen.keys() < saved.seen.keys() or _kept(memory) != _kept(saved, memory.seen):
+            self._journal.write(entries, memory=memory)
             self._saved = memory
+        elif memory.seen is not saved.seen:
+            self._journal.write(entries, seen=_grown(memory.seen, saved.seen))
+            self._saved = memory
+        else:
+            self._journal.write(entries)
         self.memory = memory
 
     def record_owned(self, entries: Sequence[Entry], memory: Memory, sides: Collection[BrokerSide]) -> None:
@@ -158,18 +170,42 @@ class Ledger:
         return {
             "move": asdict(signal) if signal is not None else None,
             "broker": asdict(broker) if broker is not None else None,
-            "stalls": {str(d): asdict(memory.stalls[d]) for d in _concerned(decision, observation, memory)},
+            "stalls": {str(d): _row(memory.stalls[d]) for d in self._concerned(decision, observation, memory)},
             "limits": asdict(self._limits),
         }
 
+    def _concerned(self, decision: Hold | SetRate | Steer, observation: Observation, memory: Memory) -> list[int]:
+        """The destinations that a decision is about."""
+        live = observation.live
+        onto: Collection[int | None] = (decision.broker,)
+        if decision.side is Side.LEADER and isinstance(live, LiveCluster):
+            if self._led_in is not live:
+                self._led_in, self._led = live, _led(live)
+            onto = self._led.get(decision.broker, ())
+        return sorted(d for d in onto if d is not None and d in memory.stalls)
 
-def _concerned(decision: Hold | SetRate | Steer, observation: Observation, memory: Memory) -> list[int]:
-    """The destinations that a decision is about."""
-    live = observation.live
-    onto = {decision.broker}
-    if decision.side is Side.LEADER and isinstance(live, LiveCluster):
-        onto = {d for move in live.moves if move.leader == decision.broker for d in move.destinations}
-    return sorted(d for d in onto if d is not None and d in memory.stalls)
+
+def _led(live: LiveCluster) -> dict[int | None, set[int]]:
+    """The destinations of each leader's moves."""
+    led: dict[int | None, set[int]] = {}
+    for move in live.moves:
+        led.setdefault(move.leader, set()).update(move.destinations)
+    return led
+
+
+def _row(state: StallState) -> dict[str, Any]:
+    return {f.name: getattr(state, f.name) for f in fields(state)}
+
+
+def _grown(seen: Seen, before: Seen) -> dict[str, dict[int, frozenset[int]]]:
+    """All that is seen of the topics of which more is seen than before: while moves run, partitions only join."""
+    rows: dict[str, dict[int, frozenset[int]]] = {
+        topic: {} for (topic, partition), brokers in seen.items() if before.get((topic, partition)) is not brokers
+    }
+    for (topic, partition), brokers in seen.items():
+        if topic in rows:
+            rows[topic][partition] = brokers
+    return rows
 
 
 def subject_of(decision: Decision) -> tuple[object, ...]:
@@ -179,6 +215,6 @@ def subject_of(decision: Decision) -> tuple[object, ...]:
     return (decision.broker, decision.side, decision.reason if decision.broker is None else None)
 
 
-def _kept(memory: Memory) -> Memory:
+def _kept(memory: Memory, seen: Seen | None = None) -> Memory:
     """The part that is on record: without what is measured anew after a restart."""
-    return replace(memory, stalls={}, idle_looks=0)
+    return replace(memory, stalls={}, idle_looks=0, seen=memory.seen if seen is None else seen)

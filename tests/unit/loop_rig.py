@@ -104,6 +104,7 @@ class FakeJournal:
     entries: list[Entry] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
     owned: dict[BrokerSide, Owned] = field(default_factory=dict)
+    seen: dict[tuple[str, int], frozenset[int]] = field(default_factory=dict)
 
     def write(
         self,
@@ -111,6 +112,7 @@ class FakeJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
     ) -> None:
         if self.refusing or any(entry.kind in self.refusing_kinds for entry in entries):
             raise JournalError("no leader for the journal's partition")
@@ -119,7 +121,11 @@ class FakeJournal:
         if memory is not None:
             self.memories.append(memory)
             self.owned.clear()
+            self.seen.clear()
             self.events.append(("memory", tuple(memory.owned)))
+        if seen:
+            self.seen.update({(topic, p): brokers for topic, rows in seen.items() for p, brokers in rows.items()})
+            self.events.append(("seen", tuple(sorted(seen))))
         if owned:
             self.owned.update(owned)
             self.events.append(("owned", tuple(owned)))
@@ -204,7 +210,8 @@ class Rig:
         """What was in memory is gone; what is on record comes back as it was written."""
         recorded = self.journal.memories[-1] if self.journal.memories else Memory()
         memory = decode_memory(encode_memory(recorded))
-        self.loop = self._make_loop(replace(memory, owned={**memory.owned, **self.journal.owned}))
+        newer = {"owned": {**memory.owned, **self.journal.owned}, "seen": {**memory.seen, **self.journal.seen}}
+        self.loop = self._make_loop(replace(memory, **newer))
 
     def cycle(self) -> list[Reason]:
         return [d.reason for d in self.loop.cycle()]

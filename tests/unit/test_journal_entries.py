@@ -17,14 +17,17 @@ from tuner.journal.entries import (
     decode_entry,
     decode_memory,
     decode_owned,
+    decode_seen,
     encode_entry,
     encode_memory,
     encode_owned,
+    encode_seen,
     entry_key,
     entry_of,
     memory_key,
     owned_key,
     ring_of,
+    seen_key,
     turn_entry,
 )
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
@@ -176,6 +179,20 @@ def test_a_rate_of_ours_comes_back_as_it_was(ours: Owned) -> None:
 def test_what_is_no_rate_of_ours_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_owned(value)
+
+
+def test_what_was_seen_of_a_topic_comes_back_as_it_was() -> None:
+    assert seen_key("lab", "orders") == b"seen|lab|orders"
+    seen = {0: frozenset({1, 2, 3}), 7: frozenset({4})}
+    assert decode_seen(encode_seen("orders", seen)) == {("orders", 0): {1, 2, 3}, ("orders", 7): {4}}
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"7", b"{}", b'{"v": 2, "topic": "t", "seen": []}', b'{"v": 1, "topic": "t", "seen": [[0, 3]]}']
+)
+def test_what_was_not_seen_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        decode_seen(value)
 
 
 def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:

@@ -58,6 +58,7 @@ class Board:
             wanted = {(d.broker, d.side): d.wanted_bytes_per_s for d in decisions if isinstance(d, SetRate)}
             meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
             self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.busy} | wanted | meant
+            new: list[Decision] = []
             for decision in decisions:
                 self.decisions[(action_of(decision), decision.reason.value)] += 1
                 subject = (
@@ -67,14 +68,16 @@ class Board:
                 )
                 if self._said.get(subject) != decision.text:
                     self._said[subject] = decision.text
-                    self._last.append(
-                        {
-                            "at_ms": observation.now_ms,
-                            "action": action_of(decision),
-                            "reason": decision.reason.value,
-                            "text": decision.text,
-                        }
-                    )
+                    new.append(decision)
+            self._last.extend(
+                {
+                    "at_ms": observation.now_ms,
+                    "action": action_of(decision),
+                    "reason": decision.reason.value,
+                    "text": decision.text,
+                }
+                for decision in new[-LAST_DECISIONS:]
+            )
 
     def acted(self, decision: Decision, failure: Failure | None) -> None:  # noqa: ARG002 - the port's shape
         if failure is not None:

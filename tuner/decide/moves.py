@@ -7,6 +7,7 @@ destination and answered on both sides.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from streaming.contract import MoveSignal, Side, ThrottledBy
@@ -32,34 +33,71 @@ class MovesView:
         self.limits = limits
         self._signals = observation.moves
         self._brokers = observation.brokers
-        self.leaders_of: dict[int, set[int]] = {}  # Destination → the leaders it fetches from.
-        self._destinations_of_leader: dict[int, set[int]] = {}
+        self.leaders_of: defaultdict[int, set[int]] = defaultdict(set)  # Destination → the leaders it fetches from.
+        self._destinations_of_leader: defaultdict[int, set[int]] = defaultdict(set)
         for move in live.moves:
-            for destination in move.destinations:
-                if move.leader >= 0:
-                    self.leaders_of.setdefault(destination, set()).add(move.leader)
-                    self._destinations_of_leader.setdefault(move.leader, set()).add(destination)
+            leader = move.leader
+            for destination in move.adding:
+                if leader >= 0 and destination != leader:
+                    self.leaders_of[destination].add(leader)
+                    self._destinations_of_leader[leader].add(destination)
         self.destinations = frozenset(self.leaders_of)
         leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(self._destinations_of_leader)]
         self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
+        self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
+        # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
+        self._freshness = {
+            side: freshness(self._signals.get(side), self.now_ms, limits.signal_age_s_max) for side in self.sides
+        }
         self.loads: dict[BrokerSide, SideLoad] = {}
         for side in self.sides:
             signal = self.fresh_signal(side)
             if signal is not None and signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+        self._unknown = {side for side in self.sides if not self._is_known(side)}
+        self._surplus = {side: self._surplus_of(side) for side in self.sides}
+        self._bound = {side: self._is_bound(side) for side in self.sides}
+        self._share = {
+            leader: None if surplus is None else surplus / len(found)
+            for leader, found in self._destinations_of_leader.items()
+            for surplus in (self._surplus[(leader, Side.LEADER)],)
+        }
+        self.heard = frozenset(d for d in self.destinations if self.fresh_signal((d, Side.FOLLOWER)) is not None)
+        self._first_bound: dict[int, BrokerSide | None] = {}
+        self.target_s = replication_rate.drain_target_s(self.loads, limits)
 
     def destinations_of(self, side: BrokerSide) -> set[int]:
         return {side[0]} if side[1] is Side.FOLLOWER else self._destinations_of_leader.get(side[0], set())
 
     def sides_of(self, destination: int) -> list[BrokerSide]:
-        leaders: list[BrokerSide] = [(leader, Side.LEADER) for leader in sorted(self.leaders_of[destination])]
-        return [*leaders, (destination, Side.FOLLOWER)]
+        sides = self._sides_of.get(destination)
+        if sides is None:
+            sides = [(leader, Side.LEADER) for leader in sorted(self.leaders_of[destination])]
+            sides.append((destination, Side.FOLLOWER))
+            self._sides_of[destination] = sides
+        return sides
+
+    def surplus_shares_bytes_per_s(self, destination: int) -> list[float | None]:
+        """What each leader's throttle leaves for this destination: the same as for each of the leader's others."""
+        return [self._share[leader] for leader in sorted(self.leaders_of[destination])]
+
+    def first_bound(self, destination: int) -> BrokerSide | None:
+        """A side that binds, of those that a move onto this broker passes."""
+        if destination not in self._first_bound:
+            self._first_bound[destination] = min(filter(self.bound, self.sides_of(destination)), default=None)
+        return self._first_bound[destination]
+
+    def first_unknown(self, destination: int) -> BrokerSide | None:
+        """A side of which it cannot be said what it lets through, of the same."""
+        if not self._unknown:
+            return None
+        return min((side for side in self.sides_of(destination) if side in self._unknown), default=None)
 
     def signal(self, side: BrokerSide) -> MoveSignal | None:
         return self._signals.get(side)
 
     def freshness(self, side: BrokerSide) -> Freshness:
-        return freshness(self._signals.get(side), self.now_ms, self.limits.signal_age_s_max)
+        return self._freshness[side]
 
     def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
         return self._signals[side] if self.freshness(side) is Freshness.FRESH else None
@@ -96,6 +134,9 @@ class MovesView:
         return course.meant_bytes_per_s
 
     def bound(self, side: BrokerSide) -> bool:
+        return self._bound[side]
+
+    def _is_bound(self, side: BrokerSide) -> bool:
         allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
         if allowed is None or load is None:
             return False
@@ -103,6 +144,9 @@ class MovesView:
 
     def known(self, side: BrokerSide) -> bool:
         """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
+        return side not in self._unknown
+
+    def _is_known(self, side: BrokerSide) -> bool:
         if side[0] in self.live.unreadable or side[0] not in self.live.brokers:
             return False
         if side not in self.live.rates:
@@ -112,6 +156,9 @@ class MovesView:
 
     def surplus_bytes_per_s(self, side: BrokerSide) -> float | None:
         """Throttle less keep-up; None where nothing limits, or where it is not known."""
+        return self._surplus[side]
+
+    def _surplus_of(self, side: BrokerSide) -> float | None:
         allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
         return None if allowed is None or load is None else allowed - load.keep_up_bytes_per_s
 
@@ -123,21 +170,17 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
         state = memory.stalls.get(destination, StallState())
         signal = view.fresh_signal((destination, Side.FOLLOWER))
         # What a throttle lets through is not known, so neither is what could be expected. The steps wait.
-        if not all(view.known(side) for side in view.sides_of(destination)):
+        if view.first_unknown(destination) is not None:
             states[destination] = state
             continue
         # A stall that is being answered is not held against the new rate: once the ramp is over, the count starts anew.
-        if any(side in view.busy for side in view.sides_of(destination)):
+        if view.busy and not view.busy.isdisjoint(view.sides_of(destination)):
             seen_until_ms = max(
                 [state.judged_until_ms, *(step.at_ms for step in signal.steps)] if signal else [state.judged_until_ms]
             )
             states[destination] = StallState(judged_until_ms=seen_until_ms)
             continue
-        leaders = [
-            None if surplus is None else surplus / len(view.destinations_of((leader, Side.LEADER)))
-            for leader in sorted(view.leaders_of[destination])
-            for surplus in (view.surplus_bytes_per_s((leader, Side.LEADER)),)
-        ]
+        leaders = view.surplus_shares_bytes_per_s(destination)
         expected = stall.expected_drain_bytes_per_s(
             view.surplus_bytes_per_s((destination, Side.FOLLOWER)), leaders, limits
         )
@@ -181,27 +224,25 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     if (blind := _blind(side, side, view)) is not None:
         return blind
     # A destination that is down or silent holds only itself up, not the others of its leader.
-    every = sorted(view.destinations_of(side))
-    destinations = [d for d in every if view.fresh_signal((d, Side.FOLLOWER)) is not None]
+    every = view.destinations_of(side)
+    destinations = sorted(every & view.heard)
     if not destinations:
-        return _blind(side, (every[0], Side.FOLLOWER), view) or _hold(
+        return _blind(side, (min(every), Side.FOLLOWER), view) or _hold(
             side, Reason.SIGNALS_MISSING, "no destination is measured"
         )
-    states = {d: memory.stalls[d] for d in destinations}
-    stalled = [d for d, state in states.items() if state.stalled]
-    on_the_way = sorted({s for d in stalled for s in view.sides_of(d)})
-    bound = [s for s in on_the_way if view.bound(s)]
-    unknown = [s for s in on_the_way if not view.known(s)]
+    stalled = [d for d in destinations if memory.stalls[d].stalled]
+    bound = min((s for d in stalled if (s := view.first_bound(d)) is not None), default=None)
+    unknown = min((s for d in stalled if (s := view.first_unknown(d)) is not None), default=None)
 
     setting, load = view.throttle(side), view.loads.get(side)
     # No throttle here: nothing of ours to turn. A stall has another cause.
     if setting is None:
         if not stalled or bound:
-            elsewhere = f"; {side_name(bound[0])} is what binds" if bound else ""
+            elsewhere = f"; {side_name(bound)} is what binds" if bound else ""
             return _hold(side, Reason.NOT_THROTTLED, f"no throttle on this side, nothing to turn{elsewhere}")
         if unknown:
-            return _blind(side, unknown[0], view) or _hold(
-                side, Reason.SIGNALS_MISSING, f"{side_name(unknown[0])} is not measured"
+            return _blind(side, unknown, view) or _hold(
+                side, Reason.SIGNALS_MISSING, f"{side_name(unknown)} is not measured"
             )
         return _hold(
             side, Reason.STALLED_UNTHROTTLED,
@@ -228,7 +269,7 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
         return _steer(side, setting, load, view, stalled, nobody_binds=bool(stalled) and not bound and not unknown)
     if not stalled:
         rescued = any(d in memory.rescued for d in destinations)
-        observed_s = min(state.observed_s for state in states.values())
+        observed_s = min(memory.stalls[d].observed_s for d in destinations)
         if observed_s < stall_limits.observed_s_min and not rescued:
             return _hold(
                 side,
@@ -240,13 +281,13 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
             remain = f"{words.size(load.remaining_bytes)} remain"
             return _hold(side, Reason.PROGRESSING, f"progressing under {words.rate(setting.bytes_per_s)}: {remain}")
     elif not bound and unknown:
-        return _blind(side, unknown[0], view) or _hold(
-            side, Reason.SIGNALS_MISSING, f"{side_name(unknown[0])} is not measured"
+        return _blind(side, unknown, view) or _hold(
+            side, Reason.SIGNALS_MISSING, f"{side_name(unknown)} is not measured"
         )
     # Stalled, but the throttle is not what holds it: a higher one would only be dangerous later.
     elif not bound:
         return _hold(side, Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, setting.bytes_per_s, stalled, view))
-    return _raise(side, setting, load, stalled, view, states)
+    return _raise(side, setting, load, stalled, view, memory)
 
 
 def _steer(
@@ -296,11 +337,10 @@ def _raise(
     load: SideLoad,
     stalled: list[int],
     view: MovesView,
-    states: Mapping[int, StallState],
+    memory: Memory,
 ) -> Decision:
     limits, live, own = view.limits, setting.bytes_per_s, setting.own
-    target_s = replication_rate.drain_target_s(view.loads, limits)
-    wanted = replication_rate.wanted_bytes_per_s(side[1], load, live, target_s, limits)
+    wanted = replication_rate.wanted_bytes_per_s(side[1], load, live, view.target_s, limits)
     # A small change is not worth a write, unless it is the one that takes the throttle above what keeping up takes.
     crosses = live <= load.keep_up_bytes_per_s < wanted
     if wanted <= live * (1 + limits.deadband_ratio) and not crosses:
@@ -317,7 +357,7 @@ def _raise(
     need = f"{words.size(load.remaining_bytes)} remain and {words.rate(load.keep_up_bytes_per_s)} go to keeping up"
     if not stalled:
         return SetRate(*side, live, wanted, Reason.RESCUE_NEEDS_MORE, f"{head}: {need}", own)
-    lost = max(states[d].lost_s for d in stalled)
+    lost = max(memory.stalls[d].lost_s for d in stalled)
     story = f"the move onto {words.brokers(stalled)} has stalled ({lost:.0f} s of progress lost)"
     if live <= load.keep_up_bytes_per_s:
         why = (

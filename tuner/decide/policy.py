@@ -118,12 +118,17 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     )
 
 
-def _seen(live: LiveCluster, memory: Memory) -> dict[tuple[str, int], frozenset[int]]:
-    seen = dict(memory.seen)
+def _seen(live: LiveCluster, memory: Memory) -> Mapping[tuple[str, int], frozenset[int]]:
+    """The same mapping as before where nothing new moves: what does not differ need not be on record again."""
+    new = {}
     for move in live.moves:
         key = (move.topic, move.partition)
-        seen[key] = seen.get(key, frozenset()) | {*move.replicas, *move.adding, *move.removing}
-    return seen
+        known = memory.seen.get(key)
+        if known is None or not (
+            known.issuperset(move.replicas) and known.issuperset(move.adding) and known.issuperset(move.removing)
+        ):
+            new[key] = frozenset((*(known or ()), *move.replicas, *move.adding, *move.removing))
+    return {**memory.seen, **new} if new else memory.seen
 
 
 def _named(live: LiveCluster, seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:

@@ -6,6 +6,7 @@ turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in 
          the seconds of one day do not push the decisions of a month out.
 memory   key ``memory|<cluster>``: what is ours and what we saw moving; the last one wins.
 owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
+seen     key ``seen|<cluster>|<topic>``: what we saw moving of one topic, as much newer.
 holder   key ``holder|<cluster>``: who writes this journal; written also to find out whether one still may.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from streaming.contract import Side
@@ -105,8 +106,17 @@ def owned_key(cluster: str, side: BrokerSide) -> bytes:
     return owned_prefix(cluster) + f"{side[0]}|{side[1].value}".encode()
 
 
+def seen_prefix(cluster: str) -> bytes:
+    return f"seen|{cluster}|".encode()
+
+
+def seen_key(cluster: str, topic: str) -> bytes:
+    return seen_prefix(cluster) + topic.encode()
+
+
 def encode_entry(entry: Entry) -> bytes:
-    return json.dumps({"v": VERSION, **asdict(entry)}).encode()
+    # Not asdict, which would copy all that json only reads.
+    return json.dumps({"v": VERSION, **{f.name: getattr(entry, f.name) for f in fields(entry)}}).encode()
 
 
 def decode_entry(value: bytes) -> Entry | None:
@@ -149,6 +159,22 @@ def decode_owned(value: bytes) -> tuple[BrokerSide, Owned]:
         if body["v"] != VERSION:
             raise ValueError(f"version {body['v']}, this program reads {VERSION}")
         return _owned(body["owned"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a record of this version: {error!r}") from error
+
+
+def encode_seen(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
+    rows = [[partition, sorted(brokers)] for partition, brokers in seen.items()]
+    return json.dumps({"v": VERSION, "topic": topic, "seen": rows}).encode()
+
+
+def decode_seen(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
+    """Raises ValueError as ``decode_memory``."""
+    try:
+        body = json.loads(value)
+        if body["v"] != VERSION:
+            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
+        return {(body["topic"], partition): frozenset(brokers) for partition, brokers in body["seen"]}
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a record of this version: {error!r}") from error
 

@@ -23,10 +23,12 @@ from tuner.journal.entries import (
     decode_entry,
     decode_memory,
     decode_owned,
+    decode_seen,
     encode_entry,
     encode_holder,
     encode_memory,
     encode_owned,
+    encode_seen,
     entry_key,
     entry_prefix,
     holder_key,
@@ -34,6 +36,8 @@ from tuner.journal.entries import (
     owned_key,
     owned_prefix,
     ring_of,
+    seen_key,
+    seen_prefix,
 )
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.model.cluster import BrokerSide
@@ -130,6 +134,8 @@ class KafkaJournal:
                     memory = replace(memory, owned=memory.with_owned(side, owned))
                 elif key == orders_key(self._cluster):
                     self.orders = decode_orders(value)
+                elif key.startswith(seen_prefix(self._cluster)):
+                    memory = replace(memory, seen={**memory.seen, **decode_seen(value)})
             except ValueError as error:
                 raise JournalError(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
@@ -145,12 +151,14 @@ class KafkaJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
     ) -> None:
         """All of it, or nothing.
 
         Args:
             memory: all that is remembered.
             owned: rates of ours that are newer than the memory written last.
+            seen: what was seen moving, of topics of which more was seen since, by topic and partition.
 
         Raises:
             JournalError: not acknowledged by all in-sync replicas in time.
@@ -166,6 +174,8 @@ class KafkaJournal:
             records[memory_key(self._cluster)] = encode_memory(memory)
         for side, value in (owned or {}).items():
             records[owned_key(self._cluster, side)] = encode_owned(side, value)
+        for topic, rows in (seen or {}).items():
+            records[seen_key(self._cluster, topic)] = encode_seen(topic, rows)
         if records:
             self._send(records)
 

@@ -58,5 +58,6 @@ class Memory:
     orders_at_ms: int = 0  # The newest orders that were heeded.
 
     def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:
-        rest = {key: value for key, value in self.owned.items() if key != side}
-        return rest if owned is None else rest | {side: owned}
+        if owned is not None:
+            return {**self.owned, side: owned}
+        return {key: value for key, value in self.owned.items() if key != side}

@@ -19,14 +19,16 @@ class _Listed:
 
 
 class LiveReader:
-    """Reads anew every time; keeps only which topics carried a throttle at the last look, and what their lists say.
+    """Reads anew every time; keeps which topics carried a throttle at the last look, and what it has read.
 
-    A list of a large move names hundreds of thousands of replicas and is the same at nearly every look.
+    Of a large move most is the same at nearly every look: a list names hundreds of thousands of replicas, and to make values
+    of them again, and of every partition that moves, would take longer than all that is decided on them.
     """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._listed: dict[str, _Listed] = {}
+        self._moves: dict[tuple[str, int], PartitionMove] = {}
 
     def look(self, *, full: bool) -> LiveCluster | NotSeen:
         """Args: full: also ask every topic for lists; otherwise only those that move or had lists before."""
@@ -40,10 +42,7 @@ class LiveReader:
     def _look(self, full: bool) -> LiveCluster:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
-        moves = tuple(
-            PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
-            for s in client.reassignments()
-        )
+        moves = self._moves_now()
         topics = {s.topic for s in client.partitions()} if full else self._listed.keys() | {m.topic for m in moves}
         found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
         self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
@@ -60,6 +59,16 @@ class LiveReader:
                 if key in configs:
                     rates[(broker, side)] = _setting(configs[key])
         return LiveCluster(brokers, moves, rates, lists, unreadable, _quota_samples(answers))
+
+    def _moves_now(self) -> tuple[PartitionMove, ...]:
+        """What moves as it did is the object that it was: of tens of thousands a look would else leave as many behind."""
+        moves = {}
+        for s in self._client.reassignments():
+            move = PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
+            known = self._moves.get((s.topic, s.partition))
+            moves[(s.topic, s.partition)] = known if known is not None and known == move else move
+        self._moves = moves
+        return tuple(moves.values())
 
     def _read(self, topic: str, configs: dict[str, str]) -> _Listed:
         known = self._listed.get(topic)

@@ -135,10 +135,14 @@ class MemoryJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
     ) -> None:
         self.entries.extend(entries)
         before = self.memory if memory is None else memory
-        self.memory = replace(before, owned={**before.owned, **(owned or {})})
+        more = {
+            (topic, partition): brokers for topic, rows in (seen or {}).items() for partition, brokers in rows.items()
+        }
+        self.memory = replace(before, owned={**before.owned, **(owned or {})}, seen={**before.seen, **more})
 
 
 class NoOrders:

@@ -172,10 +172,11 @@ class SwarmJournal(MemoryJournal):
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
     ) -> None:
         if self.mute:
             raise JournalError("the brokers of the journal do not answer")
-        super().write(entries, memory=memory, owned=owned)
+        super().write(entries, memory=memory, owned=owned, seen=seen)
         self.saw_a_move |= bool(self.memory.seen)
 
     def recovered(self) -> Memory:

@@ -1,0 +1,220 @@
+"""The cycles of one tuner at one size, in a process of its own: ``python -m benchmarks.scale_cycle BROKERS SEED [rescue]``.
+
+The production loop, with the status board, a journal that makes and packs Kafka's records of everything and sends none of
+them, and logs that go nowhere. What is observed is handed in; what it costs to make values of it is measured beside. All
+figures are CPU time of the process, garbage collection included.
+
+    steered   an objective is set: every cycle decides on every side, and every second the law turns them all
+    rescue    none is set, and all moves stall at once: the cycle that answers them sets every throttle
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import psutil
+
+from benchmarks.scale_world import CLUSTER, CYCLE_MS, LargeCluster, now_ms, records, sized
+from rheostat.logs import set_up_logs
+from streaming.contract import decode_signal
+from streaming.kafka.cluster import ClusterClient
+from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.api.board import Board
+from tuner.app import calm_the_collector
+from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, encode_seen
+from tuner.loop import Loop
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen
+from tuner.model.decision import SetRate
+from tuner.model.limits import MB, Limits, StallLimits
+from tuner.model.memory import Memory, Owned
+from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.model.orders import Orders
+from tuner.observe.live import LiveReader
+from tuner.observe.signals import NewestSignals
+from tuner.steering import Steering
+
+CYCLES = 10  # After the first.
+BATCH_BYTES = 16_384  # kafka-python's batch_size.
+TURNS = CYCLE_MS // 1000  # Of the law, in a cycle.
+WELL, STALLED = 0.9, 0.0  # Shares of the drain that the throttles allow.
+STALL_CYCLES = 8  # The judge needs six or seven.
+
+T = TypeVar("T")
+
+
+class SilentJournal:
+    """Makes and packs the records that the Kafka journal would send."""
+
+    def __init__(self) -> None:
+        self._entries = self._saves = self._bytes = 0
+
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+    ) -> None:
+        self._entries += len(entries)
+        self._saves += memory is not None
+        records = [encode_entry(entry) for entry in entries]
+        records += [encode_memory(memory)] if memory is not None else []
+        records += [encode_owned(side, value) for side, value in (owned or {}).items()]
+        records += [encode_seen(topic, rows) for topic, rows in (seen or {}).items()]
+        self._bytes += sum(map(len, records))
+        # As kafka-python packs them: what is written together is a batch, as far as one holds it.
+        for batch in _batches(records):
+            gzip.compress(batch)
+
+    def take(self) -> dict[str, int]:
+        """What has come since the last call."""
+        found = {"entries": self._entries, "memory_records": self._saves, "journal_kB": self._bytes // 1000}
+        self._entries = self._saves = self._bytes = 0
+        return found
+
+
+class Observed(NewestSignals):
+    """The newest signals, polled before."""
+
+    def poll(self) -> int:
+        return 0
+
+
+class Looked:
+    """The newest look, taken before."""
+
+    def __init__(self) -> None:
+        self.live: LiveCluster | NotSeen = NotSeen("not looked yet")
+
+    def look(self, *, full: bool) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
+        return self.live
+
+
+class NoOrders:
+    """Nobody gives any."""
+
+    latest = Orders()
+
+    def follow(self) -> None:
+        pass
+
+
+class Tuner:
+    """All that takes part in a cycle, and a clock that the benchmark turns."""
+
+    def __init__(self, brokers: int, seed: int, *, steers: bool) -> None:
+        self.size = sized(brokers)
+        self._steers = steers
+        self._cluster = LargeCluster(self.size, seed)
+        self._journal = SilentJournal()
+        client = cast(ClusterClient, self._cluster)
+        throttles = KafkaThrottles(client)
+        limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers)
+        self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
+        self._cycle = 0
+        self._now_ms = 0
+        self.loop = Loop(
+            live=self._looked,
+            signals=self._signals,
+            throttles=throttles,
+            slewing=Slewing(throttles),
+            steering=_steering(throttles) if steers else None,
+            journal=self._journal,
+            orders=NoOrders(),
+            watcher=Board(CLUSTER, limits, dry_run=False, wall_clock=self._now_s),
+            memory=Memory(),
+            limits=limits,
+            stall_limits=StallLimits(),
+            wall_clock=self._now_s,
+            monotonic=self._now_s,
+            writes_per_s_max=50.0,
+            dry_run=False,
+        )
+
+    def cycle(self, *, drained: float) -> dict[str, Any]:
+        """One more cycle and the seconds up to the next; CPU ms of the parts, and what the cycle left in the journal."""
+        self._cycle += 1
+        self._cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
+        told: dict[str, Any] = {"signals_ms": self._hear(drained)}
+        self._looked.live, told["look_ms"] = _timed(lambda: self._reader.look(full=self._cycle == 1))
+        decisions, told["decide_ms"] = _timed(self.loop.cycle)
+        told |= self._journal.take()
+        told |= {"decisions": len(decisions), "set": sum(isinstance(decision, SetRate) for decision in decisions)}
+        law_ms = []
+        for _ in range(TURNS if self._steers else 0):
+            law_ms.append(_timed(self.loop.tick)[1])
+            self._now_ms += 1000
+        told["law_ms"] = statistics.median(law_ms) if law_ms else 0.0
+        told["law_ms_max"] = max(law_ms, default=0.0)
+        told["cycle_ms"] = told["decide_ms"] + told["law_ms"]
+        told["cycle_ms_max"] = told["decide_ms"] + told["law_ms_max"]
+        return told
+
+    def _hear(self, drained: float) -> float:
+        spent_ms = 0.0
+        arriving = records(self.size, self._cycle, drained=drained)
+        # In batches, as a consumer hands them out: all records at once would be the benchmark's own memory.
+        while batch := list(itertools.islice(arriving, 500)):
+            began_s = time.process_time()
+            for value in batch:
+                self._signals.take(decode_signal(value))
+            spent_ms += 1000 * (time.process_time() - began_s)
+        return spent_ms
+
+    def _now_s(self) -> float:
+        return self._now_ms / 1000
+
+
+def _steering(throttles: KafkaThrottles) -> Steering:
+    link = Capacity(125 * MB, 125 * MB)
+    return Steering(throttles, Objective(latency_ms=50.0), lambda _: link, LawLimits(), writes_per_s_max=50.0)
+
+
+def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:
+    tuner = Tuner(brokers, seed, steers=not rescue)
+    size = tuner.size
+    first = tuner.cycle(drained=WELL)
+    cycles = [tuner.cycle(drained=STALLED if rescue else WELL) for _ in range(STALL_CYCLES if rescue else CYCLES)]
+    return {
+        "brokers": size.brokers, "partitions": size.partitions, "moving": size.moving, "first": first, "cycles": cycles,
+        "rss_mb": round(psutil.Process().memory_info().rss / 1e6, 1),
+        "rss_mb_peak": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1),
+    }  # fmt: skip
+
+
+def _batches(records: Sequence[bytes]) -> Iterator[bytes]:
+    """Records of one batch after another; one that is larger than a batch is alone in it."""
+    batch: list[bytes] = []
+    size = 0
+    for record in records:
+        if batch and size + len(record) > BATCH_BYTES:
+            yield b"".join(batch)
+            batch, size = [], 0
+        batch.append(record)
+        size += len(record)
+    if batch:
+        yield b"".join(batch)
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    began_s = time.process_time()
+    result = work()
+    return result, 1000 * (time.process_time() - began_s)
+
+
+if __name__ == "__main__":
+    calm_the_collector()
+    with open(os.devnull, "w") as nowhere:
+        set_up_logs(nowhere)
+        print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]), rescue="rescue" in sys.argv[3:])))

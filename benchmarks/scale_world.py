@@ -1,0 +1,177 @@
+"""A large cluster as the tuner sees it: what the Admin API answers, and what the stream says, cycle after cycle.
+
+Every broker leads, follows and receives; destinations are drawn from all brokers, as a rebalance over the whole cluster
+does it, so that nearly every copy has its own pair of brokers. A few moves end and as many begin from one cycle to the
+next. Nothing here is simulated: the tuner's cost depends on how much there is to look at, and hardly on what happens.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from streaming import words
+from streaming.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side, ThrottledBy, encode_signal
+from streaming.kafka.cluster import ConfigValue, Endpoint, PartitionState
+
+MB = 1_000_000
+CLUSTER = "large"
+EPOCH_MS = 1_700_000_000_000
+CYCLE_MS = 5_000
+PARTITIONS_OF_A_TOPIC = 100
+COPIES = 3
+RATE_BYTES_PER_S = 50 * MB
+KEEP_UP_BYTES_PER_S = 10 * MB
+REMAINING_BYTES = 400_000 * MB  # Of one side: so much that nothing is nearly done.
+STEPS = 5  # A window of 30 s at one scrape every 5 s.
+LARGEST = 5
+_RATE = {key: str(RATE_BYTES_PER_S) for key in (words.LEADER_RATE, words.FOLLOWER_RATE)}
+TURNOVER = 250  # One in so many moves ends from one cycle to the next.
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    brokers: int
+    partitions: int
+    moving: int
+
+
+def sized(brokers: int) -> Size:
+    """200 partitions a broker, a quarter of them moving."""
+    return Size(brokers, 200 * brokers, 50 * brokers)
+
+
+class LargeCluster:
+    """The Admin API's answers, as ``LiveReader`` asks for them; ``cycle`` is moved on by the benchmark."""
+
+    def __init__(self, size: Size, seed: int) -> None:
+        self.size = size
+        self.cycle = 0
+        random = Random(seed)
+        self._nodes = array("i")  # Of each partition: leader, followers, destination.
+        for _ in range(size.partitions):
+            self._nodes.extend(random.sample(range(size.brokers), COPIES + 1))
+        self._rates: dict[int, dict[str, str]] = {}  # That were written.
+        self._names = [_name(topic) for topic in range(-(-size.partitions // PARTITIONS_OF_A_TOPIC))]
+        self._lists = {name: self._lists_of(topic) for topic, name in enumerate(self._names)}
+
+    def brokers(self) -> list[Endpoint]:
+        return [Endpoint(broker, "broker", 9092) for broker in range(self.size.brokers)]
+
+    def reassignments(self) -> list[PartitionState]:
+        first = self.cycle * (self.size.moving // TURNOVER)
+        return [self._state(i % self.size.partitions) for i in range(first, first + self.size.moving)]
+
+    def partitions(self) -> list[PartitionState]:
+        return [self._state(i) for i in range(0, self.size.partitions, PARTITIONS_OF_A_TOPIC)]
+
+    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        asked = list(keys)
+        return {topic: {key: self._lists[topic][key] for key in asked} for topic in topics}
+
+    def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
+        asked = [key for key in keys if key in _RATE]
+        return {
+            broker: {key: ConfigValue(own.get(key, _RATE[key]), words.SOURCE_DYNAMIC_BROKER) for key in asked}
+            for broker in brokers
+            for own in (self._rates.get(broker, {}),)
+        }
+
+    def alter_broker_configs(self, changes: Mapping[int, Mapping[str, str]]) -> dict[int, None]:
+        for broker, configs in changes.items():
+            self._rates.setdefault(broker, {}).update(configs)
+        return dict.fromkeys(changes)
+
+    def _lists_of(self, topic: int) -> dict[str, str]:
+        """As kafka-reassign-partitions makes them for a plan that names every partition."""
+        leader, follower = [], []
+        first = topic * PARTITIONS_OF_A_TOPIC
+        for i in range(first, min(first + PARTITIONS_OF_A_TOPIC, self.size.partitions)):
+            *own, target = self._nodes_of(i)
+            leader += [f"{i - first}:{broker}" for broker in own]
+            follower.append(f"{i - first}:{target}")
+        return {words.LEADER_REPLICAS: ",".join(leader), words.FOLLOWER_REPLICAS: ",".join(follower)}
+
+    def _nodes_of(self, i: int) -> list[int]:
+        return self._nodes[i * (COPIES + 1) : (i + 1) * (COPIES + 1)].tolist()
+
+    def _state(self, i: int) -> PartitionState:
+        topic, partition = divmod(i, PARTITIONS_OF_A_TOPIC)
+        *own, target = self._nodes_of(i)
+        return PartitionState(
+            self._names[topic],
+            partition,
+            own[0],
+            replicas=(target, *own),
+            isr=tuple(own),
+            adding=(target,),
+            removing=(own[-1],),
+        )
+
+
+def now_ms(cycle: int) -> int:
+    return EPOCH_MS + cycle * CYCLE_MS
+
+
+def records(size: Size, cycle: int, *, drained: float) -> Iterator[bytes]:
+    """What the signals topic brings in one cycle: a record for each broker and for each of its sides.
+
+    Args:
+        drained: share of what the throttles allow that the moves have made of it.
+    """
+    sampled_at_ms = now_ms(cycle) - 2_000
+    share = size.moving // size.brokers
+    surplus = RATE_BYTES_PER_S - KEEP_UP_BYTES_PER_S
+    written = KEEP_UP_BYTES_PER_S * CYCLE_MS / 1000 / COPIES
+    gained = written + drained * surplus * CYCLE_MS / 1000
+    for broker in range(size.brokers):
+        noise = 1.0 + 0.01 * ((broker * 7 + cycle * 13) % 11 - 5)
+        yield encode_signal(_broker_signal(broker, sampled_at_ms, noise))
+        for side in Side:
+            yield encode_signal(
+                MoveSignal(
+                    CLUSTER, broker, side, sampled_at_ms + 1_000, sampled_at_ms, STEPS + 1, 1.0,
+                    moving_partitions=share,
+                    listed_partitions=size.partitions * (COPIES if side is Side.LEADER else 1) // size.brokers,
+                    remaining_bytes=REMAINING_BYTES * noise,
+                    lag_messages=1e6 * noise,
+                    remaining_slope_bytes_per_s=-drained * surplus * noise,
+                    remaining_slope_r2=0.98,
+                    keep_up_bytes_per_s=KEEP_UP_BYTES_PER_S * noise,
+                    write_bytes_per_s=KEEP_UP_BYTES_PER_S / COPIES * noise,
+                    progress_age_s=0.0,
+                    steps=tuple(
+                        MoveStep(
+                            sampled_at_ms - (STEPS - 1 - i) * CYCLE_MS, CYCLE_MS / 1000,
+                            gained * noise if side is Side.FOLLOWER else 0.0, written * noise, REMAINING_BYTES * noise,
+                        )
+                        for i in range(STEPS)
+                    ),
+                    largest=tuple(MovingPartition(_name(broker), i, 8_000.0 * MB, 0.2 * MB * noise) for i in range(LARGEST)),
+                )
+            )  # fmt: skip
+
+
+def _broker_signal(broker: int, sampled_at_ms: int, noise: float) -> BrokerSignal:
+    throttled = 0.97 * RATE_BYTES_PER_S
+    return BrokerSignal(
+        CLUSTER, broker, sampled_at_ms + 1_000, sampled_at_ms, STEPS + 1, 1.0,
+        leader_throttled_bytes_per_s=throttled, follower_throttled_bytes_per_s=throttled,
+        throttled_by=ThrottledBy.QUOTA.value,
+        leader_rate_bytes_per_s=RATE_BYTES_PER_S, follower_rate_bytes_per_s=RATE_BYTES_PER_S,
+        replication_in_bytes_per_s=70.0 * MB * noise, replication_out_bytes_per_s=70.0 * MB * noise,
+        reassignment_in_bytes_per_s=40.0 * MB * noise, reassignment_out_bytes_per_s=40.0 * MB * noise,
+        client_in_bytes_per_s=20.0 * MB * noise, client_out_bytes_per_s=30.0 * MB * noise,
+        network_in_bytes_per_s=90.0 * MB * noise, network_out_bytes_per_s=100.0 * MB * noise,
+        produce_p99_ms=9.0 * noise, fetch_p99_ms=7.0 * noise,
+        request_handler_idle_ratio=0.8,
+        isr_shrinks_per_s=0.0, isr_expands_per_s=0.0,
+        replica_lag_max_messages=1e5 * noise, replica_lag_sum_messages=1e6 * noise,
+        under_min_isr_partitions=0.0, partitions=600.0, leaders=200.0,
+    )  # fmt: skip
+
+
+def _name(topic: int) -> str:
+    return f"orders-{topic:05d}"

@@ -1,0 +1,95 @@
+"""The scale benchmark measures what it says: every side is looked at and decided on, and the bounds bite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.scale import growth, missed
+from benchmarks.scale_cycle import STALL_CYCLES, STALLED, WELL, Tuner
+from benchmarks.scale_world import RATE_BYTES_PER_S, LargeCluster, records, sized
+from streaming.contract import BrokerSignal, MoveSignal, Side, decode_signal
+from tuner.model.cluster import LiveCluster, RateSetting
+from tuner.observe.live import LiveReader
+
+
+def row(brokers: int, cycle_ms: float, *, worst: float | None = None, rss: float = 200.0) -> dict[str, Any]:
+    return {"brokers": brokers, "cycle_ms": cycle_ms, "cycle_ms_max": worst or cycle_ms, "rss_mb_peak": rss}
+
+
+def found(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"sizes": list(rows), "growth": growth(rows)}
+
+
+# -- the bounds --------------------------------------------------------------------------------------------------------
+
+
+def test_linear_growth_within_the_bounds_misses_nothing() -> None:
+    assert growth([row(1_000, 250.0), row(5_000, 1_250.0)]) == {"ratio": 1.0, "exponent": 1.0}
+    assert missed(found(row(100, 900.0), row(1_000, 250.0, rss=300.0), row(5_000, 1_625.0))) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([row(1_000, 250.1)], ["cycle_ms", "cycle_ms_max"]),
+        ([row(1_000, 100.0, worst=250.1)], ["cycle_ms_max"]),
+        ([row(1_000, 100.0, rss=300.1)], ["rss_mb_peak"]),
+        ([row(1_000, 100.0), row(5_000, 660.0)], ["a broker costs 1.32 × as much"]),
+    ],
+)
+def test_each_bound_is_told_by_name(rows: list[dict[str, Any]], named: list[str]) -> None:
+    failures = missed(found(*rows))
+    assert len(failures) == len(named)
+    assert all(failure.startswith(name) for failure, name in zip(failures, named, strict=True))
+
+
+def test_growth_is_not_told_of_one_size() -> None:
+    assert growth([row(1_000, 100.0)]) is None
+
+
+# -- the cluster -------------------------------------------------------------------------------------------------------
+
+
+def test_the_size_is_what_is_looked_at() -> None:
+    cluster = LargeCluster(sized(20), seed=1)
+    live = LiveReader(cluster).look(full=True)  # type: ignore[arg-type]
+    assert isinstance(live, LiveCluster)
+    assert (len(live.brokers), len(live.moves), len(live.lists)) == (20, 1_000, 40)
+    assert len(live.rates) == 40
+    assert set(live.rates.values()) == {RateSetting(RATE_BYTES_PER_S)}
+    listed = [len(throttle.leader.pairs) + len(throttle.follower.pairs) for throttle in live.lists.values()]
+    assert sum(listed) == 4_000 * 4  # Three replicas from before and the one that is added.
+    assert all(move.leader not in move.destinations and len(set(move.replicas)) == 4 for move in live.moves)
+    cluster.cycle = 1
+    later = LiveReader(cluster).look(full=False)  # type: ignore[arg-type]
+    assert isinstance(later, LiveCluster)
+    assert len(set(later.moves) - set(live.moves)) == 4  # One in 250 ended, and as many began.
+
+
+def test_every_broker_and_side_has_a_signal() -> None:
+    signals = [decode_signal(value) for value in records(sized(20), 3, drained=0.9)]
+    assert {s.broker for s in signals if isinstance(s, BrokerSignal)} == set(range(20))
+    moves = {(s.broker, s.side): s for s in signals if isinstance(s, MoveSignal)}
+    assert set(moves) == {(broker, side) for broker in range(20) for side in Side}
+    assert all(len(s.steps) == 5 and len(s.largest) == 5 for s in moves.values())
+
+
+# -- the cycles --------------------------------------------------------------------------------------------------------
+
+
+def test_a_steered_cycle_decides_on_every_side_and_the_law_writes() -> None:
+    tuner = Tuner(10, 1, steers=True)
+    told = [tuner.cycle(drained=WELL) for _ in range(4)]
+    assert [cycle["decisions"] for cycle in told] == [20] * 4
+    assert told[0]["entries"] == 20
+    assert all(cycle["cycle_ms"] > 0 and cycle["law_ms"] > 0 for cycle in told)
+    # The followers' throttles, which only guard, may stay where they are.
+    assert set(tuner.loop.memory.owned) >= {(broker, Side.LEADER) for broker in range(10)}
+
+
+def test_a_stall_of_everything_sets_every_throttle_in_one_cycle() -> None:
+    tuner = Tuner(10, 1, steers=False)
+    tuner.cycle(drained=WELL)
+    assert max(tuner.cycle(drained=STALLED)["set"] for _ in range(STALL_CYCLES)) == 20
