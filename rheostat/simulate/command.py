@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rheostat import units
@@ -24,6 +24,7 @@ from tuner.model.limits import Limits
 from tuner.model.objectives import LawLimits, Mode, Objective
 from tuner.settings import TunerSettings
 from tuner.simulation.policy import Desk, LoopPolicy, Policy, RulePolicy, View
+from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.scenario import Scenario, throttled, unthrottled
 from tuner.simulation.world import World
@@ -92,11 +93,14 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
         raise BadInputError(f"--plot {plot}: there is no folder {plot.parent}; make it, or name another")
     scenario = load_scenario(named, seed)
     world, hand = policy_of(policy, scenario)
+    journal = MemoryJournal()
+    if isinstance(hand, LoopPolicy):
+        hand = replace(hand, journal=journal)
     _say(f"{scenario.name}: {scenario.about or 'no description'}")
     _say("\n".join(_drawn(world)))
     with _progress(world) as watch:
         trace = run(world, hand, watch=watch)
-    found = verdict(scenario, trace)
+    found = verdict(scenario, trace, journal.entries)
     if as_json:
         sys.stdout.write(json.dumps(as_record(found), indent=2) + "\n")
     else:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.plan.words import side_name
 from rheostat.units import rate_text, share_text, size_text, span_text
+from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide
 from tuner.plan.move_time import rate_bytes_per_s_min
+from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.scenario import Scenario, loads_of
 from tuner.simulation.trace import Trace, rate_series
 
 SIDES_MAX = 10
+DECISIONS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Blocked:
 class Verdict:
     scenario: Scenario
     trace: Trace
-    blocked: tuple[Blocked, ...]  # Only where the moves have not ended.
+    blocked: tuple[Blocked, ...]  # Only where the moves have not ended ...
+    last: tuple[Entry, ...] = ()  # ... and so is this: what the tuner decided last, oldest first.
 
     @property
     def in_time(self) -> bool:
@@ -43,8 +47,24 @@ class Verdict:
         return EXIT_DONE if self.in_time else EXIT_NOT_WELL
 
 
-def verdict(scenario: Scenario, trace: Trace) -> Verdict:
-    return Verdict(scenario, trace, () if trace.summary.completed else tuple(_blocked(trace)))
+def verdict(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> Verdict:
+    """
+    Args:
+        journal: what the tuner wrote down, where it was one that turned the throttles.
+    """
+    if trace.summary.completed:
+        return Verdict(scenario, trace, ())
+    return Verdict(scenario, trace, tuple(_blocked(trace)), tuple(_last(journal)))
+
+
+def _last(journal: Sequence[Entry]) -> list[Entry]:
+    """The newest that differ in words: an outcome stands for its intent, as it says the same and whether it failed."""
+    found: dict[str, Entry] = {}
+    for entry in reversed(journal):
+        found.setdefault(entry.text, entry)
+        if len(found) == DECISIONS_MAX:
+            break
+    return list(reversed(found.values()))
 
 
 def _blocked(trace: Trace) -> Iterator[Blocked]:
@@ -80,7 +100,15 @@ def as_record(found: Verdict) -> dict[str, Any]:
             }
             for blocked in found.blocked
         ],
+        "last_decisions": [
+            {"at_s": _at_s(e), "action": e.action, "reason": e.reason, "text": e.text, "failure": e.failure}
+            for e in found.last
+        ],
     }
+
+
+def _at_s(entry: Entry) -> float:
+    return (entry.at_ms - EPOCH_MS) / 1000
 
 
 def lines(found: Verdict) -> list[str]:
@@ -106,7 +134,15 @@ def lines(found: Verdict) -> list[str]:
         "copied": size_text(summary.caught_up_bytes),
     }
     width = max(map(len, rows)) + 3
-    return [*said, *(f"  {label:{width}}{text}" for label, text in rows.items())]
+    return [*said, *(f"  {label:{width}}{text}" for label, text in rows.items()), *_decisions(found.last)]
+
+
+def _decisions(last: Sequence[Entry]) -> Iterator[str]:
+    if last:
+        yield "The last decisions:"
+    for entry in last:
+        failed = "" if entry.failure is None else f" This failed: {entry.failure}."
+        yield f"  after {span_text(_at_s(entry))}: {entry.text}{failed}"
 
 
 def _burst(ratio: float) -> str:

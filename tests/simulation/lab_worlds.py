@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -81,42 +82,89 @@ class Phases:
     down: Bytes
 
 
+@dataclass(frozen=True)
+class Feedback:
+    """The bound follows what passed: (bytes of the last 11 s + a second's worth of the target) ÷ 11, then the target."""
+
+    every_s: float
+    lasts_s: float = 13.0
+
+    def writes(self, target: float, since_s: float, got: Bytes) -> list[float]:
+        """The rate to set ``since_s`` after the change, if it is time to."""
+        if since_s > self.lasts_s or since_s % self.every_s > 1e-6:
+            return []
+        if since_s == self.lasts_s:
+            return [target]
+        window = got.by_tick[-round(11 / got.tick_s) :]
+        return [(float(window.sum()) + target) / 11.0]
+
+
+UP_S, DOWN_S, END_S = 25.0, 25.0, 35.0  # How long each of the three rates stands.
+
+
+@cache
 def phases(
-    method: Method,
-    sides: Sequence[Side],
+    method: Method | Feedback,
+    sides: tuple[Side, ...],
     tick_ms: int,
     fetch: FetchSettings | None = None,
-    *,
-    up_at_s: float = 25.0,
-    down_at_s: float = 50.0,
+    moments: tuple[float, float] = (0.0, 0.0),
 ) -> Phases:
-    end_s = down_at_s + 35.0
+    """
+    Args:
+        moments: how much later the two changes come, each after the one before.
+    """
+    up_at_s = UP_S + moments[0]
+    down_at_s = up_at_s + DOWN_S + moments[1]
+    rates = [(0.0, 0.0, 5 * MB), (up_at_s, 5 * MB, 20 * MB), (down_at_s, 20 * MB, 5 * MB)]
+    opened = [] if isinstance(method, Feedback) else [write for change in rates for write in method(*change)]
+    first = opened[0][1] if opened else 5 * MB / 11
+    end_s = down_at_s + END_S
     broker_of = {L: 1, F: 2}
-    changes = [*method(up_at_s, 5 * MB, 20 * MB), *method(down_at_s, 20 * MB, 5 * MB)]
     world = World(
         seed=1,
         brokers=machine(2),
         partitions=tuple(PartitionSpec("t", p, 700 * MB, 0.0, (1,), (2,)) for p in range(4)),
         lists=(TopicLists("t", *("*" if side in sides else "" for side in BOTH)),),
-        rates=tuple(StartRate(broker_of[s], s, round(5 * MB)) for s in sides),
-        disturbances=tuple(OperatorWrite(at, broker_of[s], s, round(rate)) for at, rate in changes for s in sides),
+        rates=tuple(StartRate(broker_of[s], s, round(first)) for s in sides),
+        disturbances=tuple(OperatorWrite(at, broker_of[s], s, round(rate)) for at, rate in opened[1:] for s in sides),
         duration_s_max=end_s,
         tick_ms=tick_ms,
         fetch=fetch or FetchSettings(round_trip_s=ROUND_TRIP_S),
     )
     cluster = Cluster(world)
-    got = np.array([cluster.step().caught_in_bytes[1] for _ in range(round(end_s / world.tick_s))])
-    flow = Bytes(got, world.tick_s)
+    got: list[float] = []
+    for _ in range(round(end_s / world.tick_s)):
+        if isinstance(method, Feedback):
+            changed_s, _, target = max(change for change in rates if change[0] <= cluster.now_s)
+            so_far = Bytes(np.array(got), world.tick_s)
+            for rate in method.writes(target, round(cluster.now_s - changed_s, 3), so_far):
+                for s in sides:
+                    cluster.controller.write(cluster.now_s, (broker_of[s], s), round(rate))
+        got.append(float(cluster.step().caught_in_bytes[1]))
+    flow = Bytes(np.array(got), world.tick_s)
     return Phases(flow.between(0, up_at_s), flow.between(up_at_s, down_at_s), flow.between(down_at_s, end_s))
 
 
-def at_moments(read: Callable[[Phases], float], run: Callable[[float], Phases]) -> list[float]:
-    """What is read when the step down comes at six moments of the quota's 11 s cycle: which one it is makes the most of it."""
-    return sorted(read(run(50.0 + moment)) for moment in range(0, 12, 2))
+# What a change does depends on the moment of the quota's cycle at which it comes: a dozen of each, spread over 11 s.
+MOMENTS = tuple((0.25 * (i * 20 % 47), float(i)) for i in range(12))
 
 
-def typical(read: Callable[[Phases], float], run: Callable[[float], Phases]) -> float:
-    return statistics.median(at_moments(read, run))
+def at_moments(
+    method: Method | Feedback, sides: tuple[Side, ...], tick_ms: int, fetch: FetchSettings | None = None
+) -> list[Phases]:
+    return [phases(method, sides, tick_ms, fetch, moments) for moments in MOMENTS]
+
+
+def each(read: Callable[[Phases], float], runs: Sequence[Phases]) -> list[float]:
+    return sorted(read(run) for run in runs)
+
+
+def typical(read: Callable[[Phases], float], runs: Sequence[Phases]) -> float:
+    """The mean of the middle half: whole responses and whole backoffs make a median jump from one to the next."""
+    found = each(read, runs)
+    quarter = len(found) // 4
+    return statistics.mean(found[quarter : len(found) - quarter])
 
 
 @dataclass(frozen=True)

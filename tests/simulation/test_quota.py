@@ -9,6 +9,13 @@ from hypothesis import strategies as st
 
 from tuner.simulation.quota import Quotas
 
+TICK_S = 0.25
+NOW = np.zeros(2)  # All that is recorded passed when the tick began.
+
+
+def room_at(quotas: Quotas, after_s: float) -> float:
+    return float(quotas.room_at(np.array([0]), np.array([after_s]))[0][0])
+
 
 class OneSensor:
     """The same rules for one sensor in plain Python, as a reading of Kafka's classes."""
@@ -47,9 +54,9 @@ def test_the_array_is_the_sensor(happens: list[tuple[int, float]], samples: int)
     now_ms = 0
     for ticks, value in happens:
         now_ms += 250 * ticks
-        quotas.begin(now_ms)
+        quotas.begin(now_ms, TICK_S)
         assert quotas.rate_bytes_per_s[1] == pytest.approx(plain.rate(now_ms))
-        quotas.record(np.array([0.0, value]))
+        quotas.record(np.array([0.0, value]), NOW, NOW)
         quotas.end()
         if value > 0:
             plain.record(now_ms, value)
@@ -58,26 +65,78 @@ def test_the_array_is_the_sensor(happens: list[tuple[int, float]], samples: int)
 def test_a_check_sees_what_was_recorded_a_moment_ago_and_one_fetch_more_passes() -> None:
     quotas = Quotas(1)
     quotas.bound_bytes_per_s[0] = 5e6
-    quotas.begin(0)
-    quotas.record(np.array([4e6]))
-    assert not quotas.exceeded[0]
-    assert quotas.room_bytes[0] == 1e6
-    quotas.record(np.array([4e6]))
-    assert quotas.exceeded[0]
-    assert quotas.room_bytes[0] == 0.0
+    quotas.begin(0, TICK_S)
+    quotas.record(np.array([4e6]), NOW[:1], NOW[:1])
+    assert room_at(quotas, 0.1) == 1e6
+    quotas.record(np.array([4e6]), NOW[:1], NOW[:1])
+    assert room_at(quotas, 0.1) == -3e6
+
+
+def filled(moments_ms: list[int]) -> Quotas:
+    """4 MB at each moment, under a bound of 5 MB/s."""
+    quotas = Quotas(1)
+    quotas.bound_bytes_per_s[0] = 5e6
+    for at_ms in moments_ms:
+        quotas.begin(at_ms, TICK_S)
+        quotas.record(np.array([4e6]), NOW[:1], NOW[:1])
+        quotas.end()
+    return quotas
+
+
+def test_within_a_tick_the_window_grows() -> None:
+    quotas = filled([0])
+    quotas.begin(2000, TICK_S)
+    assert room_at(quotas, 0.0) == pytest.approx(2.0 * 5e6 - 4e6)
+    assert room_at(quotas, 0.2) == pytest.approx(2.2 * 5e6 - 4e6)
+
+
+def test_a_bucket_is_emptied_within_the_tick_when_its_time_comes() -> None:
+    """Its last drop was at 0.1 s, so it goes at 11.1 s; the next one began at 3 s."""
+    quotas = filled([100, 3000])
+    quotas.begin(11_000, TICK_S)
+    assert room_at(quotas, 0.05) == pytest.approx(10.95 * 5e6 - 8e6)
+    assert room_at(quotas, 0.15) == pytest.approx(8.15 * 5e6 - 4e6)
+
+
+def test_a_bucket_begins_with_the_first_that_is_recorded_in_a_tick() -> None:
+    quotas = Quotas(1)
+    quotas.begin(0, TICK_S)
+    quotas.record(np.array([1e6]), np.array([0.05]), np.array([0.15]))
+    quotas.record(np.array([3e6]), np.array([0.10]), np.array([0.25]))
+    quotas.end()
+    # It began at 0.05 s, so the rate divides by 1.95 s at 2 s.
+    quotas.begin(2000, TICK_S)
+    assert quotas.rate_bytes_per_s[0] == pytest.approx(4e6 / 1.95)
+
+
+def test_a_tick_in_which_a_bucket_is_full_fills_the_next_one_too() -> None:
+    """A bucket that began at 0.1 s is full at 1.1 s: of what passes from 1.0 s to 1.2 s, half is in it, and goes at 12.1 s."""
+    quotas = Quotas(1)
+    quotas.begin(100, TICK_S)
+    quotas.record(np.array([1e6]), NOW[:1], NOW[:1])
+    quotas.end()
+    quotas.begin(1000, TICK_S)
+    quotas.record(np.array([8e6]), NOW[:1], np.array([0.2]))
+    quotas.end()
+    quotas.begin(12_050, TICK_S)
+    assert quotas.held_bytes[0] == pytest.approx(9e6)
+    quotas.begin(12_150, TICK_S)
+    assert quotas.held_bytes[0] == pytest.approx(4e6)
+    quotas.begin(12_250, TICK_S)
+    assert quotas.held_bytes[0] == 0.0
 
 
 def test_a_full_window_at_a_lower_bound_is_used_up_until_its_samples_leave() -> None:
     quotas = Quotas(1)
     for second in range(20):
-        quotas.begin(second * 1000)
-        quotas.record(np.array([20e6]))
+        quotas.begin(second * 1000, TICK_S)
+        quotas.record(np.array([20e6]), NOW[:1], NOW[:1])
         quotas.end()
     quotas.bound_bytes_per_s[0] = 5e6
     silent_s = 0
     for second in range(20, 40):
-        quotas.begin(second * 1000)
-        if not quotas.exceeded[0]:
+        quotas.begin(second * 1000, TICK_S)
+        if room_at(quotas, 0.0) >= 0.0:
             break
         silent_s += 1
     assert silent_s == 8

@@ -1,9 +1,7 @@
 """The plant: a cluster that goes on tick by tick, and obeys the throttles that stand on its brokers as Kafka does.
 
 A tick: what is due happens (a broker goes, a config arrives), clients and in-sync followers take their bytes, threads that
-catch up share what is left of links and disks, the quotas count, and who has caught up joins.
-
-Simplification: clients and in-sync replication come first for bytes, and pay for the company with latency; see latency.py.
+catch up share what is left of links and disks, the quotas count; who has caught up joins, and who could not keep up leaves.
 """
 
 from __future__ import annotations
@@ -17,19 +15,22 @@ from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.model.cluster import BrokerSide
 from tuner.simulation.controller import Controller
+from tuner.simulation.demand import Clients, Demand
 from tuner.simulation.fetchers import Fetchers
-from tuner.simulation.load import link_factors, load_factors
-from tuner.simulation.numbers import Floats, Ints
+from tuner.simulation.in_sync import InSync
+from tuner.simulation.numbers import Bools, Floats, Ints
 from tuner.simulation.quota import Quotas
-from tuner.simulation.replicas import NOBODY, Replicas
-from tuner.simulation.world import BrokerLoss, ClientLoad, LeaderMove, OperatorWrite, World
+from tuner.simulation.replicas import Replicas
+from tuner.simulation.world import BrokerLoss, LeaderMove, OperatorWrite, World
 
-_SHARE_MIN = 0.02  # However busy a link is, whoever else uses it gets a little.
-_HEADER_BYTES = 30.0  # Counts on the leader side also when a response is empty, so that sensor is never cold.
+_HEADER_BYTES = 30.0  # Counts on the leader side also when a response is empty, so whoever is followed is never cold.
 
 
 # What brokers count, in the order of ``Cluster.totals``; the last is utilisation × seconds.
-TOTALS = ("client_in", "client_out", "steady_in", "steady_out", "caught_in", "caught_out", "utilised_s")
+TOTALS = (
+    "client_in", "client_out", "steady_in", "steady_out", "caught_in", "caught_out", "isr_shrinks", "isr_expands",
+    "utilised_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Cluster:
         load_rng, controller_rng = (np.random.default_rng([world.seed, part]) for part in (1, 2))
         self.replicas = Replicas(world)
         self.count = len(world.brokers)
+        self._tick_begins_s, self._tick_ends_s = np.zeros(2 * self.count), np.full(2 * self.count, world.tick_s)
         self.quotas = Quotas(2 * self.count, samples=world.fetch.quota_samples, sample_s=world.fetch.quota_sample_s)
         self.fetchers = Fetchers(self.replicas, self.quotas, world.fetch)
         self.controller = Controller(world, controller_rng)
@@ -64,17 +66,13 @@ class Cluster:
         self.moves_begun = False
         self.moves_ended_s: float | None = None
         self.behind_since_last_byte_s: Floats = np.zeros(self.count)
-        self.load = load_factors(world, load_rng)
-        self._links = link_factors(world)
-        loads = {load.broker: load for load in world.loads}
-        own = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
-        self._other_in = np.array([load.in_bytes_per_s for load in own])
-        self._other_out = np.array([load.out_bytes_per_s for load in own])
-        self._reads = np.array([load.reads_per_write for load in own])
-        self._link_in = np.array([spec.link_in_bytes_per_s for spec in world.brokers])
-        self._link_out = np.array([spec.link_out_bytes_per_s for spec in world.brokers])
-        self._disk_write = np.array([spec.disk_write_bytes_per_s for spec in world.brokers])
-        self._disk_read = np.array([spec.disk_read_bytes_per_s for spec in world.brokers])
+        self.clients = Clients(world, load_rng)
+        self.in_sync = InSync(self.replicas, world.replica_lag_s_max)
+        self._demand: Demand | None = None
+        self._demand_of = (-1, -1)  # Second and number of changes.
+        self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # In a tick, by sensor.
+        self._written_bytes: Floats = np.zeros(len(world.partitions))  # In a tick, by partition.
+        self._waiting: Bools = np.zeros(self.count, dtype=np.bool_)  # Has replicas that lag.
         self._due = _schedule(world)
         self._ending: list[tuple[float, int]] = []  # (when, partition): completions in the controller's queue.
         self._bind_rates()
@@ -107,67 +105,66 @@ class Cluster:
         return tick
 
     def _flow(self, dt_s: float) -> Tick:
-        replicas, quotas = self.replicas, self.quotas
-        second = min(self.ticks * self.world.tick_ms // 1000, len(self.load) - 1)
-        factor = self.load[second] * replicas.alive
-        link = self._links[second]
-        produced = factor * replicas.produced
-        client_in = produced + factor * self._other_in
-        client_out = factor * self._other_out + produced * self._reads
-        steady_out, steady_in = factor * replicas.steady_out, factor @ replicas.steady
-        link_in, link_out = link * self._link_in, link * self._link_out
-        room_out = np.maximum(link_out - client_out - steady_out, _SHARE_MIN * link_out)
-        room_in = np.maximum(link_in - client_in - steady_in, _SHARE_MIN * link_in)
-        room_disk = np.maximum(self._disk_write - client_in - steady_in, _SHARE_MIN * self._disk_write)
-
-        quotas.begin(self.ticks * self.world.tick_ms)
-        on_leader = factor * replicas.steady_leader_listed * dt_s + _HEADER_BYTES * dt_s * replicas.alive
-        on_follower = factor @ replicas.steady_follower_listed * dt_s
-        quotas.record(np.concatenate([on_leader, on_follower]))
-        led = replicas.leader != NOBODY
-        written = np.where(led, replicas.weight_bytes_per_s * factor[replicas.leader], 0.0) * dt_s
+        replicas, quotas, clients = self.replicas, self.quotas, self.clients
+        demand = self._demanded()
+        quotas.begin(self.ticks * self.world.tick_ms, dt_s)
+        quotas.record(self._steady_counted_bytes, self._tick_begins_s, self._tick_ends_s)
+        written = self._written_bytes
         replicas.written_bytes += written
         replicas.lag_bytes[replicas.behind] += written[replicas.partition[replicas.behind]]
-        caught_out, caught_in, caught_up = self.fetchers.advance(
-            dt_s, np.minimum(room_out, self._disk_read), np.minimum(room_in, room_disk)
-        )
+        more_in, more_out, late = self.in_sync.advance(dt_s, demand)
+        caught_out, caught_in, caught_up = self.fetchers.advance(dt_s, demand.room_out, demand.room_in)
         quotas.end()
+        steady_in, steady_out = demand.steady_in * dt_s + more_in, demand.steady_out * dt_s + more_out
+        client_in, client_out = demand.client_in * dt_s, demand.client_out * dt_s
+        all_in, all_out = client_in + steady_in + caught_in, client_out + steady_out + caught_out
+        busiest = np.maximum(
+            np.maximum(all_in / demand.link_in, all_out / demand.link_out),
+            np.maximum(all_in / clients.disk_write, caught_out / clients.disk_read),
+        ) / dt_s  # fmt: skip
+        if len(late):
+            self._leave(late)
         if len(caught_up):
             self._join(caught_up)
         self._silence(caught_in, dt_s)
-        busiest = np.maximum.reduce(
-            [
-                (client_in + steady_in + caught_in / dt_s) / link_in,
-                (client_out + steady_out + caught_out / dt_s) / link_out,
-                (client_in + steady_in + caught_in / dt_s) / self._disk_write,
-                caught_out / dt_s / self._disk_read,
-            ]
-        )
-        tick = Tick(
-            client_in * dt_s, client_out * dt_s, steady_in * dt_s, steady_out * dt_s, caught_in, caught_out, busiest
-        )
-        for total, passed in zip(
-            self.totals,
-            (
-                tick.client_in_bytes, tick.client_out_bytes, tick.steady_in_bytes, tick.steady_out_bytes,
-                tick.caught_in_bytes, tick.caught_out_bytes, busiest * dt_s,
-            ),
-            strict=True,
-        ):  # fmt: skip
-            total += passed
+        tick = Tick(client_in, client_out, steady_in, steady_out, caught_in, caught_out, busiest)
+        self.totals[:6] += (client_in, client_out, steady_in, steady_out, caught_in, caught_out)
+        self.totals[-1] += busiest * dt_s
         return tick
 
+    def _demanded(self) -> Demand:
+        now = (self.ticks * self.world.tick_ms // 1000, self.changes)
+        if self._demand is None or now != self._demand_of:
+            demand, dt_s = self.clients.demand(now[0], self.replicas), self.world.tick_s
+            self._demand, self._demand_of = demand, now
+            on_leader = demand.listed_out + _HEADER_BYTES * self.replicas.followed
+            self._steady_counted_bytes = np.concatenate([on_leader, demand.listed_in]) * dt_s
+            self._written_bytes = demand.written * dt_s
+        return self._demand
+
     def _silence(self, caught_in: Floats, dt_s: float) -> None:
-        waiting = np.zeros(self.count, dtype=np.bool_)
-        waiting[self.replicas.broker[self.replicas.fetching]] = True
-        quiet = waiting & (caught_in <= 0)
+        quiet = self._waiting & (caught_in <= 0)
         self.behind_since_last_byte_s = np.where(quiet, self.behind_since_last_byte_s + dt_s, 0.0)
+
+    def _leave(self, rows: Ints) -> None:
+        """Out of the ISR, as their leaders ask the controller for."""
+        replicas = self.replicas
+        replicas.in_sync[rows] = False
+        self._count("isr_shrinks", rows)
+        self.controller.submit(self.now_s, len(rows))
+        self._rebuild()
+
+    def _count(self, what: str, rows: Ints) -> None:
+        leaders = self.replicas.leader[self.replicas.partition[rows]]
+        self.totals[TOTALS.index(what)] += np.bincount(leaders, minlength=self.count)
 
     def _join(self, rows: Ints) -> None:
         """Into the ISR; a partition whose last adding replica that was completes once the controller comes to it."""
         replicas = self.replicas
+        self._count("isr_expands", rows)
         replicas.in_sync[rows] = True
         replicas.lag_bytes[rows] = 0.0
+        replicas.told_lag_bytes[rows] = 0.0
         done_s = self.controller.submit(self.now_s, len(rows))
         queued = {partition for _, partition in self._ending}
         concerned = set(replicas.partition[rows].tolist())
@@ -178,8 +175,7 @@ class Cluster:
         ended = [partition for at_s, partition in self._ending if at_s <= now_s]
         if ended:
             self._ending = [entry for entry in self._ending if entry[0] > now_s]
-            for partition in ended:
-                self.replicas.complete(partition)
+            self.replicas.complete(ended)
             if not self.moving and self.moves_ended_s is None:
                 self.moves_ended_s = now_s
         begins = not self.moves_begun and now_s >= self.world.moves_begin_s
@@ -212,21 +208,13 @@ class Cluster:
         self.changes += 1
         self.replicas.rebuild(self.lists)
         self.fetchers.rebuild()
+        self._waiting[:] = False
+        self._waiting[self.replicas.broker[self.replicas.fetching]] = True
 
     def _bind_rates(self) -> None:
         self.quotas.bound_bytes_per_s[:] = np.inf
         for side, rate in self.controller.rates.items():
             self.quotas.bound_bytes_per_s[self.sensor(side)] = rate
-
-    def free_bytes_per_s(self, share: float) -> tuple[Floats, Floats]:
-        """By second and broker, what clients and in-sync replicas leave of ``share`` of every capacity: out and in."""
-        replicas, load, links = self.replicas, self.load, self._links
-        produced = load * replicas.produced
-        used_in = produced + load * self._other_in + load @ replicas.steady
-        used_out = load * (self._other_out + replicas.steady_out) + produced * self._reads
-        free_out = np.minimum(share * links * self._link_out - used_out, share * self._disk_read)
-        free_in = np.minimum(share * links * self._link_in, share * self._disk_write) - used_in
-        return np.maximum(free_out, 0.0), np.maximum(free_in, 0.0)
 
     def sensor(self, side: BrokerSide) -> int:
         return self.replicas.index_of[side[0]] + (self.count if side[1] is Side.FOLLOWER else 0)

@@ -7,6 +7,8 @@ throttle is an on–off switch in front of a pipe at line rate, and all its burs
 
 Invariant: no more bytes pass in a tick than the links and disks can carry, and no replica receives what it does not lack.
 
+Within a tick every thread has its own time, and the quotas are asked and told at that time; threads take turns.
+
 Simplifications, each smaller than what is measured on real brokers:
     Within a response, partitions that lack less than their share are served whole and the others evenly; Kafka serves ten
     in turn. Requests that finish within one tick and that the quotas would let pass anyway are put together to one.
@@ -14,6 +16,8 @@ Simplifications, each smaller than what is measured on real brokers:
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +28,19 @@ from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
 
 _ROUNDS_MAX = 64  # A bound for the loop; a handful is what happens.
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+
+
+class _Asked(NamedTuple):
+    """What idle threads ask for, by row of theirs; and by thread, leaders before followers, what the quotas say to it."""
+
+    rows: Ints
+    cell: Ints
+    lacks: Floats
+    leader_listed: Bools
+    follower_listed: Bools
+    room: Floats
+    grows: Floats
 
 
 class Fetchers:
@@ -35,18 +52,29 @@ class Fetchers:
         self._in_flight: Floats = np.zeros(len(replicas.partition))  # By row: what a response brings it.
         self._whole: Bools = np.zeros(len(replicas.partition), dtype=np.bool_)  # By row: and that is all it lacks.
         self._keys: Ints = np.zeros(0, dtype=np.int64)
+        self._sensors: Ints = np.zeros(0, dtype=np.int64)  # Of every thread's leader, then of its follower.
         self._wait_s: Floats = np.zeros(0)
         self._left_bytes: Floats = np.zeros(0)
+        self._spread_s: Floats = np.zeros(0)  # From the first to the last of requests put together.
+        # Within a tick, by thread: its group of responses, from when to when that is sent, and all that is to be sent.
+        self._group_bytes: Floats = np.zeros(0)
+        self._start_s: Floats = np.zeros(0)
+        self._finish_s: Floats = np.zeros(0)
+        self._due_bytes: Floats = np.zeros(0)
         self.rebuild()
 
     def rebuild(self) -> None:
         """The replicas have changed: threads that go on keep their request, the others begin."""
         new = self._replicas.cell_keys
-        wait_s, left_bytes = np.zeros(len(new)), np.zeros(len(new))
         kept = np.isin(new, self._keys)
         old = np.searchsorted(self._keys, new[kept])
-        wait_s[kept], left_bytes[kept] = self._wait_s[old], self._left_bytes[old]
-        self._keys, self._wait_s, self._left_bytes = new, wait_s, left_bytes
+        goes_on = []
+        for before in (self._wait_s, self._left_bytes, self._spread_s):
+            now = np.zeros(len(new))
+            now[kept] = before[old]
+            goes_on.append(now)
+        self._keys, (self._wait_s, self._left_bytes, self._spread_s) = new, goes_on
+        self._sensors = np.concatenate((self._replicas.cell_leader, self._replicas.cell_follower + self._brokers))
         fetching = np.zeros(len(self._in_flight), dtype=np.bool_)
         fetching[self._replicas.fetching] = True
         self._in_flight[~fetching] = 0.0
@@ -68,112 +96,144 @@ class Fetchers:
         awake = self._wait_s < dt_s
         if not awake.any():
             self._wait_s -= dt_s
-            return np.zeros(self._brokers), np.zeros(self._brokers), np.zeros(0, dtype=np.int64)
+            return np.zeros(self._brokers), np.zeros(self._brokers), _NONE
         rate = np.full(len(leader), NEARLY_ZERO)
-        rate[awake] = max_min(
-            leader[awake], follower[awake], out_bytes_per_s, in_bytes_per_s, settings.thread_bytes_per_s_max
-        )
-        time_left_s = np.full(len(leader), dt_s)
-        passed = np.zeros(len(leader))
+        limit = settings.thread_bytes_per_s_max
+        rate[awake] = max_min(leader[awake], follower[awake], out_bytes_per_s, in_bytes_per_s, limit)
+        # At its finish a thread asks again.
+        self._start_s, self._group_bytes, self._due_bytes = self._wait_s, self._left_bytes, self._left_bytes.copy()
+        self._finish_s = self._start_s + self._group_bytes / rate
         for _ in range(_ROUNDS_MAX):
-            waited_s = np.minimum(self._wait_s, time_left_s)
-            self._wait_s -= waited_s
-            time_left_s -= waited_s
-            ready = (self._wait_s <= NEARLY_ZERO) & (time_left_s > NEARLY_ZERO)
-            if not ready.any():
+            idle = self._finish_s < dt_s - NEARLY_ZERO
+            if not np.count_nonzero(idle):
                 break
-            moved = np.where(ready, np.minimum(self._left_bytes, rate * time_left_s), 0.0)
-            self._left_bytes -= moved
-            time_left_s -= moved / rate
-            passed += moved
-            idle = ready & (self._left_bytes <= 1.0)
-            if not idle.any():
-                break
-            self._left_bytes[idle] = 0.0
-            rows = replicas.fetching[idle[replicas.row_cell]]
-            caught_up.append(self._receive(rows))
-            idle &= time_left_s > NEARLY_ZERO
-            if idle.any():
-                caught_up.append(self._ask(idle, time_left_s, rate))
+            of_idle = idle[replicas.row_cell]
+            rows, cell = replicas.fetching[of_idle], replicas.row_cell[of_idle]
+            after_s = self._finish_s.copy()
+            whole = self._receive(rows, (after_s - self._spread_s)[cell], after_s[cell])
+            lacking_nothing = self._ask(idle, rows, cell, after_s, dt_s - after_s, rate)
+            caught_up += [found for found in (whole, lacking_nothing) if len(found)]
+        self._wait_s = np.maximum(self._start_s - dt_s, 0.0)
+        sent_bytes = np.maximum(dt_s - self._start_s, 0.0) * rate
+        self._left_bytes = np.maximum(self._group_bytes - sent_bytes, 0.0)
+        passed = self._due_bytes - self._left_bytes
         sent, received = sums(leader, passed, self._brokers), sums(follower, passed, self._brokers)
-        return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else np.zeros(0, dtype=np.int64)
+        return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else _NONE
 
-    def _receive(self, rows: Ints) -> Ints:
+    def _receive(self, rows: Ints, first_s: Floats, last_s: Floats) -> Ints:
         """A response has come: it is appended, and then counts on the follower side."""
         replicas = self._replicas
         got = self._in_flight[rows]
+        if not np.count_nonzero(got):
+            return _NONE
         replicas.gained_bytes[rows] += got
         replicas.lag_bytes[rows] = np.maximum(replicas.lag_bytes[rows] - got, 0.0)
-        listed = replicas.follower_listed[rows]
-        self._record(replicas.broker[rows[listed]] + self._brokers, got[listed])
-        caught_up = rows[self._whole[rows]]
+        counted = got * replicas.follower_listed[rows]
+        self._record(replicas.broker[rows] + self._brokers, counted, first_s, last_s)
         self._in_flight[rows] = 0.0
+        whole = self._whole[rows]
+        if not np.count_nonzero(whole):
+            return _NONE
         self._whole[rows] = False
-        return caught_up
+        return rows[whole]
 
-    def _ask(self, idle: Bools, time_left_s: Floats, rate: Floats) -> Ints:
+    def _ask(self, idle: Bools, rows: Ints, cell: Ints, after_s: Floats, time_left_s: Floats, rate: Floats) -> Ints:
         """Idle threads ask for more; who lacks nothing has caught up."""
-        replicas, quotas, settings = self._replicas, self._quotas, self._settings
-        of_idle = idle[replicas.row_cell]
-        rows, cell = replicas.fetching[of_idle], replicas.row_cell[of_idle]
-        cells = len(idle)
-        leader, follower = replicas.cell_leader[cell], replicas.cell_follower[cell]
-        exceeded = quotas.exceeded
-        lacks = replicas.lag_bytes[rows]
-        by_follower = replicas.follower_listed[rows] & exceeded[follower + self._brokers]
-        by_leader = replicas.leader_listed[rows] & exceeded[leader] & ~by_follower
-        allowed = (~by_follower & ~by_leader).astype(np.float64)
-        one = np.minimum(lacks, settings.partition_bytes_max) * allowed
-        one_bytes = np.minimum(sums(cell, one, cells), settings.response_bytes_max)
-
-        times = self._times(idle, one_bytes, time_left_s, rate, rows, cell, one)
-        wanted = np.minimum(lacks, settings.partition_bytes_max * times[cell]) * allowed
-        whole = (wanted >= lacks) & (allowed > 0)
-        room = settings.response_bytes_max * times
-        small = sums(cell, np.where(whole, wanted, 0.0), cells)
-        big = sums(cell, np.where(whole, 0.0, wanted), cells)
-        share_small = np.minimum(1.0, room / np.maximum(small, 1.0))
-        share_big = np.clip((room - small) / np.maximum(big, 1.0), 0.0, 1.0)
-        granted = wanted * np.where(whole, share_small[cell], share_big[cell])
-        self._in_flight[rows] = granted
-        self._whole[rows] = whole & (share_small[cell] >= 1.0) & (lacks > 0)
-
-        counted = replicas.leader_listed[rows]
-        self._record(leader[counted], granted[counted])
-        total = sums(cell, granted, cells)
-        answered = idle & (total > 0)
-        self._left_bytes[answered] = total[answered]
-        self._wait_s[answered] = settings.round_trip_s * times[answered]
-        refused = idle & ~answered
-        if refused.any():
+        replicas, quotas, cells = self._replicas, self._quotas, len(idle)
+        asked = _Asked(
+            rows,
+            cell,
+            replicas.lag_bytes[rows],
+            replicas.leader_listed[rows],
+            replicas.follower_listed[rows],
+            *quotas.room_at(self._sensors, np.concatenate((after_s, after_s))),
+        )
+        exceeded = asked.room < 0.0
+        by_follower = asked.follower_listed & exceeded[cells:][cell]
+        by_leader = asked.leader_listed & exceeded[:cells][cell] & ~by_follower
+        if np.count_nonzero(by_follower):
+            replicas.told_lag_bytes[rows[~by_follower]] = asked.lacks[~by_follower]
+        else:
+            replicas.told_lag_bytes[rows] = asked.lacks
+        lacking = asked.lacks > 0.0
+        allowed = lacking & ~(by_follower | by_leader)
+        refused = idle.copy()
+        if np.count_nonzero(allowed):
+            refused[cell[allowed]] = False
+            self._grant(asked, allowed, idle, after_s, time_left_s, rate)
+        if np.count_nonzero(refused):
+            settings = self._settings
             at_leader = sums(cell, by_leader.astype(np.float64), cells) > 0
             pause_s = np.where(at_leader | replicas.cell_shared, settings.wait_s, settings.backoff_s)
             # Data of in-sync partitions ends the wait, and the quota is asked again.
             pause_s = np.where(replicas.cell_shared_bytes_per_s > 0, np.maximum(time_left_s, 0.01), pause_s)
-            self._wait_s[refused] = pause_s[refused]
-        caught_up: Ints = rows[lacks <= 0.0]
-        return caught_up
+            self._start_s[refused] = self._finish_s[refused] = (after_s + pause_s)[refused]
+            self._group_bytes[refused] = 0.0
+        return rows[~lacking]
 
-    def _times(
-        self, idle: Bools, one_bytes: Floats, time_left_s: Floats, rate: Floats, rows: Ints, cell: Ints, one: Floats
-    ) -> Floats:
-        """How many requests of every thread are put together: those that end in this tick and that no quota refuses."""
-        replicas, settings = self._replicas, self._settings
+    def _grant(
+        self, asked: _Asked, allowed: Bools, idle: Bools, after_s: Floats, time_left_s: Floats, rate: Floats
+    ) -> None:
+        """The responses to those whom no quota refuses, as many as fit together."""
+        replicas, settings, cells = self._replicas, self._settings, len(idle)
+        rows, cell, lacks = asked.rows, asked.cell, asked.lacks
+        one = np.minimum(lacks, settings.partition_bytes_max) * allowed
+        one_bytes = np.minimum(sums(cell, one, cells), settings.response_bytes_max)
         takes_s = settings.round_trip_s + one_bytes / rate
-        in_time = np.floor(time_left_s / takes_s)
-        room = self._quotas.room_bytes
         threads = idle.astype(np.float64)
-        allowed = in_time
-        for sensors, listed in (
-            (replicas.cell_leader, replicas.leader_listed),
-            (replicas.cell_follower + self._brokers, replicas.follower_listed),
-        ):
-            counted = sums(cell, one * listed[rows], len(idle))
-            sharing = np.maximum(sums(sensors, threads, 2 * self._brokers), 1.0)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                passes = np.where(counted > 0, room[sensors] / sharing[sensors] / counted, np.inf)
-            allowed = np.minimum(allowed, np.floor(passes) + 1.0)
-        return np.maximum(np.where(one_bytes > 0, allowed, 1.0), 1.0)
+        sharing = sums(self._sensors, np.concatenate((threads, threads)), 2 * self._brokers)[self._sensors]
+        counted = np.concatenate(
+            (sums(cell, one * asked.leader_listed, cells), sums(cell, one * asked.follower_listed, cells))
+        )
+        passes = _passes(asked.room, counted * sharing, np.concatenate((takes_s, takes_s)) * asked.grows)
+        times = np.minimum(np.floor(time_left_s / takes_s), np.minimum(passes[:cells], passes[cells:]))
+        times = np.maximum(times, 1.0)
 
-    def _record(self, sensors: Ints, counted_bytes: Floats) -> None:
-        self._quotas.record(sums(sensors, counted_bytes, 2 * self._brokers))
+        wanted = np.minimum(lacks, settings.partition_bytes_max * times[cell]) * allowed
+        fits = settings.response_bytes_max * times
+        whole = (wanted >= lacks) & allowed
+        if np.count_nonzero(whole):
+            small = sums(cell, wanted * whole, cells)
+            big = sums(cell, wanted, cells) - small
+            share_small = np.minimum(1.0, fits / np.maximum(small, 1.0))
+            share_big = np.minimum(np.maximum(fits - small, 0.0) / np.maximum(big, 1.0), 1.0)
+            granted = wanted * np.where(whole, share_small[cell], share_big[cell])
+            self._whole[rows] = whole & (share_small[cell] >= 1.0)
+        else:
+            granted = wanted * np.minimum(fits / np.maximum(sums(cell, wanted, cells), 1.0), 1.0)[cell]
+        self._in_flight[rows] = granted
+
+        self._spread_s[idle] = ((times - 1.0) * takes_s)[idle]
+        first_s = after_s + settings.round_trip_s
+        last_s = first_s + self._spread_s
+        self._record(replicas.cell_leader[cell], granted * asked.leader_listed, first_s[cell], last_s[cell])
+        total = sums(cell, granted, cells)
+        self._due_bytes += total
+        answered = total > 0.0
+        start_s = after_s + settings.round_trip_s * times
+        self._group_bytes[answered] = total[answered]
+        self._start_s[answered] = start_s[answered]
+        self._finish_s[answered] = (start_s + total / rate)[answered]
+
+    def _record(self, sensors: Ints, counted_bytes: Floats, first_s: Floats, last_s: Floats) -> None:
+        count = 2 * self._brokers
+        total = sums(sensors, counted_bytes, count)
+        if not np.count_nonzero(total):
+            return
+        of_all = np.maximum(total, NEARLY_ZERO)
+        first = sums(sensors, counted_bytes * first_s, count) / of_all
+        last = sums(sensors, counted_bytes * last_s, count) / of_all
+        self._quotas.record(total, first, last)
+
+
+def _passes(room: Floats, counted: Floats, grows: Floats) -> Floats:
+    """How many requests a quota lets pass, one after the other, before it refuses one.
+
+    Args:
+        room: bytes before the first; nothing is asked where it is negative.
+        counted: bytes by which each lessens it.
+        grows: bytes by which the window widens while each is under way.
+    """
+    lessens = counted - grows
+    passes = np.floor(np.maximum(room, 0.0) / np.maximum(lessens, 1.0)) + 1.0
+    return np.where((counted > 0.0) & (lessens > 0.0), passes, np.inf)

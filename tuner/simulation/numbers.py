@@ -14,4 +14,4 @@ NEARLY_ZERO = 1e-9
 
 def sums(index: Ints, values: Floats, count: int) -> Floats:
     """Per target 0 … count − 1 the sum of the values that point at it."""
-    return np.asarray(np.bincount(index, values, count), dtype=np.float64)
+    return np.bincount(index, values, count)  # type: ignore[return-value]  # With weights it is of floats.

@@ -25,14 +25,15 @@ def optimum_s(world: World) -> float | None:
     replicas.start_moves()
     cluster.replicas.rebuild(cluster.lists)
     begin = int(world.moves_begin_s)
-    free_out, free_in = (free[begin:] for free in cluster.free_bytes_per_s(world.latency.objective_utilisation))
+    share = world.latency.objective_utilisation
+    free_out, free_in = (free[begin:] for free in cluster.clients.free_bytes_per_s(replicas, share))
     adding = np.flatnonzero(replicas.adding)
     if len(adding) == 0:
         return 0.0
     count = cluster.count
     source, target = replicas.leader[replicas.partition[adding]], replicas.broker[adding]
     size, weight = replicas.lag_bytes[adding], replicas.weight_bytes_per_s[replicas.partition[adding]]
-    factors = cluster.load[begin:]
+    factors = cluster.clients.factors[begin:]
     pairs = sums(source * count + target, weight, count * count).reshape(count, count)
     spare = [
         _spare(free_out, sums(source, size, count), factors * pairs.sum(axis=1)),

@@ -11,10 +11,11 @@ Vocabulary:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from streaming.contract import Side
 from streaming.throttles import TopicThrottle
 from tuner.simulation.numbers import Bools, Floats, Ints, sums
 from tuner.simulation.world import World
@@ -28,6 +29,12 @@ class Replicas:
         self.index_of = {broker: i for i, broker in enumerate(self.brokers)}
         self.specs = world.partitions
         self._fetchers = world.fetch.fetchers
+        self._thread: Ints = np.array(
+            [fetcher_id(p.topic, p.partition, self._fetchers) for p in self.specs], dtype=np.int64
+        )
+        self._index_of_partition = {(p.topic, p.partition): i for i, p in enumerate(self.specs)}
+        self._lists: Mapping[str, TopicThrottle] = {}
+        self._listed_on = {side: np.zeros(0, dtype=np.int64) for side in Side}  # partition × brokers + broker
         count = len(self.brokers)
         self.alive: Bools = np.ones(count, dtype=np.bool_)
         self.weight_bytes_per_s: Floats = np.array([p.write_bytes_per_s for p in self.specs], dtype=np.float64)
@@ -47,6 +54,9 @@ class Replicas:
         self.adding: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.removing: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.lag_bytes: Floats = np.zeros(len(rows))
+        self.told_lag_bytes: Floats = np.zeros(
+            len(rows)
+        )  # At its last fetch; who is left out of fetches hears nothing.
         self.gained_bytes: Floats = np.zeros(len(rows))  # Fetched since the start.
         self.leader_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.follower_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
@@ -61,6 +71,7 @@ class Replicas:
         self.removing = self._to_remove & np.isin(self.partition, self.partition[self._to_add])
         self.present |= self._to_add
         self.lag_bytes[self._to_add] = (self.size_bytes + self.written_bytes)[self.partition[self._to_add]]
+        self.told_lag_bytes[self._to_add] = self.lag_bytes[self._to_add]
 
     def joined(self) -> list[int]:
         """Partitions whose adding replicas are all in sync, so that their reassignment can complete."""
@@ -68,15 +79,16 @@ class Replicas:
         waiting = np.unique(self.partition[self.adding & ~self.in_sync])
         return [int(p) for p in np.setdiff1d(moving, waiting)]
 
-    def complete(self, partition: int) -> None:
-        own = self.partition == partition
+    def complete(self, partitions: Sequence[int]) -> None:
+        own = np.isin(self.partition, partitions)
         gone = own & self.removing
         self.adding[own] = False
         self.removing[own] = False
         self.present[gone] = False
         self.in_sync[gone] = False
-        if self.leader[partition] in self.broker[gone]:
-            self.elect(partition)
+        left = self.partition[gone & (self.broker == self.leader[self.partition])]
+        for partition in left:
+            self.elect(int(partition))
 
     def elect(self, partition: int, wanted: int | None = None) -> None:
         """A new leader from the in-sync replicas that live: the wanted one or the first; none where there is none."""
@@ -107,57 +119,88 @@ class Replicas:
 
     def rebuild(self, lists: Mapping[str, TopicThrottle]) -> None:
         """Everything that depends on membership, leadership and lists."""
-        self._list(lists)
         count = len(self.brokers)
         row_leader = self.leader[self.partition]
         row_weight = self.weight_bytes_per_s[self.partition]
+        self._list(lists, row_leader)
         led = row_leader != NOBODY
         follows = self.present & led & (row_leader != self.broker)
         self.behind: Ints = np.flatnonzero(follows & ~self.in_sync)  # Also those of brokers that are away.
-        steady = follows & self.in_sync & self.alive[self.broker]
-
-        def flow(rows: Bools) -> Floats:
-            """Weight from leader to follower."""
-            pairs = row_leader[rows] * count + self.broker[rows]
-            return sums(pairs, row_weight[rows], count * count).reshape(count, count)
-
+        self.steady: Ints = np.flatnonzero(follows & self.in_sync & self.alive[self.broker])
+        self.steady_leader: Ints = row_leader[self.steady]
+        self.steady_follower: Ints = self.broker[self.steady]
+        self.steady_weight: Floats = row_weight[self.steady]
+        self.followed: Bools = np.zeros(
+            count, dtype=np.bool_
+        )  # Has in-sync followers, whether anything is written or not.
+        self.followed[self.steady_leader] = True
         has_leader = self.leader != NOBODY
         self.produced: Floats = sums(self.leader[has_leader], self.weight_bytes_per_s[has_leader], count)
-        self.steady: Floats = flow(steady)
-        self.steady_out: Floats = self.steady.sum(axis=1)
-        self.steady_leader_listed: Floats = flow(steady & self.leader_listed).sum(axis=1)
-        self.steady_follower_listed: Floats = flow(steady & self.follower_listed)
+        self.steady_out: Floats = sums(self.steady_leader, self.steady_weight, count)
+        self.steady_leader_listed: Floats = sums(
+            self.steady_leader, self.steady_weight * self.leader_listed[self.steady], count
+        )
         self.counted_on_leader: Bools = follows & self.leader_listed & (self.in_sync | self.adding)
         self.counted_on_follower: Bools = follows & self.follower_listed
-        self._cells(row_leader, row_weight, steady)
+        self._cells(row_leader)
 
-    def _cells(self, row_leader: Ints, row_weight: Floats, steady: Bools) -> None:
+    def steady_in(self, factor: Floats, *, listed: bool = False) -> Floats:
+        """By follower what in-sync replication brings, bytes/s; only of the listed where that is asked for.
+
+        Args:
+            factor: of every leader's load.
+        """
+        weight = self.steady_weight * self.follower_listed[self.steady] if listed else self.steady_weight
+        return sums(self.steady_follower, factor[self.steady_leader] * weight, len(self.brokers))
+
+    def steady_pairs(self) -> Floats:
+        """Weight from leader to follower, a matrix."""
+        count = len(self.brokers)
+        pairs = self.steady_leader * count + self.steady_follower
+        return sums(pairs, self.steady_weight, count * count).reshape(count, count)
+
+    def _cells(self, row_leader: Ints) -> None:
         count, threads = len(self.brokers), self._fetchers
-        thread = np.array([fetcher_id(p.topic, p.partition, threads) for p in self.specs], dtype=np.int64)
-        keys = (self.broker * count + row_leader) * threads + thread[self.partition]
+        keys = (self.broker * count + row_leader) * threads + self._thread[self.partition]
         self.fetching: Ints = self.behind[self.alive[self.broker[self.behind]]]  # Rows that a cell works on.
         self.cell_keys, row_cell = np.unique(keys[self.fetching], return_inverse=True)
         self.row_cell: Ints = row_cell.astype(np.int64)
         self.cell_follower: Ints = self.cell_keys // threads // count
         self.cell_leader: Ints = self.cell_keys // threads % count
         # Whether in-sync partitions share the thread, and what is written to them: data wakes a fetch that waits.
-        shared = sums(keys[steady], row_weight[steady], count * count * threads)
-        self.cell_shared_bytes_per_s: Floats = shared[self.cell_keys]
-        self.cell_shared: Bools = np.isin(self.cell_keys, keys[steady])
+        cells = len(self.cell_keys)
+        self.cell_shared: Bools = np.zeros(cells, dtype=np.bool_)
+        self.cell_shared_bytes_per_s: Floats = np.zeros(cells)
+        if cells:
+            cell = np.minimum(np.searchsorted(self.cell_keys, keys[self.steady]), cells - 1)
+            shares = self.cell_keys[cell] == keys[self.steady]
+            self.cell_shared[cell[shares]] = True
+            self.cell_shared_bytes_per_s = sums(cell[shares], self.steady_weight[shares], cells)
 
-    def _list(self, lists: Mapping[str, TopicThrottle]) -> None:
-        self.leader_listed[:] = False
-        self.follower_listed[:] = False
-        if not lists:
-            return
-        for row, (partition, broker) in enumerate(zip(self.partition, self.broker, strict=True)):
-            spec = self.specs[partition]
-            throttle = lists.get(spec.topic)
-            leader = self.leader[partition]
-            if throttle is None or leader == NOBODY:
-                continue
-            self.leader_listed[row] = throttle.leader.lists(spec.partition, self.brokers[leader])
-            self.follower_listed[row] = throttle.follower.lists(spec.partition, self.brokers[broker])
+    def _list(self, lists: Mapping[str, TopicThrottle], row_leader: Ints) -> None:
+        if lists != self._lists:
+            self._lists = dict(lists)
+            self._listed_on = {side: self._entries(side) for side in Side}
+        count = len(self.brokers)
+        at_leader, at_follower = self.partition * count + row_leader, self.partition * count + self.broker
+        led = row_leader != NOBODY
+        self.leader_listed = np.isin(at_leader, self._listed_on[Side.LEADER]) & led
+        self.follower_listed = np.isin(at_follower, self._listed_on[Side.FOLLOWER]) & led
+
+    def _entries(self, side: Side) -> Ints:
+        """Every (partition, broker) that a list of this side names, as one number."""
+        count = len(self.brokers)
+        found: list[int] = []
+        for topic, throttle in self._lists.items():
+            listed = throttle.leader if side is Side.LEADER else throttle.follower
+            if listed.every:
+                those = [i for i, p in enumerate(self.specs) if p.topic == topic]
+                found += [i * count + broker for i in those for broker in range(count)]
+            for number, broker in listed.pairs:
+                i = self._index_of_partition.get((topic, number))
+                if i is not None and broker in self.index_of:
+                    found.append(i * count + self.index_of[broker])
+        return np.array(sorted(found), dtype=np.int64)
 
 
 def fetcher_id(topic: str, partition: int, fetchers: int) -> int:

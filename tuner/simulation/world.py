@@ -196,6 +196,11 @@ class World:
     duration_s_max: float = 3_600.0
     tick_ms: int = 250
     moves_begin_s: float = 0.0
+    replica_lag_s_max: float = 30.0  # replica.lag.time.max.ms
+    min_in_sync: int = (
+        2  # min.insync.replicas of every topic; a partition with fewer replicas needs no more than it has.
+    )
+    record_bytes: float = 1_000.0  # Of what clients write, so that a lag can be told in messages.
     fetch: FetchSettings = field(default_factory=FetchSettings)
     latency: LatencyModel = field(default_factory=LatencyModel)
     delivery: SignalDelivery = field(default_factory=SignalDelivery)

@@ -1,0 +1,103 @@
+"""What every broker shows of itself: the fields of ``BrokerSignal``, from the counters and gauges of one scrape.
+
+Rates are increases over the time between the first and the last scrape of the window in which the broker was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streaming.contract import BrokerSignal, Side, ThrottledBy
+from tuner.simulation.cluster import TOTALS, Cluster
+from tuner.simulation.latency import client_p99_ms
+from tuner.simulation.numbers import Floats, sums
+from tuner.simulation.side_loads import Scrape
+
+CLUSTER = "simulated"
+
+
+class BrokerFigures:
+    def __init__(self, cluster: Cluster, history: Sequence[Scrape]) -> None:
+        self._cluster = cluster
+        now = self._now = history[-1]
+        seen = np.array([scrape.seen for scrape in history])
+        self.samples: list[int] = seen.sum(axis=0).tolist()
+        first = seen.argmax(axis=0)
+        at_s = np.array([scrape.at_ms / 1000 for scrape in history])
+        totals = np.array([scrape.totals for scrape in history])
+        brokers = np.arange(cluster.count)
+        over_s = at_s[-1] - at_s[first]
+        passed = (now.totals - totals[first, :, brokers].T) / np.maximum(over_s, 1e-9)
+        self._rates: dict[str, list[float]] = dict(zip(TOTALS, passed.tolist(), strict=True))
+        of = dict(zip(TOTALS, passed, strict=True))
+        for way in ("in", "out"):
+            replication = of[f"steady_{way}"] + of[f"caught_{way}"]
+            self._rates[f"replication_{way}"] = replication.tolist()
+            self._rates[f"network_{way}"] = (replication + of[f"client_{way}"]).tolist()
+        # The last scrape before this one that was seen; the same as this one where there is none.
+        before = len(history) - 1 - np.maximum(seen[:-1][::-1].argmax(axis=0) + 1, 1) if len(history) > 1 else first
+        interval_s = at_s[-1] - at_s[before]
+        used = (now.totals[-1] - totals[before, -1, brokers]) / np.maximum(interval_s, 1e-9)
+        self._p99_ms: list[float] = client_p99_ms(used, cluster.world.latency).tolist()
+        self._idle: list[float] = np.clip(1.0 - used, 0.0, 1.0).tolist()
+        self._measured: list[float] = cluster.quotas.rate_bytes_per_s.tolist()
+        self._gauges()
+
+    def _gauges(self) -> None:
+        cluster, replicas, count = self._cluster, self._cluster.replicas, self._cluster.count
+        present = replicas.present
+        led = replicas.leader >= 0
+        self._partitions: list[int] = np.bincount(replicas.broker[present], minlength=count).tolist()
+        self._leaders: list[int] = np.bincount(replicas.leader[led], minlength=count).tolist()
+        in_sync = np.bincount(replicas.partition[present & replicas.in_sync], minlength=len(led))
+        needs = np.minimum(np.bincount(replicas.partition[present], minlength=len(led)), cluster.world.min_in_sync)
+        self._under_min: list[int] = np.bincount(replicas.leader[led & (in_sync < needs)], minlength=count).tolist()
+        behind = replicas.behind
+        told = self._now.told_lag / cluster.world.record_bytes
+        self._lag_sum: list[float] = sums(replicas.broker[behind], told[behind], count).tolist()
+        largest: Floats = np.zeros(count)
+        np.maximum.at(largest, replicas.broker[behind], told[behind])
+        self._lag_max: list[float] = largest.tolist()
+
+    def signal(self, i: int, window_end_ms: int, completeness: float) -> BrokerSignal:
+        cluster, samples = self._cluster, self.samples[i]
+        broker, rates = cluster.replicas.brokers[i], cluster.controller.rates
+        several = samples > 1  # One scrape has no rate.
+
+        def rate(kind: str) -> float | None:
+            return self._rates[kind][i] if several else None
+
+        p99_ms = self._p99_ms[i] if several else None
+        return BrokerSignal(
+            CLUSTER,
+            broker,
+            window_end_ms=window_end_ms,
+            sampled_at_ms=self._now.at_ms,
+            samples=samples,
+            completeness=completeness,
+            leader_throttled_bytes_per_s=self._measured[i],
+            follower_throttled_bytes_per_s=self._measured[i + cluster.count],
+            throttled_by=ThrottledBy.QUOTA,
+            leader_rate_bytes_per_s=rates.get((broker, Side.LEADER)),
+            follower_rate_bytes_per_s=rates.get((broker, Side.FOLLOWER)),
+            replication_in_bytes_per_s=rate("replication_in"),
+            replication_out_bytes_per_s=rate("replication_out"),
+            reassignment_in_bytes_per_s=rate("caught_in"),
+            reassignment_out_bytes_per_s=rate("caught_out"),
+            client_in_bytes_per_s=rate("client_in"),
+            client_out_bytes_per_s=rate("client_out"),
+            network_in_bytes_per_s=rate("network_in"),
+            network_out_bytes_per_s=rate("network_out"),
+            produce_p99_ms=p99_ms,
+            fetch_p99_ms=p99_ms,
+            request_handler_idle_ratio=self._idle[i] if several else None,
+            isr_shrinks_per_s=rate("isr_shrinks"),
+            isr_expands_per_s=rate("isr_expands"),
+            replica_lag_max_messages=self._lag_max[i],
+            replica_lag_sum_messages=self._lag_sum[i],
+            under_min_isr_partitions=float(self._under_min[i]),
+            partitions=float(self._partitions[i]),
+            leaders=float(self._leaders[i]),
+        )

@@ -1,0 +1,98 @@
+"""What clients and in-sync replication ask of every broker, and what they leave to those who catch up.
+
+Invariant: constant within a second while membership, leadership and lists stand, so it is found once a second and not in
+every tick.
+
+Simplification: clients and in-sync replication come first for bytes, and pay for the company with latency; see latency.py.
+Clients come before in-sync replication: where they leave too little, followers fall behind; see in_sync.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.simulation.load import link_factors, load_factors
+from tuner.simulation.numbers import Floats
+from tuner.simulation.replicas import NOBODY, Replicas
+from tuner.simulation.world import ClientLoad, World
+
+_SHARE_MIN = 0.02  # However busy a link is, whoever else uses it gets a little.
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """By broker, bytes/s, unless it says otherwise."""
+
+    factor: Floats  # Of the load; 0 where the broker is away.
+    client_in: Floats
+    client_out: Floats
+    steady_in: Floats  # In-sync replication of the world's partitions.
+    steady_out: Floats
+    listed_in: Floats  # The part of it that counts against the throttle of the follower ...
+    listed_out: Floats  # ... and of the leader.
+    link_in: Floats  # As it is now.
+    link_out: Floats
+    spare_in: (
+        Floats  # Of link and disks, less clients and in-sync replication; negative when that is too much for them.
+    )
+    spare_out: Floats
+    room_in: Floats  # The same, never quite nothing.
+    room_out: Floats
+    written: Floats  # By partition.
+
+
+class Clients:
+    """The drawn load, and the capacities that it meets."""
+
+    def __init__(self, world: World, rng: np.random.Generator) -> None:
+        self.factors = load_factors(world, rng)  # By second and broker.
+        self._links = link_factors(world)
+        loads = {load.broker: load for load in world.loads}
+        own = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
+        self._other_in = np.array([load.in_bytes_per_s for load in own])
+        self._other_out = np.array([load.out_bytes_per_s for load in own])
+        self._reads = np.array([load.reads_per_write for load in own])
+        self._link_in = np.array([spec.link_in_bytes_per_s for spec in world.brokers])
+        self._link_out = np.array([spec.link_out_bytes_per_s for spec in world.brokers])
+        self.disk_write = np.array([spec.disk_write_bytes_per_s for spec in world.brokers])
+        self.disk_read = np.array([spec.disk_read_bytes_per_s for spec in world.brokers])
+
+    def demand(self, second: int, replicas: Replicas) -> Demand:
+        second = min(second, len(self.factors) - 1)
+        factor = self.factors[second] * replicas.alive
+        link_in, link_out = self._links[second] * self._link_in, self._links[second] * self._link_out
+        produced = factor * replicas.produced
+        client_in = produced + factor * self._other_in
+        client_out = factor * self._other_out + produced * self._reads
+        steady_in, steady_out = replicas.steady_in(factor), factor * replicas.steady_out
+        carries_in = np.minimum(link_in, self.disk_write)
+        spare_in, spare_out = carries_in - client_in - steady_in, link_out - client_out - steady_out
+        led = replicas.leader != NOBODY
+        return Demand(
+            factor=factor,
+            client_in=client_in,
+            client_out=client_out,
+            steady_in=steady_in,
+            steady_out=steady_out,
+            listed_in=replicas.steady_in(factor, listed=True),
+            listed_out=factor * replicas.steady_leader_listed,
+            link_in=link_in,
+            link_out=link_out,
+            spare_in=spare_in,
+            spare_out=spare_out,
+            room_in=np.maximum(spare_in, _SHARE_MIN * carries_in),
+            room_out=np.minimum(np.maximum(spare_out, _SHARE_MIN * link_out), self.disk_read),
+            written=np.where(led, replicas.weight_bytes_per_s * factor[replicas.leader], 0.0),
+        )
+
+    def free_bytes_per_s(self, replicas: Replicas, share: float) -> tuple[Floats, Floats]:
+        """By second and broker, what clients and in-sync replicas leave of ``share`` of every capacity: out and in."""
+        load, links = self.factors, self._links
+        produced = load * replicas.produced
+        used_in = produced + load * self._other_in + load @ replicas.steady_pairs()
+        used_out = load * (self._other_out + replicas.steady_out) + produced * self._reads
+        free_out = np.minimum(share * links * self._link_out - used_out, share * self.disk_read)
+        free_in = np.minimum(share * links * self._link_in, share * self.disk_write) - used_in
+        return np.maximum(free_out, 0.0), np.maximum(free_in, 0.0)

@@ -1,0 +1,103 @@
+"""What every side of every broker has to do, from the counters of one scrape and the one a window before it.
+
+The meaning of every number is that of the fields of ``MoveSignal`` in the contract; a side is a broker as leader or as
+follower. Everything is summed over all brokers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streaming.contract import MoveStep, MovingPartition, Side
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.numbers import Bools, Floats, Ints, sums
+
+_LARGEST = 5  # As many as the stream tells.
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """Everything that counters showed at one moment; copies."""
+
+    at_ms: int
+    written: Floats  # By partition.
+    gained: Floats  # By row.
+    lag: Floats
+    told_lag: Floats
+    adding: Bools
+    totals: Floats  # By kind and broker.
+    seen: Bools  # By broker: not lost.
+
+
+class SideLoads:
+    """Every attribute: by side, then by broker. Rates are those of the window."""
+
+    def __init__(self, cluster: Cluster, history: Sequence[Scrape]) -> None:
+        replicas, count = cluster.replicas, cluster.count
+        oldest, now = history[0], history[-1]
+        over_s = max((now.at_ms - oldest.at_ms) / 1000, 1e-9)
+        rate = (now.written - oldest.written) / over_s
+        row_rate, source = rate[replicas.partition], replicas.leader[replicas.partition]
+        adding = np.flatnonzero(now.adding & (source >= 0))
+        ever = np.flatnonzero(np.logical_or.reduce([s.adding for s in history]) & ~now.adding & (source >= 0))
+        on_leader, on_follower = (
+            np.flatnonzero(replicas.counted_on_leader),
+            np.flatnonzero(replicas.counted_on_follower),
+        )
+        moving, listed = np.unique(replicas.partition[adding]), np.unique(replicas.partition[on_leader])
+        done = np.unique(replicas.partition[ever])
+        target, leader = replicas.broker, replicas.leader
+
+        def by_side(on_followers: Floats | Ints, on_leaders: Floats | Ints) -> dict[Side, list[float]]:
+            return {Side.FOLLOWER: on_followers.tolist(), Side.LEADER: on_leaders.tolist()}
+
+        def number(brokers: Ints) -> Ints:
+            return np.bincount(brokers, minlength=count)
+
+        self.remaining = by_side(
+            sums(target[adding], now.lag[adding], count), sums(source[adding], now.lag[adding], count)
+        )
+        self.moving = by_side(number(target[adding]), number(leader[moving]))
+        self.listed = by_side(number(target[on_follower]), number(leader[listed]))
+        self.done = by_side(number(target[ever]), number(leader[done]))
+        self.keep_up = by_side(
+            sums(target[on_follower], row_rate[on_follower], count), sums(source[on_leader], row_rate[on_leader], count)
+        )
+        self.write = by_side(sums(target[adding], row_rate[adding], count), sums(leader[moving], rate[moving], count))
+        self.lag_messages = (sums(target[adding], now.told_lag[adding], count) / cluster.world.record_bytes).tolist()
+        by_partition = sums(replicas.partition[adding], now.lag[adding], len(rate))[moving]
+        self.largest = {
+            Side.FOLLOWER: _largest(cluster, target[adding], replicas.partition[adding], now.lag[adding], rate),
+            Side.LEADER: _largest(cluster, leader[moving], moving, by_partition, rate),
+        }
+
+
+def _largest(
+    cluster: Cluster, broker: Ints, partition: Ints, remaining: Floats, rate: Floats
+) -> dict[int, tuple[MovingPartition, ...]]:
+    """Of every broker those that lack most, largest first."""
+    order = np.lexsort((partition, -remaining, broker))
+    found: dict[int, list[MovingPartition]] = {}
+    for i in order.tolist():
+        those = found.setdefault(int(broker[i]), [])
+        if len(those) < _LARGEST:
+            spec = cluster.replicas.specs[partition[i]]
+            those.append(MovingPartition(spec.topic, spec.partition, float(remaining[i]), float(rate[partition[i]])))
+    return {b: tuple(those) for b, those in found.items()}
+
+
+def slope_of(steps: Sequence[tuple[MoveStep, float]]) -> tuple[float | None, float | None]:
+    """Least squares through the running sum of what the steps closed: bytes/s and r²; None where two points say nothing."""
+    if not steps:
+        return None, None
+    x = y = sx = sy = sxx = sxy = syy = 0.0  # The first point is (0, 0).
+    for step, closed in steps:
+        x, y = x + step.dt_s, y + closed
+        sx, sy, sxx, sxy, syy = sx + x, sy + y, sxx + x * x, sxy + x * y, syy + y * y
+    points = len(steps) + 1
+    xx, xy, yy = points * sxx - sx * sx, points * sxy - sx * sy, points * syy - sy * sy
+    r2 = 1.0 if yy <= 0 else min(1.0, xy * xy / (xx * yy))
+    return xy / xx, r2 if points > 2 else None
