@@ -45,6 +45,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import checkpoint
+from streaming.causes import first_line
 from streaming.checkpoint import Record, Skipped
 from streaming.errors import StreamError
 from streaming.kafka.clients import consumer
@@ -206,6 +207,19 @@ def planned(
     )
 
 
+def waiting(
+    record: Record,
+    positions: Sequence[Offsets] | None,
+    times: Sequence[Timeline],
+    settings: StreamSettings,
+    now_ms: int,
+) -> list[int]:
+    """For every feed the records that a live query of this record has before it when it starts."""
+    if positions is None and record.live_from_ms is None and settings.start == "latest":
+        return [0] * len(times)
+    return [_count(_unread(i, record, positions, one), one.at(now_ms)) for i, one in enumerate(times)]
+
+
 def _unread(i: int, record: Record, positions: Sequence[Offsets] | None, times: Timeline) -> Offsets:
     begin = times.begin()
     if positions is not None:
@@ -347,7 +361,7 @@ class Worker:
                 if self._stop.is_set():
                     return
                 # The live query does not depend on it; whatever is wrong, the next try is cheap, and it is said each time.
-                self._on_failure(_first_line(error), wait_s)
+                self._on_failure(first_line(error), wait_s)
                 self._stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
 
@@ -361,7 +375,3 @@ class Worker:
         self._record = shortened(self._record, chunk, times)
         checkpoint.write(self._checkpoint_dir, self._record)
         self._on_state(self.state())
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -35,6 +35,7 @@ _RECORD_VERSION = 1
 _LIVE = "live-"
 _JVM_GONE_S_MAX = 20.0
 _SHOWN_CHARS_MAX = 120
+_LISTS = ("sources", "kafka_ids")
 _LOST = "lost by that: signals of the last half minute and, with stream.start latest, what was not read yet"
 
 
@@ -48,7 +49,23 @@ class MadeWith:
     hop_s: int
     lateness_s: int
     shuffle_partitions: int
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # What is read, as what, and from which address.
+    kafka_ids: tuple[str, ...] = ()  # For every source the Kafka cluster that has it; none in a record of before.
+
+    def reads_as(self, other: MadeWith) -> bool:
+        """Whether the sources of both are the same. A Kafka cluster is so under every address; where its id is not known on
+        both sides, only the address can tell.
+        """
+        if not (self.kafka_ids and other.kafka_ids):
+            return self.sources == other.sources
+        return self.kafka_ids == other.kafka_ids and _without_address(self) == _without_address(other)
+
+
+_FROM = " from "
+
+
+def _without_address(made: MadeWith) -> list[str]:
+    return [source.rpartition(_FROM)[0] for source in made.sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +172,15 @@ def opened(checkpoint_dir: Path, now: MadeWith) -> Record:
     if differences:
         raise StreamError(
             f"The checkpoint {checkpoint_dir} was made with something else: {'; '.join(differences)}. "
-            f"{_remedy(checkpoint_dir)}"
+            f"{_hint(record.made_with, now)}{_remedy(checkpoint_dir)}"
         )
     _check_whole(checkpoint_dir / record.live, len(now.sources))
     for path in checkpoint_dir.glob(f"{_LIVE}*"):
         if path.name != record.live:  # Left by a switch that a crash cut short.
             shutil.rmtree(path, ignore_errors=True)
+    if record.made_with != now:  # Another address of the same Kafka, or a record from before its id was in it.
+        record = replace(record, made_with=now)
+        write(checkpoint_dir, record)
     return record
 
 
@@ -200,11 +220,11 @@ def _read(file: Path) -> Record:
         body = json.loads(file.read_text(encoding="utf-8"))
         if body.pop("v") != _RECORD_VERSION:
             raise ValueError("another version")
-        made_with = body["made_with"]
+        made_with: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in body["made_with"].items()}
         record = Record(**body)
         return replace(
             record,
-            made_with=MadeWith(**{**made_with, "sources": tuple(made_with["sources"])}),
+            made_with=MadeWith(**made_with),
             skipped=tuple(Skipped(**one) for one in body["skipped"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -213,11 +233,31 @@ def _read(file: Path) -> Record:
 
 def _differences(then: MadeWith, now: MadeWith) -> list[str]:
     names = {"spark": "Spark", "state": "what the state keeps"}
-    return [
+    found = [
         f"{names.get(field.name, f'stream.{field.name}')}: {_shown(before, after)} then, {_shown(after, before)} now"
         for field in fields(MadeWith)
+        if field.name not in _LISTS
         if (before := getattr(then, field.name)) != (after := getattr(now, field.name))
     ]
+    if not then.reads_as(now):
+        before, after = _sources(then), _sources(now)
+        found.append(f"stream.sources: {_shown(before, after)} then, {_shown(after, before)} now")
+    return found
+
+
+def _sources(made: MadeWith) -> tuple[str, ...]:
+    if not made.kafka_ids:
+        return made.sources
+    return tuple(f"{source} (Kafka cluster {id_})" for source, id_ in zip(made.sources, made.kafka_ids, strict=False))
+
+
+def _hint(then: MadeWith, now: MadeWith) -> str:
+    if then.kafka_ids or then.sources == now.sources or _without_address(then) != _without_address(now):
+        return ""
+    return (
+        "It was made by a version that told Kafka clusters apart by their addresses: if it is the same cluster, start once with"
+        " the addresses of then, which notes the cluster's own id, and change them after that. "
+    )
 
 
 def _shown(value: Any, other: Any) -> str:

@@ -27,13 +27,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streaming import partitions
 from streaming.contract import SCHEMA_VERSION, Role, Side
-from streaming.formats.common import Format, Source, is_number, let
+from streaming.formats.common import VALUE_MAX, Format, Source, is_number, let
 from streaming.wanted import (
     BROKER_COUNTERS,
     BROKER_GAUGES,
     CONTROLLER_COUNTERS,
     CONTROLLER_GAUGES,
     LABELLED,
+    NAMES,
     SUMMED,
     SURELY_BROKERS,
     SURELY_CONTROLLERS,
@@ -57,26 +58,39 @@ CLOCK_ERROR_MS_MAX = 30_000
 AHEAD_MS_MAX = 5_000  # Half the lateness: others must not be late by it.
 
 
-def entities(raw: DataFrame, format_: Format, source: Source, every_ms: int, *, whole: bool) -> DataFrame:
+def entities(
+    raw: DataFrame,
+    format_: Format,
+    source: Source,
+    every_ms: int,
+    *,
+    whole: bool,
+    kafka: str = "",
+    apart_ms: int = 0,
+) -> DataFrame:
     """Records of one source (``formats.common.RAW``) → rows of ``KEYS``, ``time`` (event time), ``at_ms`` and ``row``.
 
     Args:
         every_ms: the source's scrape interval.
+        kafka: which Kafka cluster has its topics; two of them may use one name for a topic.
+        apart_ms: by how much longer than lateness alone asks the watermark waits for the slowest source.
     """
-    rows = F.flatten(F.transform(format_(source), lambda scrape: _fold(scrape, every_ms, whole)))
+    rows = F.flatten(F.transform(format_(source), lambda scrape: _fold(scrape, every_ms, whole, kafka, apart_ms)))
     return raw.select(F.inline(rows)).select(*KEYS, F.timestamp_millis("at_ms").alias("time"), "at_ms", "row")
 
 
-def _fold(scrape: Column, every_ms: int, whole: bool) -> Column:
+def _fold(scrape: Column, every_ms: int, whole: bool, kafka: str, apart_ms: int) -> Column:
     """A scrape → array of its entities."""
     now_ms = F.unix_millis(F.current_timestamp())
     at_ms = F.least(F.unix_millis("timestamp"), now_ms + AHEAD_MS_MAX)
     return let(
         at_ms,
-        lambda at_ms: F.when(scrape.reason.isNotNull(), F.array(_reject(scrape, at_ms, now_ms))).otherwise(
+        lambda at_ms: F.when(
+            scrape.reason.isNotNull(), F.array(_reject(scrape, at_ms, now_ms, kafka, apart_ms))
+        ).otherwise(
             let(
                 _times(scrape.ts, at_ms, now_ms, every_ms),
-                lambda times: let(_parts(scrape.samples), lambda parts: _entities(scrape, parts, times, whole)),
+                lambda times: let(_parts(scrape.samples, whole), lambda parts: _entities(scrape, parts, times, whole)),
             )
         ),
     )
@@ -95,11 +109,14 @@ def _times(ts: Column, at_ms: Column, now_ms: Column, every_ms: int) -> Column:
     )
 
 
-def _parts(samples: Column) -> Column:
-    """Labelled or not tells most of them apart, and is the cheapest thing to ask of each."""
+def _parts(samples: Column, whole: bool) -> Column:
+    """``single``: what has no labels and is asked for; the names that nobody asks for are not hashed again. ``labelled``:
+    all that have some; labelled or not is the cheapest thing to ask of each.
+    """
+    asked = [name for name in NAMES if not (whole and name in SUMMED)]
     return F.struct(
-        F.filter(samples, lambda s: s.n.isNotNull() & (s.l == "")).alias("single"),
-        F.filter(samples, lambda s: s.n.isNotNull() & (s.l != "")).alias("labelled"),
+        F.filter(samples, lambda s: (s.l == "") & s.n.isin(asked)).alias("single"),
+        F.filter(samples, lambda s: s.l != "").alias("labelled"),
     )
 
 
@@ -111,7 +128,10 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
     def of_node(known: Column) -> Column:
         def values(wanted: Wanted) -> Column:
             keys = [name if not labels else f"{name} {labels}" for name, labels in wanted.values()]
-            return F.transform(_literals(keys), lambda key: F.try_element_at(known.measured, key))
+            return F.transform(
+                _literals(keys),
+                lambda key: F.coalesce(F.try_element_at(known.single, key), F.try_element_at(known.labelled, key)),
+            )
 
         def node(kind: str, counters: Wanted, gauges: Wanted, sure: Column) -> Column:
             sums = {} if whole else {"sums": _sums(known.summed, counters)}
@@ -171,7 +191,7 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
         return F.transform(
             F.array_distinct(tenants.l),
             lambda part: entity(
-                "tenant", part, gauges=_text(F.array(*[gauge(part, n) for n in TENANT_GAUGES.values()]))
+                "tenant", part, gauges=let(F.array(*[gauge(part, n) for n in TENANT_GAUGES.values()]), _text)
             ),
         )
 
@@ -196,17 +216,17 @@ def _entities(scrape: Column, parts: Column, times: Column, whole: bool) -> Colu
 
 
 def _known(parts: Column, whole: bool) -> Column:
-    """``measured``: by name the samples without labels, by "name labels" those with labels that somebody asks for, and of
-    a whole scrape by name the sums over all labels. ``summed``: what goes into sums.
+    """``single``: by name the samples without labels. ``labelled``: by "name labels" those with labels that somebody asks
+    for, and of a whole scrape by name the sums over all labels. ``summed``: what goes into sums.
     """
     asked = F.filter(parts.labelled, lambda s: s.n.isin(LABELLED))
-    singles = F.map_from_arrays(parts.single.n, parts.single.v)
+    single = F.map_from_arrays(parts.single.n, parts.single.v)
     labelled = F.transform(asked, lambda s: F.struct(F.concat_ws(" ", s.n, s.l).alias("k"), s.v.alias("v")))
 
     def known(summed: Column) -> Column:
         sums = F.transform(_literals(SUMMED), lambda name: F.struct(name.alias("k"), _sum(summed, name).alias("v")))
-        extra = F.map_from_entries(F.concat(labelled, sums) if whole else labelled)
-        return F.struct(F.map_concat(singles, extra).alias("measured"), summed.alias("summed"))
+        more = F.map_from_entries(F.concat(labelled, sums) if whole else labelled)
+        return F.struct(single.alias("single"), more.alias("labelled"), summed.alias("summed"))
 
     return let(F.filter(parts.labelled, lambda s: s.n.isin(SUMMED) & is_number(s.v)), known)
 
@@ -217,7 +237,7 @@ def _literals(texts: list[str]) -> Column:
 
 
 def _names_one(parts: Column, names: list[str]) -> Column:
-    return F.arrays_overlap(parts.single.n, _literals(names))
+    return F.exists(parts.single, lambda s: s.n.isin(names))
 
 
 def _sums(samples: Column, counters: Wanted) -> Column:
@@ -246,12 +266,22 @@ def _sum(samples: Column, name: Column) -> Column:
 
 def _whole(counters: Column) -> Column:
     """Kafka counts whole things. Digits are read back in half the time of fractions."""
-    return F.transform(counters, lambda c: F.when(c.between(0, 1 << 62), c.cast("long")))
+    return let(
+        counters,
+        lambda counters: F.when(
+            # Nearly always; a cast of all of them has no lambda to interpret.
+            (F.array_min(counters) >= 0) & (F.array_max(counters) <= 1 << 62),
+            counters.cast("array<long>"),
+        ).otherwise(F.transform(counters, lambda c: F.when(c.between(0, 1 << 62), c.cast("long")))),
+    )
 
 
 def _text(gauges: Column) -> Column:
     """Of most rows nobody reads the gauges again: a text is skipped as a whole. ``records.latest`` takes it apart."""
-    return F.array_join(F.transform(gauges, lambda g: F.when(is_number(g), g.cast("string"))), ",", "")
+    numbers = F.when(
+        (F.array_min(gauges) > -VALUE_MAX) & (F.array_max(gauges) < VALUE_MAX), gauges.cast("array<string>")
+    ).otherwise(F.transform(gauges, lambda g: F.when(is_number(g), g.cast("string"))))
+    return F.array_join(numbers, ",", "")
 
 
 def _any(values: Column) -> Column:
@@ -277,15 +307,13 @@ def _aliased(named: dict[str, Column]) -> list[Column]:
     return [column.alias(name) for name, column in named.items()]
 
 
-def _reject(scrape: Column, at_ms: Column, now_ms: Column) -> Column:
-    """An entity whose note is the value of a record of the rejects topic.
-
-    {"v": 1, "topic": str, "partition": int, "offset": int, "reason": str, "head": base64 of the value's first bytes}
-    """
+def _reject(scrape: Column, at_ms: Column, now_ms: Column, kafka: str, apart_ms: int) -> Column:
+    """An entity whose part and note are key and value of a record of the rejects topic (contract/scrapes.py)."""
     head = F.coalesce(F.substring("value", 1, HEAD_BYTES), F.lit(b""))
     note = F.to_json(
         F.struct(
             F.lit(SCHEMA_VERSION).alias("v"),
+            *([F.lit(kafka).alias("kafka")] if kafka else []),
             F.col("topic"),
             F.col("partition"),
             F.col("offset"),
@@ -293,6 +321,12 @@ def _reject(scrape: Column, at_ms: Column, now_ms: Column) -> Column:
             F.translate(F.base64(head), "\r\n", "").alias("head"),  # Spark breaks base64 into lines.
         )
     )
-    row = F.to_json(F.struct(at_ms.alias("ts"), at_ms.alias("at_ms"), now_ms.alias("seen_ms"), note.alias("note")))
-    origin = F.concat_ws("-", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
-    return _entity(F.lit(""), F.lit(REJECT), F.lit(-1), origin, at_ms, row)
+    # It leaves in the batch it came in, and its state waits for nothing: without this a flood of refusals would fill the heap
+    # for as long as the slowest source is waited for. Not before the watermark, that is, not earlier than it has to.
+    place_ms = F.least(at_ms, now_ms - F.lit(apart_ms)) if apart_ms else at_ms
+    row = F.to_json(
+        F.struct(place_ms.alias("ts"), place_ms.alias("at_ms"), now_ms.alias("seen_ms"), note.alias("note"))
+    )
+    offset = F.concat_ws("-", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
+    origin = F.concat_ws("|", F.lit(kafka), offset) if kafka else offset
+    return _entity(F.lit(""), F.lit(REJECT), F.lit(-1), origin, place_ms, row)

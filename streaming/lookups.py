@@ -34,8 +34,11 @@ class _Sequences(_Remembered):
     def __init__(self, java_class: Any, java_list: Any) -> None:
         super().__init__(java_class)
         self._list_of = java_list.of
+        self._nothing = java_class.toSeq(java_list.of())
 
     def toSeq(self, elements: Sequence[Any]) -> Any:  # noqa: N802 - Spark's name
+        if not elements:
+            return self._nothing  # Every ``let`` begins with it.
         handed = self._list_of(*elements) if len(elements) <= _LIST_OF_MAX else elements
         return self._java_class.toSeq(handed)
 

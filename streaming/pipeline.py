@@ -13,8 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,6 +35,8 @@ from streaming.sources import Feed
 from streaming.wanted import ROW_TABLES
 
 DEFAULT_SHAPE = Shape()
+DEFAULT_APART_S = 120  # As long as stream.skip_behind_s by default.
+CLIENT = "rheostat-stream"
 STOP_S_MAX = 1.5  # With batches longer than the trigger there is no such moment.
 
 
@@ -44,16 +47,40 @@ class Input:
     format: FormatName
     source: Source
     every_ms: int = 5000
+    kafka: str = ""  # Which Kafka cluster has it.
 
 
 def build(
-    inputs: Sequence[tuple[DataFrame, Input]], topics: Topics, shape: Shape = DEFAULT_SHAPE, *, backlog: bool = False
+    inputs: Sequence[tuple[DataFrame, Input]],
+    topics: Topics,
+    shape: Shape = DEFAULT_SHAPE,
+    *,
+    apart_s: int = DEFAULT_APART_S,
+    backlog: bool = False,
 ) -> DataFrame:
-    """Raw records (``formats.common.RAW``) of every source → records with key, value and topic."""
+    """Raw records (``formats.common.RAW``) of every source → records with key, value and topic.
+
+    Args:
+        apart_s: how far several sources may be read apart: as far as a query may be behind that goes on in order. A small
+            source has caught up in one batch, and a large one, which needs twenty, is not late by that. One alone is read in
+            step with itself. Not a watermark for each source, of which Spark would take the least: one that is silent would
+            hold everybody's state for as long as it is.
+    """
+    waited_s = apart_s if len(inputs) > 1 else 0
     rows = [
-        entities(raw, FORMATS[one.format], one.source, one.every_ms, whole=one.format in WHOLE) for raw, one in inputs
+        entities(
+            raw,
+            FORMATS[one.format],
+            one.source,
+            one.every_ms,
+            whole=one.format in WHOLE,
+            kafka=one.kafka,
+            apart_ms=waited_s * 1000,
+        )
+        for raw, one in inputs
     ]
-    return signals(reduce(DataFrame.unionByName, rows), shape, topics, backlog=backlog)
+    patient = replace(shape, lateness_s=shape.lateness_s + waited_s)
+    return signals(reduce(DataFrame.unionByName, rows), patient, topics, backlog=backlog)
 
 
 def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, until_ms: int | None) -> DataFrame:
@@ -73,8 +100,14 @@ def shape_of(settings: StreamSettings) -> Shape:
     return Shape(settings.window_s, settings.hop_s, settings.lateness_s)
 
 
-def made_with(spark: SparkSession, feeds: Sequence[Feed], settings: StreamSettings) -> MadeWith:
-    """What a checkpoint of this very program, with these settings, is made with."""
+def made_with(
+    spark: SparkSession, feeds: Sequence[Feed], settings: StreamSettings, kafka_ids: tuple[str, ...] = ()
+) -> MadeWith:
+    """What a checkpoint of this very program, with these settings, is made with.
+
+    Args:
+        kafka_ids: what ``sources.kafka_ids`` found.
+    """
     return MadeWith(
         spark=spark.version,
         # A row's arrays have no names: what stands where is the order of the tables.
@@ -84,6 +117,7 @@ def made_with(spark: SparkSession, feeds: Sequence[Feed], settings: StreamSettin
         lateness_s=settings.lateness_s,
         shuffle_partitions=settings.shuffle_partitions,
         sources=tuple(f"{'+'.join(f.topics)} as {f.format} from {f.kafka.bootstrap_servers}" for f in feeds),
+        kafka_ids=kafka_ids,
     )
 
 
@@ -115,28 +149,34 @@ def start(
         StreamError: the checkpoint does not fit or is damaged.
         ClusterError, KafkaError: the topics cannot be asked how far the checkpoint is behind them.
     """
-    folder, shape = settings.checkpoint_dir, shape_of(settings)
-    record = checkpoint.opened(folder, made_with(spark, feeds, settings))
+    folder, shape, apart_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.skip_behind_s)
+    kafka_ids = sources.kafka_ids(feeds, CLIENT)
+    record = checkpoint.opened(folder, made_with(spark, feeds, settings, kafka_ids))
     with backlog.timelines(feeds) as times:
-        positions = checkpoint.positions(folder, record)
-        planned = backlog.planned(record, positions, times, settings, int(time.time() * 1000))
-    if planned != record:
-        checkpoint.switched(folder, record, planned)
+        positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
+        planned = backlog.planned(record, positions, times, settings, now_ms)
+        if planned != record:
+            checkpoint.switched(folder, record, planned)
+            positions = None
+        waiting = backlog.waiting(planned, positions, times, settings, now_ms)
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
-    records_max = sources.share(settings.max_records_per_trigger, feeds)
+    inputs = [_input(feed, kafka_id) for feed, kafka_id in zip(feeds, kafka_ids, strict=True)]
     frames = [
-        (sources.live(spark, feed, start=begin, max_records_per_trigger=records_max), _input(feed)) for feed in feeds
+        (sources.live(spark, feed, start=begin, max_records_per_trigger=records_max), input_)
+        for feed, input_, records_max in zip(
+            feeds, inputs, sources.shares(settings.max_records_per_trigger, waiting), strict=True
+        )
     ]
-    records = ending_between(build(frames, topics, shape), topics, planned.whole_from_ms, None)
+    records = ending_between(build(frames, topics, shape, apart_s=apart_s), topics, planned.whole_from_ms, None)
 
     def work(chunk: Chunk) -> None:
         pieces = [
             # One task a feed: what is left of the cores is the live query's.
-            (sources.between(spark, feed, first, end).coalesce(1), _input(feed))
-            for feed, (first, end) in zip(feeds, chunk.reads, strict=True)
+            (sources.between(spark, feed, first, end).coalesce(1), input_)
+            for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
-        made = build(pieces, topics, shape, backlog=True)
+        made = build(pieces, topics, shape, apart_s=apart_s, backlog=True)
         sinks.write_once(ending_between(made, topics, chunk.from_ms, chunk.to_ms), kafka)
 
     with ExitStack() as teardown:
@@ -161,8 +201,8 @@ def start(
         yield Live(query, worker)
 
 
-def _input(feed: Feed) -> Input:
-    return Input(feed.format, feed.source, feed.every_ms)
+def _input(feed: Feed, kafka_id: str) -> Input:
+    return Input(feed.format, feed.source, feed.every_ms, kafka_id)
 
 
 def _stop(query: StreamingQuery) -> None:

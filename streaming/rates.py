@@ -9,7 +9,7 @@ Time is the sender's own (``own_ms``): a constant error of its clock cancels out
 sample of the same clock is not counted:
     same time or up to STEP_S_MAX back    delivered twice, or an older scrape that was overtaken: ignored.
     further back, or more than STEP_S_MAX ahead    the clock was set, or there is a gap: counting begins anew there.
-    by CLOCK_ERROR_S_MAX more or less than by Kafka's clock    the clock was set by little, or the record waited: the same.
+    by CLOCK_STEP_S_MAX more or less than by Kafka's clock    the clock was set by little, or the record waited: the same.
 
 All counters go through one expression, side by side: one each would be planned, shipped and compiled with every batch.
 """
@@ -23,13 +23,13 @@ from streaming.formats.common import let
 
 STEP_S_MAX = 60  # Twice a window: no two neighbours in one are further apart by a clock that runs evenly.
 _STEP_MS_MAX = STEP_S_MAX * 1000
-CLOCK_ERROR_S_MAX = 10  # Collectors write what they have measured at once, or within seconds.
+CLOCK_STEP_S_MAX = 10  # Collectors write what they have measured at once, or within seconds.
 
 
 def same_clock(before: Column, after: Column) -> Column:
     """Whether between two rows the sender's clock went on as Kafka's did."""
     drift_ms = (after.own_ms - before.own_ms) - (after.at_ms - before.at_ms)
-    return drift_ms.between(-CLOCK_ERROR_S_MAX * 1000, CLOCK_ERROR_S_MAX * 1000)
+    return drift_ms.between(-CLOCK_STEP_S_MAX * 1000, CLOCK_STEP_S_MAX * 1000)
 
 
 def increases_per_s(history: Column, counters: int | Column) -> Column:
@@ -68,7 +68,7 @@ def _even(history: Column) -> Column:
 
 
 def _all(conditions: Column) -> Column:
-    return ~F.array_contains(conditions, False)
+    return F.forall(conditions, lambda condition: condition)
 
 
 def _stepwise(history: Column, counters: int | Column) -> Column:

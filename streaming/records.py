@@ -60,7 +60,7 @@ def _value(history: Column, newest: Column, end_ms: Column, window_ms: int, back
         nodes,
         let(rows, lambda rows: _finite_all(rates.with_sums(rates.increases_per_s(rows, counters), rows))),
     )
-    gauges = _finite_all(F.transform(_gauges(history, newest), lambda text: F.nullif(text, F.lit("")).cast("double")))
+    gauges = _gauges(history, newest)
 
     def body(per_s: Column, gauges: Column) -> Column:
         return (
@@ -102,7 +102,7 @@ def _listed(*fields: Column) -> Column:
 
 def _gauges(history: Column, newest: Column) -> Column:
     """Of every gauge the last that was measured, while it is good; records that bring one metric each meet here."""
-    return latest(F.filter(history, lambda r: newest.own_ms - r.own_ms < r.every_ms * _GAUGE_INTERVALS))
+    return let(F.filter(history, lambda r: newest.own_ms - r.own_ms < r.every_ms * _GAUGE_INTERVALS), latest)
 
 
 def _scrapes(history: Column) -> Column:
@@ -313,13 +313,14 @@ def _head(history: Column, newest: Column, end_ms: Column, window_ms: int, backl
 
 
 def latest(rows: Column) -> Column:
-    """Of every gauge the last text that is not empty."""
+    """Of every gauge the last number."""
+
+    def numbers(row: Column) -> Column:
+        # Without a lambda; an empty text is no number.
+        return F.split(F.coalesce(row.gauges, F.lit("")), ",").try_cast("array<double>")
+
     return F.aggregate(
-        rows,
-        F.array().cast("array<string>"),
-        lambda older, r: F.zip_with(
-            older,
-            F.split(F.coalesce(r.gauges, F.lit("")), ","),
-            lambda before, now: F.coalesce(F.nullif(now, F.lit("")), before),
-        ),
+        F.slice(rows, 2, F.size(rows)),
+        numbers(F.get(rows, F.lit(0))),
+        lambda older, r: F.zip_with(older, numbers(r), lambda before, now: F.coalesce(now, before)),
     )

@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from streaming import backlog, checkpoint, pipeline
+from streaming.causes import first_line, is_lost, why
 from streaming.class_archive import ClassArchive
 from streaming.contract import Topics
 from streaming.errors import StreamError
@@ -34,7 +35,6 @@ from streaming.sources import Feed
 POLL_S = 1
 _AGAIN_S_MIN = 1.0
 _AGAIN_S_MAX = 30.0
-_SHOWN_CHARS_MAX = 300  # Of Spark's words: its plans are pages.
 
 Progress = dict[str, Any]
 
@@ -90,9 +90,8 @@ def run(
                 class_archive=class_archive,
             )
         except Exception as error:  # Py4J's, for whatever the JVM did not like.
-            cause = getattr(error, "java_exception", error)
             raise StreamError(
-                f"Spark does not start with stream.master {settings.master}: {_first_line(cause)}"
+                f"Spark does not start with stream.master {settings.master}: {first_line(error)}"
             ) from error
         watch = _Watch(stop, listener)
         if class_archive is not None:
@@ -111,7 +110,7 @@ def run(
                     "Spark's Java process is gone: killed, or out of memory; see the log above."
                 ) from error
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
-                report = f"{type(error).__name__}: {error}"
+                report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = why(report, kafka_, topics, settings, feeds)
                 if not (watch.was_reached and is_lost(report)):
                     raise StreamError(cause) from error
@@ -172,60 +171,3 @@ def progress(last: Any) -> Progress:
         "state_rows": sum(operator["numRowsTotal"] for operator in state),
         "late_rows_dropped": sum(operator["numRowsDroppedByWatermark"] for operator in state),
     }
-
-
-_LOST = (
-    "node assignment",
-    "TimeoutException",
-    "No resolvable bootstrap urls",
-    "DisconnectException",
-    "NetworkException",
-    "NotEnoughReplicas",
-    "KafkaTimeoutError",
-    "KafkaConnectionError",
-    "NoBrokersAvailable",
-    "NodeNotReadyError",
-    "DisconnectError",
-    "RequestTimedOutError",
-    "Unreachable",
-)
-_REFUSED = ("SaslAuthentication", "SslAuthentication", "AuthorizationException", "AuthorizationFailed", "MissingRight")
-
-
-def is_lost(report: str) -> bool:
-    """Whether a query died because Kafka was away, and nothing else."""
-    return any(mark in report for mark in _LOST) and not any(mark in report for mark in _REFUSED)
-
-
-def why(
-    report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
-) -> str:
-    """The operator's words for what a query died of. Causes that hide others come last."""
-    read = dict.fromkeys([topics.metrics, *(topic for feed in feeds for topic in feed.topics)])
-    ours = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
-    servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])
-    causes = (
-        (("SaslAuthentication", "SslAuthentication"), "Kafka refuses our credentials"),
-        (("AuthorizationException", "AuthorizationFailed", "MissingRight"), f"no right to read or write {ours}"),
-        (("UnknownTopicOrPartition", "not present in metadata"), f"a topic is missing: {ours}"),
-        (
-            ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata"),
-            f"the checkpoint {settings.checkpoint_dir} does not fit this version or is damaged: remove that folder"
-            " (signals of the last half minute are made anew)"
-            + (
-                ""
-                if settings.is_local
-                else "; or executors do not see it: it must be on storage that they share with us"
-            ),
-        ),
-        (("OutOfMemoryError",), f"the heap of {settings.driver_memory_mb} MiB is full: raise stream.driver_memory_mb"),
-        (_LOST, f"no answer from {' or '.join(servers)}"),
-    )
-    for marks, cause in causes:
-        if any(mark in report for mark in marks):
-            return f"The stream processor died: {cause}. Spark says: {_first_line(report)}"
-    return f"The stream processor died: {_first_line(report)}"
-
-
-def _first_line(report: object) -> str:
-    return next((line[:_SHOWN_CHARS_MAX] for line in str(report).strip().splitlines() if line), "no message")

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from streaming.contract import Topics
 from streaming.entities import KEYS, REJECT, ROW_TYPE
 from streaming.formats.common import let
-from streaming.rates import CLOCK_ERROR_S_MAX
+from streaming.rates import CLOCK_STEP_S_MAX
 from streaming.records import latest, record
 
 # What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
@@ -93,14 +93,20 @@ def _due(rows: Column, shape: Shape) -> Column:
     """The ends of the windows that are due and touched."""
     window_ms, hop_ms, half_ms = shape.window_s * 1000, shape.hop_s * 1000, _half_ms(shape)
     now_ms = F.unix_millis(F.current_timestamp())
+
+    def ends(first: Column, newest: Column) -> Column:
+        return F.when(first <= newest, F.sequence(first, newest, F.lit(hop_ms).cast("long"))).otherwise(
+            F.array().cast("array<long>")
+        )
+
     touched = F.flatten(
         F.transform(
             F.filter(rows, lambda r: r.seen_ms == now_ms),
             lambda r: let(
                 _end_after(r.at_ms, shape),
-                lambda first: F.filter(
-                    F.sequence(first, first + F.lit(window_ms - hop_ms), F.lit(hop_ms).cast("long")),
-                    lambda end: (end > half_ms) & (end <= half_ms + window_ms),
+                lambda first: ends(
+                    F.greatest(first, _end_after(half_ms, shape)),
+                    F.least(first + F.lit(window_ms - hop_ms), half_ms + F.lit(window_ms)),
                 ),
             ),
         )
@@ -140,7 +146,7 @@ def _put_together(rows: Column) -> Column:
                     older, F.coalesce(r.counters, none), lambda before, now: F.coalesce(now, before)
                 ),
             ).alias("counters"),
-            F.array_join(latest(parts), ",", "").alias("gauges"),
+            F.array_join(latest(parts).cast("array<string>"), ",", "").alias("gauges"),
             F.when(
                 F.exists(parts, lambda r: r.sums.isNotNull()),
                 F.flatten(F.filter(parts.sums, lambda sums: sums.isNotNull())),
@@ -152,7 +158,7 @@ def _put_together(rows: Column) -> Column:
 
     def when(row: Column) -> Column:
         # A clock that was set back shows the same time twice; Kafka's tells the two apart.
-        return F.struct(row.own_ms.alias("own_ms"), F.floor(row.at_ms / (CLOCK_ERROR_S_MAX * 1000)).alias("about"))
+        return F.struct(row.own_ms.alias("own_ms"), F.floor(row.at_ms / (CLOCK_STEP_S_MAX * 1000)).alias("about"))
 
     return F.transform(
         F.array_distinct(F.transform(rows, when)), lambda time: let(F.filter(rows, lambda r: when(r) == time), one)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+import kafka.errors
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.contract import Topics
 from streaming.formats.common import Source
-from streaming.kafka import KafkaSettings
+from streaming.kafka import KafkaSettings, admin_client
+from streaming.kafka.cluster import Unreachable
 from streaming.settings import FormatName, StreamSettings
 
 # Topic → partition → offset: the first that is not read yet, or the end of a range.
@@ -117,6 +120,38 @@ def _plain(offsets: Offsets) -> dict[str, dict[str, int]]:
     return {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
 
 
-def share(records_max: int, feeds: Sequence[Feed]) -> int:
+def kafka_ids(feeds: Sequence[Feed], client_id: str) -> tuple[str, ...]:
+    """For every feed the id that its Kafka cluster has given itself: the same under whatever address it is reached, and of
+    no two clusters the same. Of a cluster that has none, the address.
+
+    Raises:
+        Unreachable: a cluster does not answer, or refuses our login.
+    """
+    found: dict[str, str] = {}
+    for feed in feeds:
+        address = feed.kafka.bootstrap_servers
+        if address in found:
+            continue
+        try:
+            with closing(admin_client(feed.kafka, client_id)) as admin:
+                found[address] = admin.describe_cluster()["cluster_id"] or address
+        except (kafka.errors.KafkaError, OSError, RuntimeError) as error:
+            raise Unreachable(f"cannot describe the cluster at {address}: {type(error).__name__}: {error}") from error
+    return tuple(found[feed.kafka.bootstrap_servers] for feed in feeds)
+
+
+def share(records_max: int, feeds: Sized) -> int:
     """How many of so many records one feed may bring to a batch."""
     return max(1, records_max // len(feeds))
+
+
+def shares(records_max: int, waiting: Sequence[int]) -> list[int]:
+    """How many of so many records each feed may bring to a batch, when so many of each wait for the first.
+
+    A query cannot change them later. So half of the batch goes to those that have the most to catch up with, who are also
+    those that bring the most in any other minute; and half evenly, for a feed that is silent now may not be so for long.
+    """
+    even, all_ = share(records_max, waiting), sum(waiting)
+    if not all_:
+        return [even] * len(waiting)
+    return [max(1, (even + records_max * one // all_) // 2) for one in waiting]

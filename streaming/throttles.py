@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from streaming import words
 from streaming.contract import Side
 
 RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
 LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
+
+# The same few thousand ids stand in the lists of a large cluster hundreds of times each: one object for each of them.
+_number = cache(int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class ThrottledReplicas:
             partition, colon, broker = entry.strip().partition(":")
             if not colon or not partition.isdigit() or not broker.isdigit():
                 raise ValueError(f"{entry!r} in a throttled replica list is neither '*' nor 'partition:broker'")
-            pairs.add((int(partition), int(broker)))
+            pairs.add((_number(partition), _number(broker)))
         return cls(pairs=frozenset(pairs))
 
     def __bool__(self) -> bool:

@@ -76,6 +76,7 @@ TENANT_GAUGES = {
 _WANTED = [
     *BROKER_COUNTERS.values(), *BROKER_GAUGES.values(), *CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()
 ]  # fmt: skip
+NAMES = sorted({name for name, _ in _WANTED})
 LABELLED = sorted({name for name, labels in _WANTED if labels})
 SUMMED = sorted({name for name, labels in _WANTED if labels is None})
 # Controllers have request handlers, sockets and even topic metrics, which stay 0; they have no replicas.

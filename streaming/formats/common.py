@@ -55,8 +55,12 @@ def scrape(*, reason: Column, cluster: Column, node: Column, role: Column, ts: C
 
 
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """``body(value)`` with the value computed once: a lambda's body has no common subexpressions."""
-    return F.element_at(F.transform(F.array(value), body), 1)
+    """``body(value)`` with the value computed once: a lambda's body has no common subexpressions.
+
+    As the end of a sum over nothing that begins with the value: what leaves ``transform`` is copied, string by string, and
+    in nested ones at every level again.
+    """
+    return F.aggregate(F.array(), value, lambda same, _: same, body)
 
 
 def table(raw: DataFrame, format_: Format, source: Source) -> DataFrame:

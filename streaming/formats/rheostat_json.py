@@ -40,6 +40,13 @@ def _scrape(text: Column, json: Column) -> Column:
     )
 
 
+def _is_valid_utf8(text: Column) -> Column:
+    """As Spark's function of that name, which goes byte by byte and takes a tenth of the parsing: Java reads the text, which
+    puts U+FFFD in place of what is none, and writes it again.
+    """
+    return F.format_string("%s", text) == text
+
+
 def _reason(text: Column, json: Column) -> Column:
     """The first thing that is wrong. Each rung may rely on those above it."""
     record = json.record
@@ -47,7 +54,7 @@ def _reason(text: Column, json: Column) -> Column:
     return (
         # A tombstone parses to NULL, and NULL is neither good nor bad: it would vanish without this rung.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
-        .when(~F.is_valid_utf8(text), "invalid UTF-8")
+        .when(~_is_valid_utf8(text), "invalid UTF-8")
         .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
         .when(record.v.isNull(), "no schema version")
         .when(

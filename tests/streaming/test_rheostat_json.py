@@ -82,6 +82,21 @@ def test_a_reject_names_its_origin_and_shows_how_the_value_began(spark: SparkSes
     }
 
 
+# Where Unicode draws the line: alone, overlong, cut short, a surrogate, beyond the last code point; and what only looks odd.
+ODD_BYTES = (
+    b"\x80", b"\xc0\xaf", b"\xe0\x80\xaf", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xf4\x90\x80\x80",
+    b"\xf8\x88\x80\x80\x80", b"\xff", "\ufffd".encode(), "é".encode(), "€".encode(), "😀".encode(), "\U0010ffff".encode(),
+    b"\x7f", b"%s %d %",
+)  # fmt: skip
+
+
+def test_text_is_utf8_or_refused(spark: SparkSession) -> None:
+    values = [changed(GOOD, colour="@").replace(b"@", odd) for odd in ODD_BYTES]
+    rejects = records(build([(raw(spark, values), OURS)], TOPICS), TOPICS.rejects).values()
+    refused = {json.loads(value)["offset"]: json.loads(value)["reason"] for value in rejects}
+    assert refused == dict.fromkeys(range(9), "invalid UTF-8")
+
+
 NO_NUMBERS = (b"NaN", b'"NaN"', b"Infinity", b"-Infinity", b"1e400", b"1e300", b"-1e300", b"null")
 
 

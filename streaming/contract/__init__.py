@@ -1,0 +1,65 @@
+"""What the two halves of rheostat say to each other: topics, keys, records, and signals as typed values.
+
+Imports no Spark and no Kafka. Whoever changes a field raises SCHEMA_VERSION and reads both for one release.
+
+Vocabulary:
+    node      a Kafka process, broker or controller, by its id.
+    side      of a replication throttle: ``leader`` paces what a broker sends to followers, ``follower`` what it fetches.
+    counted   a replica whose bytes use up a side's quota: every follower of a listed partition on the leader side,
+              in-sync ones too; the listed replica itself on the follower side (KIP-73; docs/architecture.md derives it).
+    keep-up   bytes/s that a side's quota must carry before any catching up happens; W in docs/architecture.md.
+    remaining bytes the adding replicas lack: leader's log size minus theirs, from one round of DescribeLogDirs.
+    tenant    a (user, client-id) pair, or one of the two, for which a controller keeps a mutation quota's books (KIP-599).
+    step      what changed between two successive scrapes of one node, partition by partition, then summed.
+"""
+
+from __future__ import annotations
+
+from streaming.contract.basics import SCHEMA_VERSION, Role, Side, Topics
+from streaming.contract.encoding import (
+    ContractError,
+    decode_signal,
+    encode_signal,
+    kind_of,
+    sanitized,
+    signal_key,
+    tenant_part,
+)
+from streaming.contract.scrapes import Metric, Sample, Scrape, canonical_labels, partition_labels
+from streaming.contract.signals import (
+    BrokerSignal,
+    ControllerSignal,
+    MoveSignal,
+    MoveStep,
+    MovingPartition,
+    Signal,
+    TenantSignal,
+    ThrottledBy,
+)
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "BrokerSignal",
+    "ContractError",
+    "ControllerSignal",
+    "Metric",
+    "MoveSignal",
+    "MoveStep",
+    "MovingPartition",
+    "Role",
+    "Sample",
+    "Scrape",
+    "Side",
+    "Signal",
+    "TenantSignal",
+    "ThrottledBy",
+    "Topics",
+    "canonical_labels",
+    "decode_signal",
+    "encode_signal",
+    "kind_of",
+    "partition_labels",
+    "sanitized",
+    "signal_key",
+    "tenant_part",
+]

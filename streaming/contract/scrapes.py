@@ -1,0 +1,130 @@
+"""Raw metrics: what a scrape of a node says, one record for all of it, and the names of the samples.
+
+    key    "<cluster>|<node>"
+    value  {"v": 1, "cluster": str, "node": int, "role": "broker"|"controller", "ts": epoch ms of the scrape,
+            "samples": [{"n": name, "l": labels, "v": number}, ...]}
+
+Labels are canonical: "k=v" joined by "," in the order of the keys, "" for none (no Kafka name holds "=" or ",").
+
+What cannot be read as that, or as the format its topic is set to, is refused. It goes to the rejects topic, one record each:
+
+    key    "<Kafka cluster>|<topic>-<partition>-<offset>"
+    value  {"v": 1, "kafka": the Kafka cluster's own id, "topic": str, "partition": int, "offset": int, "reason": str,
+            "head": base64 of the value's first bytes}
+
+The Kafka cluster is there because two of them may use one name for a topic; where it has no id, its address stands for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streaming.contract.basics import SCHEMA_VERSION, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    name: str
+    labels: str
+    value: float
+
+
+def canonical_labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+
+
+def partition_labels(topic: str, partition: int) -> str:
+    return f"partition={partition},topic={topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One scrape of one node, before it is a record."""
+
+    cluster: str
+    node: int
+    role: Role
+    ts_ms: int
+    samples: tuple[Sample, ...]
+
+    def key(self) -> bytes:
+        return f"{self.cluster}|{self.node}".encode()
+
+    def value(self) -> bytes:
+        body = {
+            "v": SCHEMA_VERSION,
+            "cluster": self.cluster,
+            "node": self.node,
+            "role": self.role.value,
+            "ts": self.ts_ms,
+            "samples": [{"n": s.name, "l": s.labels, "v": s.value} for s in self.samples],
+        }
+        return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+
+
+class Metric:
+    """Sample names of the records: the JMX agent's under our rules, and the collector's own (``rheostat_``)."""
+
+    LEADER_THROTTLED = "kafka_server_leaderreplication_byte_rate"
+    FOLLOWER_THROTTLED = "kafka_server_followerreplication_byte_rate"
+    REPLICATION_IN = "kafka_server_brokertopicmetrics_replicationbytesin_total"
+    REPLICATION_OUT = "kafka_server_brokertopicmetrics_replicationbytesout_total"
+    REASSIGNMENT_IN = "kafka_server_brokertopicmetrics_reassignmentbytesin_total"
+    REASSIGNMENT_OUT = "kafka_server_brokertopicmetrics_reassignmentbytesout_total"
+    CLIENT_IN = "kafka_server_brokertopicmetrics_bytesin_total"
+    CLIENT_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
+    TOTAL_TIME_P99 = "kafka_network_requestmetrics_totaltimems_p99"  # label request=
+    HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"
+    ISR_SHRINKS = "kafka_server_replicamanager_isrshrinks_total"
+    ISR_EXPANDS = "kafka_server_replicamanager_isrexpands_total"
+    NETWORK_IN = "kafka_server_socketservermetrics_incoming_byte_total"  # One a listener and processor: summed.
+    NETWORK_OUT = "kafka_server_socketservermetrics_outgoing_byte_total"
+    REPLICA_LAG_MAX = "kafka_server_replicafetchermanager_maxlag"  # Messages; KIP-73's MaxReplicaLag.
+    REPLICA_LAG_SUM = "rheostat_replica_lag_sum_messages"  # Σ FetcherLagMetrics ConsumerLag; KIP-73's SumReplicaLag.
+    UNDER_MIN_ISR = "kafka_server_replicamanager_underminisrpartitioncount"
+    PARTITION_COUNT = "kafka_server_replicamanager_partitioncount"
+    LEADER_COUNT = "kafka_server_replicamanager_leadercount"
+
+    # Of controllers.
+    ACTIVE_CONTROLLER = "kafka_controller_kafkacontroller_activecontrollercount"
+    EVENT_QUEUE_TIME_P99 = "kafka_controller_controllereventmanager_eventqueuetimems_99thpercentile"
+    EVENT_QUEUE_TIME_MEAN = "kafka_controller_controllereventmanager_eventqueuetimems_mean"  # Over the JVM's life.
+    EVENT_QUEUE_TIME_COUNT = "kafka_controller_controllereventmanager_eventqueuetimems_count"
+    EVENT_PROCESSING_P99 = "kafka_controller_controllereventmanager_eventqueueprocessingtimems_99thpercentile"
+    EVENT_PROCESSING_MEAN = "kafka_controller_controllereventmanager_eventqueueprocessingtimems_mean"
+    EVENT_PROCESSING_COUNT = "kafka_controller_controllereventmanager_eventqueueprocessingtimems_count"
+    CONTROLLER_IDLE = "kafka_controller_controllereventmanager_avgidleratio"  # KIP-1190: since the last read of it.
+    OPERATIONS_STARTED = "kafka_controller_kafkacontroller_eventqueueoperationsstartedcount"
+    OPERATIONS_TIMED_OUT = "kafka_controller_kafkacontroller_eventqueueoperationstimedoutcount"
+    HEARTBEATS_TIMED_OUT = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
+    CLUSTER_TOPICS = "kafka_controller_kafkacontroller_globaltopiccount"
+    CLUSTER_PARTITIONS = "kafka_controller_kafkacontroller_globalpartitioncount"
+    ACTIVE_BROKERS = "kafka_controller_kafkacontroller_activebrokercount"
+    FENCED_BROKERS = "kafka_controller_kafkacontroller_fencedbrokercount"
+    METADATA_LAG = "kafka_controller_kafkacontroller_lastappliedrecordlagms"
+    MUTATIONS_REJECTED = "kafka_network_requestmetrics_throttling_quota_exceeded_total"  # label request=: summed.
+
+    # Of tenants, in the record of the active controller (labels user=, client_id=, as Kafka sanitizes them).
+    MUTATION_RATE = "kafka_server_controllermutation_mutation_rate"
+    MUTATION_TOKENS = "kafka_server_controllermutation_tokens"  # Negative: exhausted.
+    MUTATION_THROTTLE_TIME = "kafka_server_controllermutation_throttle_time"
+
+    # Settings as the collector read them; absent while the broker has no such setting.
+    LEADER_RATE = "rheostat_throttle_leader_rate_bytes_per_s"
+    FOLLOWER_RATE = "rheostat_throttle_follower_rate_bytes_per_s"
+
+    # Per partition (labels partition=, topic=), in the record of the broker that leads it ...
+    LED_SIZE = "rheostat_move_led_size_bytes"
+    LED_COUNTED = "rheostat_move_led_counted_replicas"  # In-sync followers + adding replicas when listed, else 0.
+    LED_REMAINING = "rheostat_move_led_remaining_bytes"  # Over its adding replicas; absent when none is adding.
+    LED_END_OFFSET = "rheostat_move_led_end_offset"
+    # ... and in the record of a broker that follows it.
+    FOLLOWED_SIZE = "rheostat_move_followed_size_bytes"
+    FOLLOWED_LEADER_SIZE = "rheostat_move_followed_leader_size_bytes"
+    FOLLOWED_COUNTED = "rheostat_move_followed_counted_replicas"  # 1 when listed on the follower side, else 0.
+    FOLLOWED_ADDING = "rheostat_move_followed_adding"  # 1 while this replica is being added, else 0.
+    FOLLOWED_LAG = (
+        "rheostat_move_followed_lag_messages"  # ConsumerLag of this replica; stale while its own side throttles.
+    )

@@ -1,0 +1,160 @@
+"""Signals as typed values: one per (cluster, entity, window end). Writing one twice changes nothing; the last of a key wins.
+
+A number that could not be measured is None, never 0. Windows are cut by Kafka's clock (the records' LogAppendTime), what is
+inside is measured by the sender's. ``backlog`` marks what was made from records that waited while the stream was down:
+history, not for control.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streaming.contract.basics import Side
+
+
+class ThrottledBy(StrEnum):
+    """What the throttled bytes/s of a BrokerSignal were taken from, best first."""
+
+    QUOTA = "quota"  # Kafka's own measure of what counts against the throttle, a mean over ~11 s.
+    REASSIGNMENT = "reassignment"  # Bytes of reassigned partitions; without the listed in-sync replicas, so too little.
+    REPLICATION = "replication"  # All replication bytes; also of what is not listed, so too much.
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSignal:
+    """One broker over one window. Rates are increases of counters over the time between first and last sample."""
+
+    cluster: str
+    broker: int
+    window_end_ms: int
+    sampled_at_ms: int  # Time of the newest sample inside; freshness is judged from it.
+    samples: int  # Scrapes.
+    completeness: float  # Scrapes ÷ those expected at the source's interval; may exceed 1 at a faster one.
+    leader_throttled_bytes_per_s: float | None = None  # Newest sample; by ThrottledBy.
+    follower_throttled_bytes_per_s: float | None = None
+    throttled_by: str | None = None  # ThrottledBy; None when the two above are.
+    leader_rate_bytes_per_s: float | None = None  # The setting, None while none is set.
+    follower_rate_bytes_per_s: float | None = None
+    replication_in_bytes_per_s: float | None = None
+    replication_out_bytes_per_s: float | None = None
+    reassignment_in_bytes_per_s: float | None = None
+    reassignment_out_bytes_per_s: float | None = None
+    client_in_bytes_per_s: float | None = None
+    client_out_bytes_per_s: float | None = None
+    network_in_bytes_per_s: float | None = None  # All listeners.
+    network_out_bytes_per_s: float | None = None
+    produce_p99_ms: float | None = None
+    fetch_p99_ms: float | None = None
+    request_handler_idle_ratio: float | None = None
+    isr_shrinks_per_s: float | None = None
+    isr_expands_per_s: float | None = None
+    replica_lag_max_messages: float | None = None
+    replica_lag_sum_messages: float | None = None  # KIP-73's SumReplicaLag; stale while the follower side throttles.
+    under_min_isr_partitions: float | None = None
+    partitions: float | None = None
+    leaders: float | None = None
+    backlog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoveStep:
+    """Between two successive scrapes; partitions that are in only one of them do not count, so additions don't jump."""
+
+    at_ms: int
+    dt_s: float
+    gained_bytes: float  # By the adding replicas (follower side); 0 on the leader side.
+    written_bytes: float  # To the leaders of the moving partitions.
+    remaining_bytes: float  # At the end of the step.
+
+
+@dataclass(frozen=True, slots=True)
+class MovingPartition:
+    topic: str
+    partition: int
+    remaining_bytes: float | None = None
+    write_bytes_per_s: float | None = None  # To its leader.
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSignal:
+    """One side of one broker that takes part in replica movement or carries throttled replicas, over one window."""
+
+    cluster: str
+    broker: int
+    side: Side
+    window_end_ms: int
+    sampled_at_ms: int
+    samples: int
+    completeness: float
+    moving_partitions: int  # With an adding replica, in the newest scrape.
+    listed_partitions: int  # Whose bytes count against this side's quota, in the newest scrape.
+    done_partitions: int = 0  # That were moving in this window and are not any more.
+    remaining_bytes: float | None = None
+    lag_messages: float | None = (
+        None  # Σ ConsumerLag of the adding replicas; follower side only, and stale when throttled there.
+    )
+    remaining_slope_bytes_per_s: float | None = None  # Least squares over the window; negative is progress.
+    remaining_slope_r2: float | None = None
+    keep_up_bytes_per_s: float | None = None  # W: Σ write rate × counted replicas.
+    write_bytes_per_s: float | None = None  # Of the moving partitions.
+    progress_age_s: float | None = None  # Since a step last gained; None when none did in this window.
+    steps: tuple[MoveStep, ...] = ()
+    largest: tuple[MovingPartition, ...] = ()  # Of the moving ones by remaining bytes.
+    backlog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSignal:
+    """One controller node over one window. Only the active one works on the queue; ``active`` says which that is."""
+
+    cluster: str
+    node: int
+    window_end_ms: int
+    sampled_at_ms: int
+    samples: int
+    completeness: float
+    active: float | None = None  # ActiveControllerCount: 1 or 0.
+    event_queue_time_p99_ms: float | None = None  # Kafka's decaying histogram: hardly moves within 40 s.
+    event_queue_time_mean_ms: float | None = None  # Of the events of this window.
+    event_processing_p99_ms: float | None = None
+    event_processing_mean_ms: float | None = None  # Of this window; contains waiting for the commit.
+    events_per_s: float | None = None
+    queue_depth_mean: float | None = (
+        None  # Little's law: events/s × mean queue time, that is, seconds waited per second.
+    )
+    operations_per_s: float | None = None
+    operations_timed_out_per_s: float | None = None
+    heartbeats_timed_out_per_s: float | None = None
+    mutations_rejected_per_s: float | None = None  # Requests answered with THROTTLING_QUOTA_EXCEEDED, all tenants.
+    idle_ratio: float | None = None
+    metadata_lag_ms: float | None = None
+    topics: float | None = None
+    partitions: float | None = None
+    active_brokers: float | None = None
+    fenced_brokers: float | None = None
+    backlog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSignal:
+    """One tenant's mutations as one controller keeps its books. Books of a controller that is not active any more are old.
+
+    Kafka counts refused requests by their kind and not by tenant: those are in ControllerSignal.
+    """
+
+    cluster: str
+    node: int
+    window_end_ms: int
+    sampled_at_ms: int
+    samples: int
+    completeness: float
+    user: str | None = None
+    client_id: str | None = None
+    mutation_rate_per_s: float | None = None  # Kafka's own 30 to 60 s mean, partitions/s.
+    tokens: float | None = None  # Negative: in debt. About 1e20: no quota applies.
+    throttle_time_ms: float | None = None  # Kafka 4.2 never fills it.
+    backlog: bool = False
+
+
+Signal = BrokerSignal | MoveSignal | ControllerSignal | TenantSignal

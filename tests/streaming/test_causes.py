@@ -1,0 +1,22 @@
+"""What Java says of a failure, through Py4J, which says only that there was one."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from streaming.causes import first_line
+
+
+def test_of_a_failure_in_java_the_innermost_cause_is_shown(spark: SparkSession) -> None:
+    java = spark._jvm.java  # type: ignore[union-attr]
+    with pytest.raises(Py4JJavaError) as caught:
+        java.util.Optional.empty().get()
+    assert str(caught.value).startswith("An error occurred while calling")
+    assert first_line(caught.value) == "java.util.NoSuchElementException: No value present"
+
+    disk = java.io.IOException("disk full\nand more")
+    with pytest.raises(Py4JJavaError) as caught:
+        java.util.concurrent.CompletableFuture.failedFuture(java.lang.RuntimeException("task 0", disk)).get()
+    assert first_line(caught.value) == "java.io.IOException: disk full"
