@@ -2,7 +2,8 @@
 
 Rates that a person set by hand stand at the start, 50 MB/s on either side, for all laws alike. Every broker follows every
 other in something, at a trickle: a fetcher thread that is refused then asks again when it hears of that, and need not wait.
-Worlds leave a quarter of the busiest link or more to the move; with a tenth, any margin costs a multiple of the time.
+Worlds leave a quarter of the busiest link or more to the move, but for the two that are called busy: with a tenth, any margin
+costs a multiple of the time.
 """
 
 from __future__ import annotations
@@ -146,16 +147,26 @@ def _broker_replace(rng: np.random.Generator, seed: int) -> World:
     )
 
 
-def _decommission(rng: np.random.Generator, seed: int) -> World:
+def _decommission(rng: np.random.Generator, seed: int, low: float = 0.1, high: float = 0.25) -> World:
     old = [(6, 1), (6, 2), (6, 3), (6, 4), (6, 5)]
     moves = _moves(rng, 15, 15e9, old, [2, 3, 4, 5, 1])
-    return _world(seed, range(1, 7), moves, _load(rng, range(1, 7), 0.1, 0.25), duration_s_max=3_600.0)
+    return _world(seed, range(1, 7), moves, _load(rng, range(1, 7), low, high), duration_s_max=3_600.0)
 
 
-def _hot_partition(rng: np.random.Generator, seed: int) -> World:
+def _decommission_busy(rng: np.random.Generator, seed: int) -> World:
+    """The broker that leaves leads all of it, and its clients leave it little."""
+    return _decommission(rng, seed, 0.3, 0.5)
+
+
+def _hot_partition(rng: np.random.Generator, seed: int, low: float = 0.1, high: float = 0.25) -> World:
     moves = _moves(rng, 8, 30e9, [(1, 2), (2, 3), (3, 1)], [4, 5])
     moves[0] = replace(moves[0], write_bytes_per_s=12 * MB)
-    return _world(seed, range(1, 6), moves, _load(rng, range(1, 6), 0.1, 0.25))
+    return _world(seed, range(1, 6), moves, _load(rng, range(1, 6), low, high))
+
+
+def _hot_partition_busy(rng: np.random.Generator, seed: int) -> World:
+    """What keeps up and what clients read leave the move a few per cent of the link."""
+    return _hot_partition(rng, seed, 0.3, 0.5)
 
 
 def _diurnal(rng: np.random.Generator, seed: int) -> World:
@@ -206,4 +217,6 @@ _MAKERS: dict[str, Callable[[np.random.Generator, int], World]] = {
     "disk-bound": _disk_bound,
     "flapping-isr": _flapping_isr,
     "stale-metrics": _stale_metrics,
+    "decommission-busy": _decommission_busy,
+    "hot-partition-busy": _hot_partition_busy,
 }

@@ -22,6 +22,7 @@ from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.ownership import let_go
 from tuner.decide.policy import decide, intend, intend_put_back, narrow, narrow_to_live, settle
+from tuner.decide.urgency import recovering, stalled_ends
 from tuner.journal.kafka_journal import JournalError
 from tuner.ledger import Journal, Ledger
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
@@ -267,8 +268,14 @@ class Loop:
             if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
             if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates
         }
-        samples = live.quota_samples
-        self._steering.steer(free, held, samples, self._monotonic())
+        self._steering.steer(
+            free,
+            held,
+            live.quota_samples,
+            self._monotonic(),
+            stalled=stalled_ends(live, self.memory),
+            recovering=recovering(live),
+        )
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         self._stop_blind_changes(decisions)

@@ -22,7 +22,9 @@ from tuner.model.decision import Reason, SetRate
 from tuner.model.objectives import Capacity, LawLimits, Objective
 
 TURN_EVERY_S = 1.0
-_LATES_MAX = 10  # So many seconds in a row a broker may show what stood before our last write; then it has not taken it.
+_LATES_MAX = (
+    10  # So many seconds in a row a broker may show what stood before our last write; then it has not taken it.
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Steering:
         self._before: dict[BrokerSide, int | None] = {}  # What stood before our last write.
         self._lates: dict[BrokerSide, int] = {}
         self._quota_samples = limits.quota_samples
+        self._stalled: frozenset[BrokerSide] = frozenset()
+        self._recovering: frozenset[BrokerSide] = frozenset()
         self._due_s: float | None = None
 
     @property
@@ -77,6 +81,9 @@ class Steering:
         held: Mapping[BrokerSide, tuple[int, bool]],
         quota_samples: Mapping[int, int],
         now_s: float,
+        *,
+        stalled: frozenset[BrokerSide] = frozenset(),
+        recovering: frozenset[BrokerSide] = frozenset(),
     ) -> None:
         """A cycle's word on what may be steered until the next.
 
@@ -84,6 +91,7 @@ class Steering:
             free: what stands there, and whether it is set on the broker itself.
             held: the same of sides that may only sink.
             quota_samples: replication.quota.window.num, by broker.
+            stalled, recovering: as decide/urgency.py tells them.
         """
         given = {**held, **free}
         # A broker may show our last write late; what we left there is newer. Where we wrote nothing, what stands there does.
@@ -91,6 +99,7 @@ class Steering:
         self._stands = {s: self._stands[s] if s in self._written else stands for s, (stands, _) in given.items()}
         self._own = {side: side in self._written or own for side, (_, own) in given.items()}
         self._held = frozenset(held)
+        self._stalled, self._recovering = stalled, recovering
         # In the middle of a rolling restart brokers may differ; the law's play around what is meant is bounded either way.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._stands:
@@ -115,7 +124,15 @@ class Steering:
             return []
         # A second that was missed is not made up for: the law looks at the clock itself.
         self._due_s = max(self._due_s + TURN_EVERY_S, now_s + TURN_EVERY_S / 2)
-        view = LawView(now_ms, brokers, moves, self._stands, {b: self._capacity_of(b) for b in brokers})
+        view = LawView(
+            now_ms,
+            brokers,
+            moves,
+            self._stands,
+            {b: self._capacity_of(b) for b in {*brokers, *(broker for broker, _ in self._stands)}},
+            stalled=self._stalled,
+            recovering=self._recovering,
+        )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         self._memory, rates = turn(view, self._memory, self._objective, limits)
         rates = {side: self._sunk(side) if side in self._held else rate for side, rate in rates.items()}

@@ -11,7 +11,7 @@ from tuner.decide.newest import Steps, with_mean
 from tuner.model.limits import MB
 from tuner.model.objectives import LawLimits
 
-LIMITS = LawLimits()
+LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 
 
 def test_a_mean_that_never_changes_has_steps_that_are_that_mean() -> None:

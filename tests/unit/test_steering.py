@@ -72,7 +72,7 @@ def test_a_seconds_writes_are_on_record_and_ours_before_they_are_made() -> None:
     rig.events.clear()
     seconds(rig, 2)
     kinds = [event[0] for event in rig.events]
-    assert kinds[:4] == ["turn", "owned", "write", "write"]
+    assert kinds[:3] == ["turn", "owned", "write"]
     turn = next(e for e in rig.journal.entries if e.kind == "turn")
     assert (turn.action, turn.reason) == ("set", "follows_clients")
     [first, *_] = turn.decision["rates"]
@@ -148,10 +148,11 @@ def test_of_more_writes_than_the_budget_the_one_furthest_off_goes_first() -> Non
     rig = steered(writes_per_s_max=1.0)
     rig.throttles.rates[TARGET] = 6 * MB
     rig.cycle()
-    seconds(rig, 2)
-    assert [e[1] for e in rig.writes()] == [TARGET]
-    seconds(rig, 1)
-    assert [e[1] for e in rig.writes()] == [TARGET, SOURCE]
+    for second in range(1, 8):
+        seconds(rig, 1)
+        assert len(rig.writes()) <= second
+    assert rig.writes()[0][1] == TARGET
+    assert {e[1] for e in rig.writes()} == {TARGET, SOURCE}
 
 
 def test_old_signals_never_raise_and_then_sink() -> None:

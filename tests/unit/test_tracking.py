@@ -12,7 +12,15 @@ from tuner_cases import F, L
 
 from streaming.contract import BrokerSignal, MoveSignal
 from tuner.decide.law import LawMemory, LawView, turn
-from tuner.decide.tracking import Wanted, ceiling_bytes_per_s, drain_target_s, taken_over, wanted
+from tuner.decide.tracking import (
+    Wanted,
+    ceiling_bytes_per_s,
+    drain_target_s,
+    next_push,
+    opened,
+    taken_over,
+    wanted,
+)
 from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
 from tuner.plan.move_time import SideLoad
@@ -83,6 +91,30 @@ def test_on_the_way_to_its_ceiling_a_side_does_not_fill_the_link() -> None:
     assert not taken_over(Wanted(80 * MB, binds=True), 20 * MB, 15.0, LIMITS).binds
     assert taken_over(Wanted(80 * MB, binds=True), 20 * MB, 30.0, LIMITS).binds
     assert taken_over(Wanted(10 * MB, binds=True), 20 * MB, 0.0, LIMITS).binds
+
+
+def test_a_side_that_is_pushed_gets_times_what_it_should_need_up_to_its_ceiling() -> None:
+    load = SideLoad(2_000 * MB, 4 * MB)
+    assert wanted(L, load, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(14.3 * MB)
+    assert wanted(L, load, 80 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == pytest.approx(21.45 * MB)
+    assert wanted(L, load, 20 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == 20 * MB
+
+
+def test_a_stall_pushes_only_the_throttle_that_is_full_and_the_push_goes_as_it_came() -> None:
+    assert next_push(1.0, True, True, LIMITS) == 1.5
+    assert next_push(1.5, True, True, LIMITS) == 2.25
+    assert next_push(4.0, True, True, LIMITS) == 5.0
+    assert next_push(1.5, True, False, LIMITS) == 1.5
+    assert next_push(2.25, False, True, LIMITS) == 1.5
+    assert next_push(1.0, False, False, LIMITS) == 1.0
+
+
+def test_a_throttle_is_opened_as_far_as_operator_and_link_allow_and_not_beyond() -> None:
+    load = SideLoad(1_000 * MB, 10 * MB)
+    assert opened(L, load, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
+    assert opened(F, load, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
+    assert opened(L, load, LINK, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
+    assert opened(L, load, LINK, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
 
 
 def view(now_ms: int, sampled_at_ms: int, stands: int) -> LawView:

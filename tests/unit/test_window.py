@@ -43,10 +43,29 @@ def test_the_written_bound_lets_the_wanted_second_through(held: float, wanted: f
 
 
 def test_after_a_burst_the_bound_stands_above_the_wanted_rate_for_as_long_as_the_burst_is_held() -> None:
-    burst = Window(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), (0.0,) * SECONDS_KEPT)
+    none = (0.0,) * SECONDS_KEPT
+    burst = Window(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), none, none)
     assert bound_for(burst, 5 * MB, SAMPLES) == pytest.approx(115 * MB / 11)
-    quiet = Window(0, (0.0,) * SECONDS_KEPT, (0.0,) * SECONDS_KEPT)
+    quiet = Window(0, none, none, none)
     assert bound_for(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 11)
+
+
+def test_the_planned_bound_is_a_line_from_the_old_rate_to_the_new_one_eleven_seconds_long() -> None:
+    """4× up from 5 MB/s: the first bound is 70 ÷ 11, so that 20 MB pass and not 170."""
+    window, planned = steady(0, 5 * MB), []
+    for second in range(1, 12):
+        planned.append(bound_for(window, 20 * MB, SAMPLES, play=0.0))
+        window = advanced(window, second * 1000, planned[-1], FREE, SAMPLES, meant_bytes_per_s=20 * MB)
+    assert planned == pytest.approx([(5 * (11 - i) + 20 * i) * MB / 11 for i in range(1, 12)])
+    assert window.seconds[-11:] == pytest.approx((20 * MB,) * 11)
+
+
+def test_what_the_window_is_thought_to_hold_moves_the_bound_by_no_more_than_its_play() -> None:
+    """Nothing has passed for as long as anybody remembers, or twice as much as was meant: the model may be wrong."""
+    empty, brimming = steady(0, 20 * MB, 0.0), steady(0, 20 * MB, 40 * MB)
+    assert bound_for(empty, 20 * MB, SAMPLES, play=0.1) == pytest.approx(18 * MB)
+    assert bound_for(brimming, 20 * MB, SAMPLES, play=0.1) == pytest.approx(22 * MB)
+    assert bound_for(steady(0, 20 * MB, 20.5 * MB), 20 * MB, SAMPLES, play=0.1) == pytest.approx(225 * MB / 11)
 
 
 @given(st.floats(0.0, 1e9), st.integers(0, 7), st.floats(0.0, 1e8))

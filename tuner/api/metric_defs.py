@@ -19,7 +19,10 @@ READY = MetricDef(
     "rheostat_tuner_ready", "gauge", ("cluster",), "1 while the tuner sees the cluster and fresh signals."
 )
 ACTING = MetricDef(
-    "rheostat_tuner_acting", "gauge", ("cluster",), "1 while this tuner has the lease or looks on in a dry run, 0 on stand-by."
+    "rheostat_tuner_acting",
+    "gauge",
+    ("cluster",),
+    "1 while this tuner has the lease or looks on in a dry run, 0 on stand-by.",
 )
 DRY_RUN = MetricDef("rheostat_tuner_dry_run", "gauge", ("cluster",), "1 while the tuner decides but writes nothing.")
 CYCLE_SECONDS = MetricDef("rheostat_tuner_cycle_seconds", "gauge", ("cluster",), "How long the last cycle took.")

@@ -36,13 +36,20 @@ def with_step(load: Load | None, measured_bytes_per_s: float, step_s: float, lim
         return Load(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s)
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     miss = measured_bytes_per_s - expected
-    if abs(miss) > limits.jump_spreads * max(load.spread_bytes_per_s, 0.02 * expected):
+    if jumped(load, measured_bytes_per_s, step_s, limits):
         return replace(load, level_bytes_per_s=measured_bytes_per_s, slope_bytes_per_s2=0.0)
     return Load(
         expected + limits.level_gain * miss,
         load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * miss / step_s,
         load.spread_bytes_per_s + limits.spread_gain * (1.25 * abs(miss) - load.spread_bytes_per_s),
     )
+
+
+def jumped(load: Load, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> bool:
+    """Whether this step is another load, and not the noise of the one that was known."""
+    expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
+    miss = measured_bytes_per_s - expected
+    return abs(miss) > limits.jump_spreads * max(load.spread_bytes_per_s, 0.02 * expected)
 
 
 def expected_bytes_per_s(load: Load, ahead_s: float, limits: LawLimits) -> float:

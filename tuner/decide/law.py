@@ -1,12 +1,22 @@
-"""The throttle tuner's law, once a second: signals and memory in, rates to write and memory out.
+"""The throttle tuner's law, asked once a second: signals and memory in, rates to write and memory out.
 
-    sight     the newest of what the signals tell of every broker
-    headroom  the load that is to be expected, and what it leaves
-    tracking  the rate that every side needs, so that all end together
-    window    the bound that lets just that rate through Kafka's window
+``turn`` is the law, and reads as it goes; what it calls is told in this order:
 
-Invariant: no news never raises a rate. A side whose signals are old stays where it is meant to be, and then sinks to its
-floor.
+    sight     the newest of what the signals tell of every broker, and the margin that its clients' latency asks for
+    headroom  the load that is to be expected, and what it leaves of the link
+    tracking  T, in which all can be done, and the rate that every side needs for it
+    window    the bound that lets just that rate through Kafka's window of eleven seconds
+
+Intuition: clients come first. What they leave of the slowest link says how long the moves take, and every other side gets
+just what it needs to be done by then. A leader's throttle paces, its follower's stands a little above and guards.
+
+Invariant: no news never raises a rate. A side of which something is not known, or not known any more, stays where it is
+meant to be, and then sinks to its floor.
+
+Vocabulary:
+    meant  the rate that a side is to have in the mean; what is written plays around it as the window holds more or less.
+    full   of a throttle: what is measured comes up to what is meant, so it is the throttle that holds the move.
+    known  when everything that a side's rate depends on was last measured.
 """
 
 from __future__ import annotations
@@ -14,22 +24,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
-from tuner.decide.freshness import age_s
+from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide.headroom import headroom_bytes_per_s
-from tuner.decide.sight import Sight, seen
+from tuner.decide.sight import Sight, means, seen
 from tuner.decide.tracking import (
     Wanted,
     ceiling_bytes_per_s,
     drain_target_s,
     floor_bytes_per_s,
+    next_push,
+    opened,
     taken_over,
     wanted,
 )
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import Capacity, LawLimits, Objective
 from tuner.plan.move_time import SideLoad
-from tuner.plan.window import Window, advanced, bound_for, corrected, steady
+from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, held_bytes_per_s, steady
+
+_SLEWED_BACK_MS_MAX = 1000  # As a clock goes that is slewed and not set.
+_NOTHING = SideLoad(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,10 @@ class Course:
     wanted: Wanted
     window: Window
     corrected_until_ms: int = 0
+    load: SideLoad = _NOTHING  # The newest that is known.
+    known_at_ms: int = 0
+    push: float = 1.0  # Times what it should need: its move has stalled, and it was this throttle.
+    pushed_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +74,63 @@ class LawView:
     moves: Mapping[BrokerSide, MoveSignal]
     rates: Mapping[BrokerSide, int]  # That stand on the sides we may turn.
     capacities: Mapping[int, Capacity]
+    stalled: frozenset[BrokerSide] = frozenset()  # Both ends of every move that the judge calls stalled.
+    # Sides whose throttle holds back replicas of a living broker that have been in the ISR and are not now.
+    recovering: frozenset[BrokerSide] = frozenset()
 
 
 def turn(
     view: LawView, memory: LawMemory, objective: Objective, limits: LawLimits
 ) -> tuple[LawMemory, dict[BrokerSide, int]]:
     """The memory after this second, and the rates to be written; sides that may stay as they are have none."""
-    full = {broker for (broker, _), course in memory.courses.items() if course.wanted.binds}
-    sights = {b: seen(signal, memory.sights.get(b), b in full, objective, limits) for b, signal in view.brokers.items()}
-    loads = _loads(view)
-    ceilings = {side: _ceiling(side, view, sights, objective, limits) for side in loads}
-    target_s = drain_target_s(loads, ceilings, objective, view.now_ms, limits)
+    # What do the clients need? Latency is only asked where replication fills what it was left.
+    tested = {
+        side[0] for side, course in memory.courses.items() if course.wanted.binds and _full(side, course, view, limits)
+    }
+    # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
+    latest_ms = view.now_ms + limits.hold_age_s * 1000
+    past = {b: sight for b, sight in memory.sights.items() if sight.sampled_at_ms <= latest_ms}
+    sights = {b: seen(s, past.get(b), b in tested, objective, limits) for b, s in view.brokers.items()}
+    # What does that leave, and how long do all the moves take with it?
+    loads = _loads(view, memory)
+    ceilings = {side: _ceiling(side, view, memory, sights, objective, limits) for side in loads}
+    # Nobody waits for a side of which nothing is heard: its broker is gone, or its part of the move was cancelled.
+    heard = {side: load for side, load in loads.items() if _is_heard(side, view, limits)}
+    target_s = drain_target_s(heard or loads, ceilings, objective, view.now_ms, limits)
+
     courses: dict[BrokerSide, Course] = {}
     writes: dict[BrokerSide, int] = {}
     for side, load in loads.items():
         stands = view.rates.get(side)
         if stands is None:
             continue
-        course = memory.courses.get(side) or _begun(view.now_ms, stands)
-        meant = _meant(side, load, ceilings[side], target_s, course, view, limits)
-        course = _replayed(replace(course, wanted=meant), side, stands, view, sights, load, target_s, limits)
-        rate = _bound(side[1], course, load, limits)
+        before = memory.courses.get(side)
+        course = before if before is not None and not _clock_was_set(before, view) else _begun(side, stands, view)
+        course = replace(course, load=load)
+        course = _replayed(course, side, stands, view, sights, target_s, limits)
+        known_at_ms = _known_at_ms(side, view)
+        course = course if known_at_ms is None else replace(course, known_at_ms=known_at_ms)
+        age_s = (view.now_ms - course.known_at_ms) / 1000
+        blind = known_at_ms is None or age_s > limits.hold_age_s
+        # Too long ago: whatever clients do by now, the least that still drains cannot hurt them much.
+        if age_s > limits.decay_age_s:
+            course = replace(course, wanted=_sunk(course, limits))
+        # Perhaps only late.
+        elif blind:
+            course = replace(course, wanted=replace(course.wanted, binds=False))
+        # Partitions take no writes until their followers are back: durability comes before latency.
+        elif side in view.recovering and (view.brokers[side[0]].under_min_isr_partitions or 0.0) > 0.0:
+            course = replace(course, wanted=opened(side[1], load, view.capacities[side[0]], limits))
+        else:
+            course = _pushed(course, side, view, limits)
+            meant = wanted(side[1], load, ceilings[side], target_s, limits, course.push)
+            since_s = (view.now_ms - course.since_ms) / 1000
+            # A rate below the floor drains nothing, so the way up begins there.
+            stood = max(course.stood_bytes_per_s, floor_bytes_per_s(load, limits))
+            course = replace(course, wanted=taken_over(meant, stood, since_s, limits))
+        # What the window holds is not known then either, so it is given no play, and nothing is raised.
+        rate = _bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
+        rate = min(stands, max(rate, round(floor_bytes_per_s(load, limits)))) if blind else rate
         deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
         if abs(rate - stands) > deadband_ratio * stands:
             writes[side] = rate
@@ -84,73 +138,129 @@ def turn(
     return LawMemory(sights, courses), writes
 
 
-def _bound(which: Side, course: Course, load: SideLoad, limits: LawLimits) -> int:
-    """What is written: through the window where the side paces, and as it is meant where it guards."""
-    meant = course.wanted.rate_bytes_per_s
-    if which is Side.FOLLOWER:
-        return round(meant)
-    bound = bound_for(course.window, meant, limits.quota_samples)
-    least = limits.bound_ratio_min * meant
-    most = min(limits.bound_ratio_max * meant, max(meant, limits.rate_bytes_per_s_max))
-    return round(min(most, max(least, bound, floor_bytes_per_s(load, limits))))
+# -- what is known ----------------------------------------------------------------------------------------------------
 
 
-def _loads(view: LawView) -> dict[BrokerSide, SideLoad]:
-    """Of the sides in which something moves, as far as they are known."""
-    return {
-        side: SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s or 0.0)
-        for side, signal in sorted(view.moves.items())
-        if signal.moving_partitions > 0 and signal.remaining_bytes is not None
-    }
+def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
+    """Of the sides in which something moves; where a signal is missing or does not say, what was known before."""
+    found = {}
+    for side in sorted({*view.moves, *memory.courses}):
+        signal, before = view.moves.get(side), memory.courses.get(side)
+        if signal is not None and signal.moving_partitions == 0:
+            continue
+        old = before.load if before is not None else _NOTHING
+        if signal is not None and signal.remaining_bytes is not None:
+            keep_up = signal.keep_up_bytes_per_s
+            found[side] = SideLoad(signal.remaining_bytes, old.keep_up_bytes_per_s if keep_up is None else keep_up)
+        elif before is not None and side in view.rates:
+            found[side] = old
+    return found
+
+
+def _begun(side: BrokerSide, stands: int, view: LawView) -> Course:
+    """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow."""
+    measured = _measured_bytes_per_s(side, view)
+    passed = float(stands) if measured is None else min(measured, float(stands))
+    window = steady(view.now_ms, float(stands), passed)
+    return Course(view.now_ms, float(stands), Wanted(float(stands)), window, known_at_ms=view.now_ms)
+
+
+def _clock_was_set(course: Course, view: LawView) -> bool:
+    """What was learned of the seconds before says nothing of those now; a machine that slept is the same to us."""
+    return not -_SLEWED_BACK_MS_MAX <= view.now_ms - course.window.until_ms <= SECONDS_KEPT * 1000
+
+
+def _is_heard(side: BrokerSide, view: LawView, limits: LawLimits) -> bool:
+    move = view.moves.get(side)
+    return move is not None and abs(view.now_ms - move.sampled_at_ms) <= limits.hold_age_s * 1000
+
+
+def _known_at_ms(side: BrokerSide, view: LawView) -> int | None:
+    """When all that this side's rate depends on was measured; None where something of it is missing now."""
+    broker, which = side
+    signal, move = view.brokers.get(broker), view.moves.get(side)
+    if signal is None or move is None or broker not in view.capacities:
+        return None
+    if move.remaining_bytes is None or move.keep_up_bytes_per_s is None or None in means(signal, which):
+        return None
+    return min(signal.sampled_at_ms, move.sampled_at_ms)
+
+
+def _measured_bytes_per_s(side: BrokerSide, view: LawView) -> float | None:
+    """What counted against this side's throttle, by Kafka's own mean over its window; what counts too much is no measure."""
+    broker, which = side
+    signal = view.brokers.get(broker)
+    if signal is None or signal.throttled_by == ThrottledBy.REPLICATION:
+        return None
+    return signal.leader_throttled_bytes_per_s if which is Side.LEADER else signal.follower_throttled_bytes_per_s
+
+
+def _full(side: BrokerSide, course: Course, view: LawView, limits: LawLimits) -> bool:
+    """Whether what passes comes up to what is meant. Not knowing the measure is not knowing, so no."""
+    measured = _measured_bytes_per_s(side, view)
+    slack = 1.0 if side[1] is Side.LEADER else limits.guard_slack
+    return measured is not None and slack * measured >= limits.fill_ratio_min * course.wanted.rate_bytes_per_s
+
+
+# -- what it may have, and what it is meant to have ---------------------------------------------------------------------
 
 
 def _ceiling(
-    side: BrokerSide, view: LawView, sights: Mapping[int, Sight], objective: Objective, limits: LawLimits
+    side: BrokerSide,
+    view: LawView,
+    memory: LawMemory,
+    sights: Mapping[int, Sight],
+    objective: Objective,
+    limits: LawLimits,
 ) -> float:
     """Where nothing is known of the broker there is no headroom."""
     broker, which = side
+    move = view.moves.get(side)
+    if move is None:
+        return memory.courses[side].wanted.rate_bytes_per_s
     sight, capacity = sights.get(broker), view.capacities.get(broker)
     if sight is None or capacity is None or (load := sight.directions[which].load) is None:
         return 0.0
-    ahead_s = (view.now_ms - sight.sampled_at_ms) / 1000 + sight.step_s / 2
+    # A trend is not gone on with for longer than its signals are trusted.
+    age_s = min(limits.hold_age_s, (view.now_ms - sight.sampled_at_ms) / 1000)
     total = capacity.out_bytes_per_s if which is Side.LEADER else capacity.in_bytes_per_s
-    room = headroom_bytes_per_s(total, load, sight.margin, ahead_s, limits)
-    return ceiling_bytes_per_s(which, room, _in_sync_bytes_per_s(view.moves[side]), capacity, objective)
+    room = headroom_bytes_per_s(total, load, sight.margin, age_s + sight.step_s / 2, limits)
+    return ceiling_bytes_per_s(which, room, _in_sync_bytes_per_s(move), capacity, objective)
 
 
-def _in_sync_bytes_per_s(signal: MoveSignal) -> float:
+def _in_sync_bytes_per_s(move: MoveSignal | None) -> float:
     """Of what counts against the throttle, what in-sync followers fetch: on the leader side only."""
-    if signal.side is Side.FOLLOWER:
+    if move is None or move.side is Side.FOLLOWER:
         return 0.0
-    return max(0.0, (signal.keep_up_bytes_per_s or 0.0) - (signal.write_bytes_per_s or 0.0))
+    return max(0.0, (move.keep_up_bytes_per_s or 0.0) - (move.write_bytes_per_s or 0.0))
 
 
-def _meant(
-    side: BrokerSide,
-    load: SideLoad,
-    ceiling: float,
-    target_s: float,
-    course: Course,
-    view: LawView,
-    limits: LawLimits,
-) -> Wanted:
-    broker, which = side
-    signal = view.brokers.get(broker)
-    ages = [age_s(view.moves[side], view.now_ms)] + ([age_s(signal, view.now_ms)] if signal is not None else [])
-    if signal is None or broker not in view.capacities:
-        return course.wanted
-    if max(ages) > limits.decay_age_s:
-        sunk = course.wanted.rate_bytes_per_s * limits.decay_per_s
-        return replace(course.wanted, rate_bytes_per_s=max(sunk, floor_bytes_per_s(load, limits)), binds=False)
-    if max(ages) > limits.hold_age_s:
-        return replace(course.wanted, binds=False)
-    meant = wanted(which, load, ceiling, target_s, limits)
-    return taken_over(meant, course.stood_bytes_per_s, (view.now_ms - course.since_ms) / 1000, limits)
+def _sunk(course: Course, limits: LawLimits) -> Wanted:
+    meant = course.wanted.rate_bytes_per_s
+    least = min(meant, floor_bytes_per_s(course.load, limits))
+    return replace(course.wanted, rate_bytes_per_s=max(least, meant * limits.decay_per_s), binds=False)
 
 
-def _begun(now_ms: int, stands: int) -> Course:
-    """A rate that somebody set is where we begin."""
-    return Course(now_ms, float(stands), Wanted(float(stands)), steady(now_ms, float(stands)))
+def _pushed(course: Course, side: BrokerSide, view: LawView, limits: LawLimits) -> Course:
+    if view.now_ms - course.pushed_at_ms < limits.push_every_s * 1000:
+        return course
+    push = next_push(course.push, side in view.stalled, _full(side, course, view, limits), limits)
+    return replace(course, push=push, pushed_at_ms=view.now_ms) if push != course.push else course
+
+
+# -- what is written --------------------------------------------------------------------------------------------------
+
+
+def _bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int:
+    """Through the window where the side paces, and as it is meant where it guards."""
+    meant = course.wanted.rate_bytes_per_s
+    if which is Side.FOLLOWER:
+        # Below what its window holds nothing would pass until the window has emptied; the leader's side is lowered already.
+        held = limits.guard_slack * held_bytes_per_s(course.window, limits.quota_samples)
+        return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
+    bound = bound_for(course.window, meant, limits.quota_samples, play=play)
+    least = min(meant, floor_bytes_per_s(course.load, limits))
+    return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
 
 
 def _replayed(
@@ -159,21 +269,21 @@ def _replayed(
     stands: int,
     view: LawView,
     sights: Mapping[int, Sight],
-    load: SideLoad,
     target_s: float,
     limits: LawLimits,
 ) -> Course:
     """The course with its window up to now, corrected where a newer step was measured."""
     broker, which = side
-    flow = _flow_bytes_per_s(side, view, sights, load, target_s, limits)
-    window = advanced(course.window, view.now_ms, float(stands), flow, limits.quota_samples)
-    sight = sights.get(broker)
+    flow = _flow_bytes_per_s(side, view, sights, course.load, target_s, limits)
+    meant = course.wanted.rate_bytes_per_s
+    window = advanced(course.window, view.now_ms, float(stands), flow, limits.quota_samples, meant_bytes_per_s=meant)
+    course, sight = replace(course, window=window), sights.get(broker)
     if sight is None or sight.sampled_at_ms <= course.corrected_until_ms:
-        return replace(course, window=window)
+        return course
     caught = sight.directions[which].caught.newest
     if caught is None:
-        return replace(course, window=window)
-    passed = (caught + _in_sync_bytes_per_s(view.moves[side])) * sight.step_s
+        return course
+    passed = (caught + _in_sync_bytes_per_s(view.moves.get(side))) * sight.step_s
     window = corrected(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
     return replace(course, window=window, corrected_until_ms=sight.sampled_at_ms)
 
@@ -193,4 +303,4 @@ def _flow_bytes_per_s(
     sight, capacity = sights.get(broker), view.capacities.get(broker)
     if sight is None or capacity is None or (used := sight.directions[which].load) is None:
         return float("inf")
-    return max(0.0, capacity.out_bytes_per_s - used.level_bytes_per_s) + _in_sync_bytes_per_s(view.moves[side])
+    return max(0.0, capacity.out_bytes_per_s - used.level_bytes_per_s) + _in_sync_bytes_per_s(view.moves.get(side))

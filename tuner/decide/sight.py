@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.contract import BrokerSignal, Side
-from tuner.decide.headroom import Load, next_margin, with_step
+from tuner.decide.headroom import Load, jumped, next_margin, with_step
 from tuner.decide.newest import Steps, with_mean
 from tuner.model.objectives import LawLimits, Objective
 
@@ -24,6 +24,7 @@ class Direction:
     network: Steps = field(default_factory=Steps)
     caught: Steps = field(default_factory=Steps)
     load: Load | None = None
+    jumped: bool = False  # The newest step was another load than the one that was known.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class Sight:
     step_s: float
     margin: float
     directions: Mapping[Side, Direction]
+    rests_until_ms: int = 0  # After a cut nothing is given back until then.
 
 
 def seen(signal: BrokerSignal, before: Sight | None, fills: bool, objective: Objective, limits: LawLimits) -> Sight:
     """One broker after its newest signal; the same signal twice changes nothing.
 
     Args:
-        fills: a side of it runs at its ceiling.
+        fills: a side of it runs at its ceiling, and what is measured says so too.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
@@ -50,15 +52,27 @@ def seen(signal: BrokerSignal, before: Sight | None, fills: bool, objective: Obj
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
         old = before.directions[side] if before is not None else Direction()
-        directions[side] = _direction(old, _means(signal, side), steps, step_s, whole, limits)
-    margin = before.margin if before is not None else limits.margin_start
-    latencies = [ms for ms in (signal.produce_p99_ms, signal.fetch_p99_ms) if ms is not None]
-    if latencies:
-        margin = next_margin(margin, max(latencies) / objective.latency_ms, fills, limits)
-    return Sight(signal.sampled_at_ms, step_s if whole else _STEP_S, margin, directions)
+        directions[side] = _direction(old, means(signal, side), steps, step_s, whole, limits)
+    margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
+    latency_ratio = _latency_ms(signal) / objective.latency_ms
+    # A miss that another load has brought is answered by the forecast, and says nothing of the margin.
+    if latency_ratio > 0.0 and not any(direction.jumped for direction in directions.values()):
+        rests = signal.sampled_at_ms < rests_until_ms
+        margin = next_margin(margin, latency_ratio, fills and not rests, limits)
+        # Followers fall behind while clients wait: both starve. A shrink alone may be a broker that has stopped.
+        if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not rests:
+            margin = min(limits.margin_max, margin + limits.shrink_cut)
+            rests_until_ms = signal.sampled_at_ms + round(limits.rest_s * 1000)
+    return Sight(signal.sampled_at_ms, step_s if whole else _STEP_S, margin, directions, rests_until_ms)
 
 
-def _means(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
+def _latency_ms(signal: BrokerSignal) -> float:
+    """The worse of what producers and consumers feel; 0 where neither is known."""
+    return max((ms for ms in (signal.produce_p99_ms, signal.fetch_p99_ms) if ms is not None), default=0.0)
+
+
+def means(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
+    """Everything, and of it what catches up, in bytes/s over the signal's window."""
     if side is Side.LEADER:
         return signal.network_out_bytes_per_s, signal.reassignment_out_bytes_per_s
     return signal.network_in_bytes_per_s, signal.reassignment_in_bytes_per_s
@@ -73,4 +87,5 @@ def _direction(
     network = with_mean(old.network if whole else Steps(), network_mean, steps)
     caught = with_mean(old.caught if whole else Steps(), caught_mean, steps)
     used = max(0.0, (network.newest or 0.0) - (caught.newest or 0.0))
-    return Direction(network, caught, with_step(old.load, used, step_s, limits))
+    jump = old.load is not None and jumped(old.load, used, step_s, limits)
+    return Direction(network, caught, with_step(old.load, used, step_s, limits), jump)

@@ -32,7 +32,9 @@ class Wanted:
 
 
 def floor_bytes_per_s(load: SideLoad, limits: LawLimits) -> float:
-    return max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
+    """The least that drains; the operator's ceiling stands above it."""
+    least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
+    return min(limits.rate_bytes_per_s_max, least)
 
 
 def ceiling_bytes_per_s(
@@ -67,11 +69,17 @@ def drain_target_s(
     return target_s
 
 
-def wanted(side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: float, limits: LawLimits) -> Wanted:
-    """The rate of one side."""
+def wanted(
+    side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: float, limits: LawLimits, push: float = 1.0
+) -> Wanted:
+    """The rate of one side.
+
+    Args:
+        push: times what it should need, where it turned out to need more.
+    """
     floor = floor_bytes_per_s(load, limits)
     slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
-    needed = load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s
+    needed = push * (load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s)
     most = ceiling_bytes_per_s if side is Side.LEADER else limits.guard_slack * ceiling_bytes_per_s
     most = min(most, limits.rate_bytes_per_s_max)
     rate = max(floor, min(most, needed))
@@ -79,9 +87,25 @@ def wanted(side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: flo
     return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
 
 
+def opened(side: Side, load: SideLoad, capacity: Capacity, limits: LawLimits) -> Wanted:
+    """For replicas without which a partition takes no writes: all that the operator and the link allow."""
+    link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
+    return Wanted(max(floor_bytes_per_s(load, limits), min(link, limits.rate_bytes_per_s_max)))
+
+
+def next_push(push: float, stalled: bool, filled: bool, limits: LawLimits) -> float:
+    """What follows after ``push_every_s``: more, while the move stalls and this throttle is full; less, once it goes on.
+
+    A stalled move whose throttle is not full is held by something else, and more would only be dangerous later.
+    """
+    if stalled:
+        return min(limits.stall_push_max, push * limits.stall_push) if filled else push
+    return max(1.0, push / limits.stall_push)
+
+
 def taken_over(meant: Wanted, stood_bytes_per_s: float, since_s: float, limits: LawLimits) -> Wanted:
     """The rate on the way from what somebody had set to what is meant; where that is lower, it is lowered at once."""
-    way = min(1.0, since_s / limits.start_s)
+    way = min(1.0, max(0.0, since_s / limits.start_s))  # A clock that was set back has not undone the way.
     rate = meant.rate_bytes_per_s
     on_the_way = min(rate, stood_bytes_per_s + way * (rate - stood_bytes_per_s))
     # Below its ceiling it does not fill the link, and low latency says nothing yet.

@@ -14,13 +14,15 @@ Invariant: the sum of the seconds of a corrected step is what was measured, what
 Vocabulary:
     second   bytes that counted against the quota in one whole second; the newest is the last.
     bound    the rate that stood in that second.
+    meant    the bytes that were to pass in it.
+    planned  the bound if every second had brought what was meant: a line from one rate to another, eleven seconds long.
     flow     bytes/s that can come at most, when the bound lets them: what the links or the other side allow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SECONDS_KEPT = 32  # A window and the step before it, as late as signals may be before everything is held.
 
@@ -32,25 +34,36 @@ class Window:
     until_ms: int
     seconds: tuple[float, ...]
     bounds: tuple[float, ...]
+    meant: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        assert len(self.seconds) == len(self.bounds)
+        assert len(self.seconds) == len(self.bounds) == len(self.meant)
 
 
-def steady(now_ms: int, rate_bytes_per_s: float) -> Window:
-    """The window of a side that somebody has throttled to this rate, as long as nothing else is known of it."""
+def steady(now_ms: int, rate_bytes_per_s: float, passed_bytes_per_s: float | None = None) -> Window:
+    """The window of a side that somebody has throttled to this rate; all of it has passed, where nothing else is known."""
     full = (rate_bytes_per_s,) * SECONDS_KEPT
-    return Window(now_ms, full, full)
+    passed = full if passed_bytes_per_s is None else (passed_bytes_per_s,) * SECONDS_KEPT
+    return Window(now_ms, passed, full, full)
 
 
-def advanced(window: Window, now_ms: int, bound_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> Window:
-    """Replays the whole seconds up to now with the bound that stands."""
-    seconds, bounds, until_ms = list(window.seconds), list(window.bounds), window.until_ms
+def advanced(
+    window: Window,
+    now_ms: int,
+    bound_bytes_per_s: float,
+    flow_bytes_per_s: float,
+    samples: int,
+    *,
+    meant_bytes_per_s: float | None = None,
+) -> Window:
+    """Replays the whole seconds up to now with the bound that stands, and what was meant by it."""
+    seconds, bounds, meant, until_ms = list(window.seconds), list(window.bounds), list(window.meant), window.until_ms
     while until_ms + 1000 <= now_ms:
         until_ms += 1000
         seconds.append(_passes(seconds, bound_bytes_per_s, flow_bytes_per_s, samples))
         bounds.append(bound_bytes_per_s)
-    return Window(until_ms, tuple(seconds[-SECONDS_KEPT:]), tuple(bounds[-SECONDS_KEPT:]))
+        meant.append(bound_bytes_per_s if meant_bytes_per_s is None else meant_bytes_per_s)
+    return Window(until_ms, *(tuple(kept[-SECONDS_KEPT:]) for kept in (seconds, bounds, meant)))
 
 
 def corrected(
@@ -67,16 +80,35 @@ def corrected(
     seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
     for bound in window.bounds[end:]:
         seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
-    return Window(window.until_ms, tuple(seconds), window.bounds)
+    return replace(window, seconds=tuple(seconds))
 
 
-def bound_for(window: Window, wanted_bytes_per_s: float, samples: int) -> float:
-    """The rate to write so that ``wanted`` passes in the next second."""
-    return (sum(window.seconds[-(samples - 1) :]) + wanted_bytes_per_s) / samples
+def held_bytes_per_s(window: Window, samples: int) -> float:
+    """The mean of what the window holds."""
+    samples = min(samples, SECONDS_KEPT)
+    return sum(window.seconds[-samples:]) / samples
+
+
+def bound_for(window: Window, wanted_bytes_per_s: float, samples: int, *, play: float = float("inf")) -> float:
+    """The rate to write so that ``wanted`` passes in the next second.
+
+    Args:
+        play: how far from the planned bound it may be, as a share of that: the replay is a model, and errs.
+    """
+    samples = min(samples, SECONDS_KEPT)
+    held = (_held(window.seconds, samples) + wanted_bytes_per_s) / samples
+    planned = (_held(window.meant, samples) + wanted_bytes_per_s) / samples
+    return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
+
+
+def _held(seconds: Sequence[float], samples: int) -> float:
+    """What the window holds besides the second that begins; of a longer one than we keep, as much as we keep."""
+    return sum(seconds[len(seconds) - (samples - 1) :])
 
 
 def _passes(seconds: Sequence[float], bound_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> float:
-    room = bound_bytes_per_s * samples - sum(seconds[-(samples - 1) :])
+    samples = min(samples, SECONDS_KEPT)
+    room = bound_bytes_per_s * samples - _held(seconds, samples)
     return min(max(0.0, room), flow_bytes_per_s)
 
 

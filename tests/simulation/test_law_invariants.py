@@ -1,0 +1,261 @@
+"""What the law never does, whatever it is told: leave the bounds, take a limit away, or raise a rate that nobody watches.
+
+First ``turn`` by itself, against signals that make no sense together; then the law at small clusters whose signals come
+late, in parts, or not at all, while brokers stop and people set rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from tuner.decide.law import LawMemory, LawView, turn
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB
+from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.simulation.policy import EPOCH_MS, RulePolicy, View
+from tuner.simulation.run import run
+from tuner.simulation.world import (
+    BrokerLoss,
+    BrokerSpec,
+    ClientLoad,
+    Disturbance,
+    PartitionSpec,
+    SignalDelivery,
+    SignalOutage,
+    StartRate,
+    TopicLists,
+    World,
+)
+
+CEILING = 90 * MB
+LIMITS = LawLimits(rate_bytes_per_s_max=CEILING)
+SIDES: tuple[BrokerSide, ...] = ((1, Side.LEADER), (2, Side.LEADER), (3, Side.FOLLOWER))
+OBJECTIVES = (
+    Objective(50.0),
+    Objective(50.0, Mode.GENTLE),
+    Objective(50.0, Mode.SHARE, share_max=0.3),
+    Objective(50.0, Mode.DEADLINE, finish_at_ms=2_000_000),
+)
+LINK = Capacity(125 * MB, 125 * MB)
+
+
+def least_bytes_per_s(keep_up_bytes_per_s: float) -> float:
+    """The floor: the least that drains, and not less than one fetch response's worth; the operator's ceiling is above it."""
+    return min(CEILING, max(5 * MB, 1.2 * keep_up_bytes_per_s))
+
+
+def check_bounds(rate: int, before: int, keep_up_bytes_per_s: float) -> None:
+    """What somebody had set outside of the bounds may be on its way into them, and is never taken further out."""
+    assert math.isfinite(rate)
+    assert rate <= max(CEILING, before) + 1
+    # The window's play goes both ways.
+    assert rate >= min(least_bytes_per_s(keep_up_bytes_per_s), (1.0 - LIMITS.bound_play) * before) - 1
+
+
+@dataclass
+class Told:
+    """What the law has heard last of one side, and when all of it was said last."""
+
+    broker: BrokerSignal | None = None
+    move: MoveSignal | None = None
+    whole_at_ms: int = 0
+
+
+def mostly(usual: st.SearchStrategy[float]) -> st.SearchStrategy[float | None]:
+    """Now and then a signal does not say."""
+    return st.integers(0, 7).flatmap(lambda drawn: usual if drawn else st.none())
+
+
+RATES = st.floats(0.0, 200 * MB)
+SECOND = st.fixed_dictionaries(
+    {
+        "side": st.sampled_from(SIDES),
+        "late_s": st.sampled_from([2, 3, 4, 14, 40]),
+        "network": mostly(RATES),
+        "caught": mostly(st.floats(0.0, 60 * MB)),
+        "throttled": mostly(RATES),
+        "p99_ms": mostly(st.floats(1.0, 500.0)),
+        "shrinks": st.sampled_from([None, 0.0, 0.1]),
+        "under_min": st.sampled_from([None, 0.0, 3.0]),
+        "remaining": mostly(st.floats(1e9, 1e12)),
+        "keep_up": mostly(st.floats(0.0, 60 * MB)),
+        "says": st.sampled_from(["all", "all", "all", "all", "broker", "move", "nothing", "forgotten"]),
+        "stalled": st.booleans(),
+        "recovering": st.booleans(),
+        "lasts_s": st.sampled_from([1, 5, 5, 5, 20, 40]),
+    }
+)
+
+
+def hear(told: Told, side: BrokerSide, second: Mapping[str, object], now_ms: int) -> None:
+    """A newer signal takes the place of an older one, as the signals' reader has it."""
+    at_ms = now_ms - int(second["late_s"]) * 1000  # type: ignore[call-overload]
+    if second["says"] == "forgotten":
+        told.broker = told.move = None
+    if second["says"] in ("all", "broker") and (told.broker is None or at_ms > told.broker.sampled_at_ms):
+        values = {
+            "leader_throttled_bytes_per_s": second["throttled"], "follower_throttled_bytes_per_s": second["throttled"],
+            "network_out_bytes_per_s": second["network"], "network_in_bytes_per_s": second["network"],
+            "reassignment_out_bytes_per_s": second["caught"], "reassignment_in_bytes_per_s": second["caught"],
+            "produce_p99_ms": second["p99_ms"], "isr_shrinks_per_s": second["shrinks"],
+            "under_min_isr_partitions": second["under_min"],
+        }  # fmt: skip
+        told.broker = BrokerSignal("c", side[0], at_ms, at_ms, 6, 1.0, throttled_by=ThrottledBy.QUOTA, **values)  # type: ignore[arg-type]
+    if second["says"] in ("all", "move") and (told.move is None or at_ms > told.move.sampled_at_ms):
+        told.move = MoveSignal(
+            "c", side[0], side[1], at_ms, at_ms, 6, 1.0, 1, 1, remaining_bytes=second["remaining"],  # type: ignore[arg-type]
+            keep_up_bytes_per_s=second["keep_up"], write_bytes_per_s=1 * MB,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def whole(told: Told) -> int | None:
+    if told.broker is None or told.move is None:
+        return None
+    if None in (told.move.remaining_bytes, told.move.keep_up_bytes_per_s):
+        return None
+    if None in (told.broker.network_out_bytes_per_s, told.broker.reassignment_out_bytes_per_s):
+        return None
+    return min(told.broker.sampled_at_ms, told.move.sampled_at_ms)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(SECOND, min_size=3, max_size=40), st.sampled_from(OBJECTIVES), st.integers(1, 200))
+def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
+    seconds: list[dict[str, object]], objective: Objective, start_mb: int
+) -> None:
+    memory, now_ms = LawMemory(), 1_000_000
+    told = {side: Told(whole_at_ms=now_ms) for side in SIDES}
+    stands = dict.fromkeys(SIDES, start_mb * 1_000_000)
+    for second in seconds:
+        side: BrokerSide = second["side"]  # type: ignore[assignment]
+        hear(told[side], side, second, now_ms)
+        flagged = frozenset({side})
+        for _ in range(int(second["lasts_s"])):  # type: ignore[call-overload]
+            now_ms += 1000
+            view = LawView(
+                now_ms,
+                {s[0]: t.broker for s, t in told.items() if t.broker is not None},
+                {s: t.move for s, t in told.items() if t.move is not None},
+                stands,
+                {b: LINK for b, _ in SIDES},
+                stalled=flagged if second["stalled"] else frozenset(),
+                recovering=flagged if second["recovering"] else frozenset(),
+            )
+            before = memory
+            memory, writes = turn(view, memory, objective, LIMITS)
+            for each, rate in writes.items():
+                check_bounds(rate, stands[each], memory.courses[each].load.keep_up_bytes_per_s)
+            for each, heard in told.items():
+                at_ms = whole(heard)
+                blind = at_ms is None or now_ms - at_ms > LIMITS.hold_age_s * 1000
+                if blind and each in writes:
+                    assert writes[each] <= stands[each]
+                if blind and each in before.courses and each in memory.courses:
+                    meant = memory.courses[each].wanted.rate_bytes_per_s
+                    assert meant <= before.courses[each].wanted.rate_bytes_per_s
+            stands = stands | writes
+
+
+@given(st.floats(6 * MB, 80 * MB), st.floats(0.0, 10 * MB), st.integers(1, 60))
+@settings(max_examples=40, deadline=None)
+def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_floor(
+    client: float, keep_up: float, heard_s: int
+) -> None:
+    broker = BrokerSignal(
+        "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=client + 20 * MB, network_in_bytes_per_s=0.0,
+        reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=0.0, produce_p99_ms=20.0,
+    )  # fmt: skip
+    move = MoveSignal(
+        "c",
+        1,
+        Side.LEADER,
+        0,
+        0,
+        6,
+        1.0,
+        1,
+        1,
+        remaining_bytes=1e11,
+        keep_up_bytes_per_s=keep_up,
+        write_bytes_per_s=0.0,
+    )
+    side, memory, stands, rates = SIDES[0], LawMemory(), 20_000_000, []
+    for second in range(1000 + heard_s):
+        at_ms = 1_000_000 + min(second, heard_s) // 5 * 5000
+        moved = replace(move, sampled_at_ms=at_ms)
+        view = LawView(
+            1_000_000 + second * 1000,
+            {1: replace(broker, sampled_at_ms=at_ms)},
+            {side: moved},
+            {side: stands},
+            {1: LINK},
+        )
+        memory, writes = turn(view, memory, OBJECTIVES[0], LIMITS)
+        stands = writes.get(side, stands)
+        rates.append(stands)
+    last_s = heard_s // 5 * 5
+    assert all(later <= earlier for earlier, later in zip(rates[last_s + 16 :], rates[last_s + 17 :], strict=False))
+    assert rates[-1] <= 1.08 * least_bytes_per_s(keep_up)
+    assert rates[-1] >= 0.999 * min(least_bytes_per_s(keep_up), rates[last_s + 16])
+
+
+@dataclass
+class Watched:
+    """The law at a simulated cluster, and the bounds it has to keep there."""
+
+    memory: LawMemory = field(default_factory=LawMemory)
+
+    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+        stands = {side: rate.bytes_per_s for side, rate in view.live.rates.items()}
+        links = {b.broker: LINK for b in view.world.brokers}
+        seen = LawView(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, stands, links)
+        self.memory, writes = turn(seen, self.memory, OBJECTIVES[0], LIMITS)
+        for side, rate in writes.items():
+            check_bounds(rate, stands[side], self.memory.courses[side].load.keep_up_bytes_per_s)
+            newest = [s.sampled_at_ms for s in (view.brokers.get(side[0]), view.moves.get(side)) if s is not None]
+            age_s = (seen.now_ms - min(newest)) / 1000 if len(newest) == 2 else math.inf
+            assert rate <= stands[side] or age_s <= LIMITS.hold_age_s
+        return dict(writes)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Four brokers, a few minutes, and up to three things that go wrong."""
+    what: list[Disturbance] = []
+    for kind in draw(st.lists(st.sampled_from(["outage", "loss"]), max_size=3)):
+        at_s = float(draw(st.integers(5, 120)))
+        until_s = at_s + draw(st.integers(5, 90))
+        broker = draw(st.integers(1, 4))
+        what.append(SignalOutage(at_s, until_s, (broker,)) if kind == "outage" else BrokerLoss(at_s, until_s, broker))
+    rate = draw(st.integers(5, 120)) * 1_000_000
+    late_s = draw(st.floats(0.5, 12.0))
+    moves = [PartitionSpec("t", i, 1.5e9, 1e6, ((1, 2), (2, 3), (3, 1))[i % 3], (4,)) for i in range(3)]
+    return World(
+        seed=draw(st.integers(0, 1000)),
+        brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in range(1, 5)),
+        partitions=tuple(moves),
+        loads=tuple(
+            ClientLoad(b, draw(st.floats(5e6, 90e6)), draw(st.floats(5e6, 90e6)), noise_ratio=0.1) for b in range(1, 5)
+        ),
+        lists=(TopicLists("t", "0:1,0:2,1:2,1:3,2:3,2:1", "0:4,1:4,2:4"),),
+        rates=(*(StartRate(b, Side.LEADER, rate) for b in (1, 2, 3)), StartRate(4, Side.FOLLOWER, rate)),
+        disturbances=tuple(what),
+        duration_s_max=240.0,
+        delivery=SignalDelivery(delay_s_min=0.5, delay_s_max=late_s, loss_ratio=draw(st.sampled_from([0.0, 0.2, 0.5]))),
+    )
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds())
+def test_at_a_cluster_whose_signals_come_late_or_not_at_all_it_stays_inside_and_raises_nothing_blindly(
+    world: World,
+) -> None:
+    law = Watched()
+    run(world, RulePolicy("law", law, every_s=1.0), settle_s=0.0)
+    assert law.memory.courses

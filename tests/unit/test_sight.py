@@ -1,0 +1,66 @@
+"""What a broker's signals teach of its margin: by misses, by another load, by a shrunken ISR."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streaming.contract import BrokerSignal
+from tuner.decide.sight import Sight, seen
+from tuner.model.limits import MB
+from tuner.model.objectives import LawLimits, Objective
+
+LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+OBJECTIVE = Objective(50.0)
+
+
+def signal(
+    at_s: int, *, p99_ms: float = 37.0, used: float = 60 * MB, shrinks_per_s: float | None = None
+) -> BrokerSignal:
+    """Two samples, so that the mean is the newest step; 20 MB/s of what is used catch up."""
+    return BrokerSignal(
+        "c", 1, at_s * 1000, at_s * 1000, 2, 1.0, network_out_bytes_per_s=used, network_in_bytes_per_s=used,
+        reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=20 * MB, produce_p99_ms=p99_ms,
+        fetch_p99_ms=1.0, isr_shrinks_per_s=shrinks_per_s,
+    )  # fmt: skip
+
+
+def after(*signals: BrokerSignal, fills: bool = True) -> Sight:
+    sight = None
+    for each in signals:
+        sight = seen(each, sight, fills, OBJECTIVE, LIMITS)
+    assert sight is not None
+    return sight
+
+
+def test_a_miss_widens_the_margin_and_the_worse_of_both_latencies_counts() -> None:
+    assert after(signal(0), signal(5, p99_ms=60.0)).margin == pytest.approx(0.03 + 0.01 * (0.46 + 2.0))
+
+
+def test_a_miss_that_another_load_has_brought_says_nothing_of_the_margin() -> None:
+    """From 40 to 80 MB/s of clients in one step: the forecast answers that, at once."""
+    sight = after(signal(0), signal(5), signal(10, p99_ms=60.0, used=100 * MB))
+    assert sight.margin == pytest.approx(0.03)
+    assert after(signal(0), signal(5), signal(10, p99_ms=60.0)).margin > 0.05
+
+
+def test_followers_that_fall_behind_while_clients_wait_are_a_cut_and_then_a_rest() -> None:
+    cut = after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1))
+    assert cut.margin == pytest.approx(0.03 + 0.01 * 0.02 + 0.05)
+    assert cut.rests_until_ms == 35_000
+    # The same shrink is in the stream's window for half a minute: it is answered once, and nothing is given back.
+    resting = after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1), signal(10, p99_ms=38.0, shrinks_per_s=0.1))
+    assert resting.margin == pytest.approx(cut.margin + 0.01 * 0.02)
+    calm = after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1), signal(30, p99_ms=5.0))
+    assert calm.margin == cut.margin
+    assert after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1), signal(35, p99_ms=5.0)).margin < cut.margin
+
+
+def test_followers_that_fall_behind_while_clients_are_well_have_stopped_for_another_reason() -> None:
+    assert after(signal(0), signal(5, p99_ms=20.0, shrinks_per_s=0.1), fills=False).margin == 0.03
+
+
+def test_without_a_latency_the_margin_stays() -> None:
+    silent = replace(signal(5), produce_p99_ms=None, fetch_p99_ms=None)
+    assert after(signal(0), silent).margin == 0.03

@@ -1,0 +1,353 @@
+"""What a hostile reader found in the law's seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from fake_throttles import FakeThrottles
+from loop_rig import Rig
+from test_steering import OBJECTIVE, loaded, seconds, steered
+from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_signal, owned
+
+from streaming.contract import ContractError, MoveStep, decode_signal, encode_signal
+from streaming.kafka.cluster import ClusterError
+from tuner.decide.law import LawMemory, LawView, turn
+from tuner.model.cluster import BrokerSide
+from tuner.model.decision import Reason
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.objectives import Capacity, LawLimits
+from tuner.plan.window import bound_for, steady
+from tuner.steering import Steering
+
+
+class World:
+    """Signals as the stream makes them: one every 5 s, the mean of five steps; the throttle's surplus is what catches up."""
+
+    def __init__(self, rig: Rig, clients: float) -> None:
+        self.rig, self.clients, self.ahead_ms, self.jmx = rig, clients, 0, True
+        self.steps: list[tuple[float, float]] = []
+        rig.signals.moves = {s: replace(m, remaining_bytes=600_000 * MB) for s, m in rig.signals.moves.items()}
+
+    def five_seconds(self) -> None:
+        rig = self.rig
+        for _ in range(5):
+            rig.now_s += 1
+            rig.now_ms += 1000
+            rig.loop.tick()
+        step = (self.clients, max(0.0, rig.throttles.rates[SOURCE] - 6 * MB))
+        self.steps = ([*self.steps, step] if self.steps else [step] * 5)[-5:]
+        clients, caught = (sum(each) / 5 for each in zip(*self.steps, strict=True))
+        at_ms = rig.now_ms - 2000 + self.ahead_ms
+        rig.signals.brokers = {b: replace(loaded(b, clients, caught), sampled_at_ms=at_ms) for b in (1, 3)}
+        if not self.jmx:
+            none = dict.fromkeys(
+                ("network_in_bytes_per_s", "network_out_bytes_per_s", "reassignment_in_bytes_per_s",
+                 "reassignment_out_bytes_per_s", "produce_p99_ms", "fetch_p99_ms")
+            )  # fmt: skip
+            rig.signals.brokers = {b: replace(s, **none) for b, s in rig.signals.brokers.items()}
+        rig.signals.moves = {s: replace(m, sampled_at_ms=at_ms) for s, m in rig.signals.moves.items()}
+        rig.loop.cycle()
+
+    def minutes(self, count: int) -> None:
+        for _ in range(12 * count):
+            self.five_seconds()
+
+
+def test_the_floor_never_stands_above_the_operators_ceiling() -> None:
+    rig = steered()
+    rig.signals.moves = {s: move_signal(*s, keep_up=45 * MB) for s in (SOURCE, TARGET)}
+    rig.cycle()
+    seconds(rig, 10)
+    assert rig.writes()
+    assert all(value <= 50 * MB for _, _, value in rig.writes())
+
+
+def test_a_move_that_no_permitted_rate_ends_is_left_as_it_was_found() -> None:
+    """Somebody's 70 MB/s carries the 60 that keeping up takes; the ceiling of 50 would not."""
+    rig = steered()
+    rig.throttles.rates.update({SOURCE: 70 * MB, TARGET: 70 * MB})
+    rig.signals.moves = {s: move_signal(*s, keep_up=60 * MB) for s in (SOURCE, TARGET)}
+    assert rig.cycle() == [Reason.INFEASIBLE] * 2
+    seconds(rig, 10)
+    assert rig.writes() == []
+
+
+def test_what_somebody_wrote_while_the_journal_took_its_time_stands() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 2)
+    writing = rig.journal.write
+
+    def slow(*args: object, **kwargs: object) -> None:
+        writing(*args, **kwargs)  # type: ignore[arg-type]
+        rig.throttles.rates[SOURCE] = 3 * MB
+
+    rig.journal.write = slow  # type: ignore[method-assign]
+    seconds(rig, 3)
+    assert rig.throttles.rates[SOURCE] == 3 * MB
+    rig.journal.write = writing  # type: ignore[method-assign]
+    seconds(rig, 2)
+    rig.cycle()
+    assert SOURCE in rig.loop.memory.theirs_until_ms
+
+
+def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tuple[FakeThrottles, Steering]:
+    throttles = FakeThrottles(brokers=range(count), rates={(b, L): rate for b in range(count)})
+    limits = LawLimits(rate_bytes_per_s_max=100 * MB, start_s=0.1)
+    steering = Steering(
+        throttles, OBJECTIVE, lambda _: Capacity(125 * MB, 125 * MB), limits, writes_per_s_max=writes_per_s_max
+    )
+    return throttles, steering
+
+
+def test_fifty_changes_by_somebody_are_waited_for_once() -> None:
+    throttles, steering = many(50)
+    steering.steer(dict.fromkeys(throttles.rates, (20 * MB, True)), {}, {}, 0.0)
+    brokers = {b: loaded(b, 40 * MB) for b in range(50)}
+    moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(50)}
+    steering.turn(1.0, NOW_MS + 1000, brokers, moves)
+    changes = steering.turn(2.0, NOW_MS + 2000, brokers, moves)
+    waits: list[int] = []
+    confirm = throttles.confirm_rates
+
+    def counted(rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, str | None]:
+        waits.append(len(rates))
+        return confirm(rates)
+
+    throttles.confirm_rates = counted  # type: ignore[method-assign]
+    throttles.rates.update({(b, L): 30 * MB for b in range(49)})
+    assert len(steering.refused(changes)) == 49
+    assert waits == [49]
+
+
+def test_a_cluster_that_goes_away_while_a_change_is_looked_at_does_not_end_the_tuner() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 1)
+
+    def away(_: object) -> dict[BrokerSide, int | ClusterError | None]:
+        raise ClusterError("cannot describe broker configs")
+
+    def then_away(rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, str | None]:
+        rig.throttles.read_rates = away  # type: ignore[method-assign, assignment]
+        return dict.fromkeys(rates, "written, but not read back")
+
+    rig.throttles.confirm_rates = then_away  # type: ignore[method-assign]
+    rig.throttles.rates.update({SOURCE: 3 * MB, TARGET: 3 * MB})
+    seconds(rig, 3)
+    assert rig.throttles.rates == {SOURCE: 3 * MB, TARGET: 3 * MB}
+
+
+def test_a_broker_that_shows_our_write_four_seconds_late_is_nobodys() -> None:
+    rig = steered(Memory(seen=SEEN, throttled=True, stalls={3: WELL}))
+    rig.cycle()
+    seconds(rig, 2)
+    shown, until_s, read = rig.throttles.rates[SOURCE], rig.now_s + 4, rig.throttles.read_rates
+
+    def late(sides: object) -> dict[BrokerSide, int | ClusterError | None]:
+        found = read(sides)  # type: ignore[arg-type]
+        return {s: shown if s == SOURCE and rig.now_s < until_s else value for s, value in found.items()}
+
+    def confirm(rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, str | None]:
+        return {s: None if late([s])[s] == value else "other" for s, value in rates.items()}
+
+    rig.throttles.read_rates, rig.throttles.confirm_rates = late, confirm  # type: ignore[method-assign]
+    seconds(rig, 6)
+    assert rig.loop.memory.theirs_until_ms == {}
+    for _ in range(4):
+        rig.now_s += 5
+        rig.now_ms += 5000
+        rig.end_the_move()
+    assert rig.throttles.rates == {}
+
+
+def test_a_throttle_of_zero_is_a_rate_like_others() -> None:
+    rig = steered()
+    rig.throttles.rates[SOURCE] = 0
+    rig.cycle()
+    seconds(rig, 3)
+    assert rig.throttles.rates[SOURCE] > 5 * MB
+
+
+@pytest.mark.parametrize("back_ms", [3_000, 20_000, 3_600_000])
+@pytest.mark.parametrize("after_s", [3, 60])
+def test_a_clock_that_is_set_back_writes_no_rate_below_the_floor(back_ms: int, after_s: int) -> None:
+    rig = steered()
+    rig.loop._steering._limits = LawLimits(rate_bytes_per_s_max=50 * MB)  # type: ignore[union-attr]
+    rig.signals.moves = {s: replace(m, remaining_bytes=600_000 * MB) for s, m in rig.signals.moves.items()}
+    rig.cycle()
+    seconds(rig, after_s)
+    rig.now_ms -= back_ms
+    seconds(rig, 10)
+    assert all(value >= 7.2 * MB for _, _, value in rig.writes())
+
+
+def test_a_clock_that_is_set_on_by_years_costs_nothing() -> None:
+    import time
+
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 2)
+    rig.now_ms += 30 * 86_400_000
+    began_s = time.process_time()
+    seconds(rig, 1)
+    assert time.process_time() - began_s < 0.2
+
+
+def test_a_signal_from_ahead_does_not_keep_out_those_that_follow() -> None:
+    rig = steered(ceiling=100 * MB)
+    world = World(rig, 20 * MB)
+    world.minutes(1)
+    assert rig.throttles.rates[SOURCE] > 80 * MB
+    world.ahead_ms = 3_600_000
+    world.five_seconds()
+    world.ahead_ms, world.clients = 0, 105 * MB
+    world.minutes(2)
+    assert rig.throttles.rates[SOURCE] < 20 * MB
+
+
+def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks() -> None:
+    rig = steered(ceiling=100 * MB)
+    rig.loop._steering._limits = LawLimits(rate_bytes_per_s_max=100 * MB)  # type: ignore[union-attr]
+    world = World(rig, 20 * MB)
+    world.five_seconds()
+    world.five_seconds()
+    world.jmx, stood = False, rig.throttles.rates[SOURCE]
+    world.minutes(5)
+    assert rig.throttles.rates[SOURCE] < stood
+
+
+def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None:
+    rig = steered()
+    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
+    world = World(rig, 20 * MB)
+    world.jmx = False
+    world.five_seconds()
+    world.five_seconds()
+    assert all(rate >= 40 * MB for rate in rig.throttles.rates.values())
+    assert not any(course.no_headroom for course in rig.watcher.cycles[-1][0].courses.values())
+
+
+def test_keep_up_that_is_not_measured_for_a_moment_is_not_none_at_all() -> None:
+    rig = steered()
+    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
+    rig.signals.moves = {s: move_signal(*s, keep_up=35 * MB, remaining=50 * MB) for s in (SOURCE, TARGET)}
+    rig.cycle()
+    seconds(rig, 8)
+    rig.signals.moves = {s: replace(m, keep_up_bytes_per_s=None) for s, m in rig.signals.moves.items()}
+    seconds(rig, 3)
+    rig.cycle()
+    seconds(rig, 3)
+    assert all(rate > 40 * MB for rate in rig.throttles.rates.values())
+
+
+def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
+    memory, rates, now_ms = LawMemory(), {SOURCE: 10 * MB, TARGET: 10 * MB}, NOW_MS
+    limits = LawLimits(rate_bytes_per_s_max=100 * MB, start_s=0.1)
+    for _ in range(60):
+        now_ms += 1000
+        brokers = {b: replace(loaded(b, 20 * MB), sampled_at_ms=now_ms - 2000) for b in (1, 3)}
+        brokers[4] = loaded(4, 20 * MB)
+        moves = {s: replace(move_signal(*s, remaining=6000 * MB), sampled_at_ms=now_ms - 2000) for s in rates}
+        moves[(4, F)] = move_signal(4, F, remaining=500_000 * MB)
+        capacities = dict.fromkeys(brokers, Capacity(125 * MB, 125 * MB))
+        memory, writes = turn(LawView(now_ms, brokers, moves, dict(rates), capacities), memory, OBJECTIVE, limits)
+        rates.update(writes)
+    assert rates[SOURCE] > 40 * MB
+
+
+def test_the_margin_outlives_a_look_that_failed() -> None:
+    rig = steered(ceiling=100 * MB)
+    rig.signals.brokers = {b: replace(s, fetch_p99_ms=200.0) for b, s in rig.signals.brokers.items()}
+    rig.cycle()
+    for _ in range(10):
+        seconds(rig, 5)
+        rig.cycle()
+    steering = rig.loop._steering
+    assert steering is not None
+    learned = steering._memory.sights[1].margin
+    rig.live.not_seen = "no answer"
+    rig.cycle()
+    rig.live.not_seen = None
+    rig.cycle()
+    rig.signals.brokers = {
+        b: replace(s, fetch_p99_ms=None, produce_p99_ms=None) for b, s in rig.signals.brokers.items()
+    }
+    seconds(rig, 2)
+    assert steering._memory.sights[1].margin == learned > 0.1
+
+
+@pytest.mark.parametrize("how", ["a look that failed", "a restart"])
+def test_old_news_sink_what_is_ours_also_after(how: str) -> None:
+    ours = {SOURCE: owned(10 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)}
+    rig = steered(Memory(stalls={3: WELL}, owned=ours))
+    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
+    if how == "a restart":
+        rig.now_ms += 40_000
+    rig.cycle()
+    for second in range(120):
+        rig.now_s += 1
+        rig.now_ms += 1000
+        if second % 5 == 0:
+            rig.live.not_seen = "no answer" if how == "a look that failed" and second == 20 else None
+            rig.cycle()
+        rig.loop.tick()
+    assert all(rate < 40 * MB for rate in rig.throttles.rates.values())
+
+
+def test_what_stands_is_what_the_cluster_shows_where_we_wrote_nothing() -> None:
+    rig = steered()
+    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
+    world = World(rig, 20 * MB)
+    world.minutes(1)
+    assert TARGET not in rig.loop.memory.owned
+    rig.throttles.rates[TARGET] = 400 * MB
+    world.minutes(1)
+    assert rig.throttles.rates[TARGET] <= 50 * MB
+
+
+def test_a_dry_run_judges_by_what_stands_and_not_by_what_it_would_do() -> None:
+    rig = steered(Memory(), dry_run=True, ceiling=100 * MB)
+    rig.signals.brokers = {b: loaded(b, 20 * MB) for b in (1, 3)}
+    remaining, steps = 600_000.0 * MB, []
+    rig.signals.moves = {s: replace(m, remaining_bytes=remaining) for s, m in rig.signals.moves.items()}
+    rig.cycle()
+    for _ in range(14):
+        seconds(rig, 5)
+        remaining -= 20 * MB
+        steps = [*steps, MoveStep(rig.now_ms - 2000, 5.0, 35 * MB, 15 * MB, remaining)][-6:]
+        rig.signals.moves = {
+            s: replace(m, steps=tuple(steps) if s == TARGET else (), remaining_bytes=remaining)
+            for s, m in rig.signals.moves.items()
+        }
+        rig.cycle()
+    assert not rig.loop.memory.stalls[3].stalled
+    assert STALL.lost_s_max > rig.loop.memory.stalls[3].lost_s
+
+
+def test_what_clients_need_is_written_before_what_the_move_would_like() -> None:
+    throttles, steering = many(21, 5 * MB, writes_per_s_max=2)
+    throttles.rates[(0, L)] = 60 * MB
+    steering.steer({side: (rate, True) for side, rate in throttles.rates.items()}, {}, {}, 0.0)
+    brokers = {b: loaded(b, 100 * MB if b == 0 else 30 * MB) for b in range(21)}
+    moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(21)}
+    for second in (1, 2, 3):
+        changes = steering.turn(float(second), NOW_MS + second * 1000, brokers, moves)
+        assert [c.broker for c in changes if c.wanted_bytes_per_s < c.live_bytes_per_s] in ([0], [])
+        steering.write(changes)
+    assert throttles.rates[(0, L)] < 60 * MB
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-1e999"])
+def test_a_number_that_is_none_is_refused(number: str) -> None:
+    value = encode_signal(replace(loaded(1), network_out_bytes_per_s=4711.0)).replace(b"4711.0", number.encode())
+    with pytest.raises(ContractError, match="network_out_bytes_per_s"):
+        decode_signal(value)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 11, 33, 61])
+def test_a_steady_window_of_any_length_asks_for_what_it_has(samples: int) -> None:
+    assert bound_for(steady(0, 10.0), 10.0, samples) == pytest.approx(10.0)

@@ -1,0 +1,138 @@
+"""The law's order of things in one second: hold, sink, open, push, and what it lets be tested by latency."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import F, L
+
+from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
+from tuner.decide.law import LawMemory, LawView, turn
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB
+from tuner.model.objectives import Capacity, LawLimits, Objective
+
+LIMITS = LawLimits(start_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+FAST = Objective(50.0)
+SIDE, OTHER = (1, L), (2, F)
+START_MS = 1_000_000
+
+
+def broker(
+    node: int, at_s: int, *, throttled: float | None = None, client: float = 30 * MB, under_min: float | None = None
+) -> BrokerSignal:
+    return BrokerSignal(
+        "c", node, START_MS + at_s * 1000, START_MS + at_s * 1000, 2, 1.0, leader_throttled_bytes_per_s=throttled,
+        follower_throttled_bytes_per_s=throttled, throttled_by=ThrottledBy.QUOTA,
+        network_out_bytes_per_s=client + 20 * MB, network_in_bytes_per_s=client + 20 * MB,
+        reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=20 * MB, produce_p99_ms=10.0,
+        fetch_p99_ms=10.0, under_min_isr_partitions=under_min,
+    )  # fmt: skip
+
+
+def move(side: BrokerSide, at_s: int, remaining: float | None = 10_000 * MB) -> MoveSignal:
+    return MoveSignal(
+        "c", side[0], side[1], START_MS + at_s * 1000, START_MS + at_s * 1000, 2, 1.0, 1, 1, remaining_bytes=remaining,
+        keep_up_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
+    )  # fmt: skip
+
+
+def view(now_s: float, signal: BrokerSignal, moving: MoveSignal | None, stands: int = 20_000_000) -> LawView:
+    moves = {SIDE: moving} if moving is not None else {}
+    now_ms = START_MS + round(now_s * 1000)
+    return LawView(now_ms, {1: signal}, moves, {SIDE: stands}, {1: Capacity(125 * MB, 125 * MB)})
+
+
+def meant(memory: LawMemory) -> float:
+    return memory.courses[SIDE].wanted.rate_bytes_per_s
+
+
+def test_replicas_that_writes_wait_for_open_the_throttle_to_the_link() -> None:
+    waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
+    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), LawMemory(), FAST, LIMITS)[0]) == 125 * MB
+    capped = replace(LIMITS, rate_bytes_per_s_max=60 * MB)
+    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), LawMemory(), FAST, capped)[0]) == 60 * MB
+
+
+def test_a_partition_whose_replica_is_gone_for_good_opens_nothing() -> None:
+    """Nothing recovers through this throttle, so more of it would only hurt the clients."""
+    waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
+    assert meant(turn(waiting, LawMemory(), FAST, LIMITS)[0]) < 85 * MB
+    well = view(12, broker(1, 10, under_min=0.0), move(SIDE, 10))
+    assert meant(turn(replace(well, recovering=frozenset({SIDE})), LawMemory(), FAST, LIMITS)[0]) < 85 * MB
+
+
+def test_old_signals_open_nothing() -> None:
+    waiting = view(10, broker(1, 10, under_min=1.0), move(SIDE, 10))
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    before = meant(memory)
+    late = replace(waiting, now_ms=START_MS + 27_000, recovering=frozenset({SIDE}))
+    assert meant(turn(late, memory, FAST, LIMITS)[0]) == before
+
+
+def stalled(throttled: float) -> float:
+    """What is meant for a side with 2,000 MB to move, while one with 20,000 MB sets the pace, and its move has stalled."""
+    memory, rate = LawMemory(), 9_600_000
+    for second in range(12, 60):
+        at_s = second // 5 * 5
+        both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER: move(OTHER, at_s, 20_000 * MB)}
+        brokers = {1: broker(1, at_s, throttled=throttled), 2: broker(2, at_s)}
+        links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
+        seen = LawView(START_MS + second * 1000, brokers, both, {SIDE: rate}, links, stalled=frozenset({SIDE}))
+        memory, _ = turn(seen, memory, FAST, LIMITS)
+    return meant(memory)
+
+
+def test_a_stall_raises_the_throttle_that_is_full_and_leaves_one_that_is_not() -> None:
+    slow = stalled(throttled=2 * MB)
+    assert slow == pytest.approx(10.2 * MB, rel=0.1)
+    assert stalled(throttled=60 * MB) > 2 * slow
+
+
+def margin_after_a_calm_minute(throttled: float | None) -> float:
+    memory, rate = LawMemory(), 80_000_000
+    for second in range(60):
+        memory, writes = turn(
+            view(second, broker(1, second // 5 * 5, throttled=throttled), move(SIDE, second // 5 * 5), rate),
+            memory,
+            FAST,
+            LIMITS,
+        )
+        rate = writes.get(SIDE, rate)
+    return memory.sights[1].margin
+
+
+def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_throttle() -> None:
+    assert margin_after_a_calm_minute(80 * MB) < 0.0
+    assert margin_after_a_calm_minute(40 * MB) == LIMITS.margin_start
+    assert margin_after_a_calm_minute(None) == LIMITS.margin_start
+
+
+@pytest.mark.parametrize("missing", ["the move's signal", "what remains", "the network"])
+def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    before, stands = meant(memory), 20_000_000
+    for second in range(11, 200):
+        signal, moving = broker(1, second), move(SIDE, second)
+        if missing == "the network":
+            signal = replace(signal, network_out_bytes_per_s=None)
+        seen = view(second, signal, None if missing == "the move's signal" else moving, stands)
+        if missing == "what remains":
+            seen = replace(seen, moves={SIDE: replace(moving, remaining_bytes=None)})
+        memory, writes = turn(seen, memory, FAST, LIMITS)
+        if second > 25:
+            assert writes.get(SIDE, stands) <= stands
+            assert meant(memory) <= before
+        stands = writes.get(SIDE, stands)
+        before = meant(memory)
+    assert before < 40 * MB
+    assert stands <= 1.08 * before  # A window behind, and a dead-band.
+
+
+def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    over = replace(move(SIDE, 11), moving_partitions=0)
+    memory, writes = turn(view(11, broker(1, 11), over), memory, FAST, LIMITS)
+    assert memory.courses == {}
+    assert writes == {}
