@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.contract import Side
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import Capacity, LawLimits, Objective
 from tuner.simulation.optimum import optimum_s

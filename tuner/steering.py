@@ -16,7 +16,8 @@ from streaming.contract import BrokerSignal, MoveSignal
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide import words
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide, Course, side_name
 from tuner.model.decision import Reason, SetRate
 from tuner.model.objectives import Capacity, LawLimits, Objective
@@ -72,7 +73,7 @@ class Steering:
         for side in self._stands:
             course = self._memory.courses.get(side)
             if course is not None:
-                found[side] = Course(course.wanted.rate_bytes_per_s, course.wanted.infeasible)
+                found[side] = Course(course.wanted.rate_bytes_per_s, course.wanted.infeasible, course.blind)
         return found
 
     def steer(

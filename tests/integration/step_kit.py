@@ -1,7 +1,7 @@
 """What the step response is measured with: what comes through, by the destination's log files, and two hands that turn.
 
 Ramp     plan/slew.py's line as the production Slewing drives it: what a rescue does.
-Law      decide/law.py, asked once a second, with signals of what came through, some seconds late: what steering does. It
+Law      decide/replication_rate.py, asked once a second, with signals of what came through, some seconds late: what steering does. It
          paces the leader side through the quota's window and lets the follower's stand a little above.
 
 Both act through the production Throttles port.
@@ -21,7 +21,8 @@ from typing import Protocol
 from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Throttles
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.model.decision import Reason, SetRate
 from tuner.model.limits import Limits
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective

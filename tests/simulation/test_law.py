@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from streaming.contract import Side
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective

@@ -66,7 +66,7 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     def freshness(signal: Any, *_: float) -> Freshness:
         return Freshness.MISSING if signal is None else Freshness.FRESH
 
-    monkeypatch.setattr("tuner.decide.moves.freshness", freshness)
+    monkeypatch.setattr("tuner.decide.moves_view.freshness", freshness)
     monkeypatch.setattr(
         Steering,
         "turn",

@@ -27,7 +27,8 @@ from tuner_cases import (
 )
 
 from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
-from tuner.decide.moves import MovesView, decide_side, judge_destinations
+from tuner.decide.moves import decide_side
+from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB, Limits

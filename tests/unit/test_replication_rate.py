@@ -1,151 +1,139 @@
-"""Rates and feasibility, with the numbers of the lab's runs E1 to E6 (a quota ends a move iff q > W)."""
+"""The law's order of things in one second: hold, sink, open, push, and what it lets be tested by latency."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tuner_cases import LIMITS, F, L
+from tuner_cases import F, L
 
-from streaming.contract import Side
-from tuner.decide import replication_rate as rr
-from tuner.model.limits import MB, Limits
-from tuner.plan.move_time import SideLoad, drain_s, fluid_optimum_s
+from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB
+from tuner.model.objectives import Capacity, LawLimits, Objective
 
-# run: (side, quota, W, byte-rate that the broker showed, drain that was seen); MB and MB/s
-RUNS = {
-    "E1": (L, 4.5, 6.0, 4.6, -1.6),
-    "E2": (L, 7.0, 6.0, 7.1, 1.3),
-    "E3": (L, 12.0, 6.0, 12.8, 6.0),
-    "E4": (L, 7.5, 9.0, 7.6, -1.6),
-    "E5": (F, 2.0, 3.0, 2.0, -1.2),
-    "E6": (F, 5.0, 3.0, 5.1, 1.5),
-}
+LIMITS = LawLimits(start_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+FAST = Objective(50.0)
+SIDE, OTHER = (1, L), (2, F)
+START_MS = 1_000_000
 
 
-def load(remaining: float = 159.0, keep_up: float = 6.0) -> SideLoad:
-    return SideLoad(remaining * MB, keep_up * MB)
+def broker(
+    node: int, at_s: int, *, throttled: float | None = None, client: float = 30 * MB, under_min: float | None = None
+) -> BrokerSignal:
+    return BrokerSignal(
+        "c", node, START_MS + at_s * 1000, START_MS + at_s * 1000, 2, 1.0, leader_throttled_bytes_per_s=throttled,
+        follower_throttled_bytes_per_s=throttled, throttled_by=ThrottledBy.QUOTA,
+        network_out_bytes_per_s=client + 20 * MB, network_in_bytes_per_s=client + 20 * MB,
+        reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=20 * MB, produce_p99_ms=10.0,
+        fetch_p99_ms=10.0, under_min_isr_partitions=under_min,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_a_move_ends_exactly_when_the_lab_says_so(run: str) -> None:
-    _, quota, keep_up, _, seen_drain = RUNS[run]
-    ends = drain_s(load(keep_up=keep_up), quota * MB) is not None
-    assert ends == (seen_drain > 0)
+def move(side: BrokerSide, at_s: int, remaining: float | None = 10_000 * MB) -> MoveSignal:
+    return MoveSignal(
+        "c", side[0], side[1], START_MS + at_s * 1000, START_MS + at_s * 1000, 2, 1.0, 1, 1, remaining_bytes=remaining,
+        keep_up_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_every_run_was_held_by_its_throttle(run: str) -> None:
-    _, quota, keep_up, measured, _ = RUNS[run]
-    assert rr.throttle_bound(quota * MB, load(keep_up=keep_up), measured * MB, LIMITS)
+def view(now_s: float, signal: BrokerSignal, moving: MoveSignal | None, stands: int = 20_000_000) -> LawView:
+    moves = {SIDE: moving} if moving is not None else {}
+    now_ms = START_MS + round(now_s * 1000)
+    return LawView(now_ms, {1: signal}, moves, {SIDE: stands}, {1: Capacity(125 * MB, 125 * MB)})
 
 
-@pytest.mark.parametrize(
-    ("quota", "keep_up", "measured", "bound"),
-    [
-        (4.5, 6.0, None, True),  # Below keep-up it must be, measured or not …
-        (4.5, 6.0, 0.0, True),  # … whatever is measured.
-        (6.0, 6.0, 0.0, True),  # Equal drains nothing either.
-        (6.1, 6.0, None, False),  # Above it, not knowing is not knowing.
-        (12.0, 6.0, 10.2, True),  # 85 %.
-        (12.0, 6.0, 10.1, False),
-        (12.0, 6.0, 3.0, False),  # Something else holds it.
-        (20.0, 6.0, 21.0, True),
-    ],
-)
-def test_bound(quota: float, keep_up: float, measured: float | None, bound: bool) -> None:
-    measured_bytes = None if measured is None else measured * MB
-    assert rr.throttle_bound(quota * MB, load(keep_up=keep_up), measured_bytes, LIMITS) is bound
+def meant(memory: LawMemory) -> float:
+    return memory.courses[SIDE].wanted.rate_bytes_per_s
 
 
-@pytest.mark.parametrize(
-    ("keep_up", "floor"),
-    [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
-)
-def test_floor(keep_up: float, floor: float) -> None:
-    assert rr.floor_bytes_per_s(load(keep_up=keep_up), LIMITS) == pytest.approx(floor * MB)
+def test_replicas_that_writes_wait_for_open_the_throttle_to_the_link() -> None:
+    waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
+    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), LawMemory(), FAST, LIMITS)[0]) == 125 * MB
+    capped = replace(LIMITS, rate_bytes_per_s_max=60 * MB)
+    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), LawMemory(), FAST, capped)[0]) == 60 * MB
 
 
-@pytest.mark.parametrize(("keep_up", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
-def test_infeasible_when_the_ceiling_is_not_above_keep_up(keep_up: float, infeasible: bool) -> None:
-    assert rr.infeasible(10 * MB, load(keep_up=keep_up), LIMITS) is infeasible
+def test_a_partition_whose_replica_is_gone_for_good_opens_nothing() -> None:
+    """Nothing recovers through this throttle, so more of it would only hurt the clients."""
+    waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
+    assert meant(turn(waiting, LawMemory(), FAST, LIMITS)[0]) < 85 * MB
+    well = view(12, broker(1, 10, under_min=0.0), move(SIDE, 10))
+    assert meant(turn(replace(well, recovering=frozenset({SIDE})), LawMemory(), FAST, LIMITS)[0]) < 85 * MB
 
 
-def test_what_a_person_set_above_the_ceiling_may_be_feasible() -> None:
-    assert not rr.infeasible(100 * MB, load(keep_up=60.0), LIMITS)
-    assert rr.infeasible(60 * MB, load(keep_up=60.0), LIMITS)
+def test_old_signals_open_nothing() -> None:
+    waiting = view(10, broker(1, 10, under_min=1.0), move(SIDE, 10))
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    before = meant(memory)
+    late = replace(waiting, now_ms=START_MS + 27_000, recovering=frozenset({SIDE}))
+    assert meant(turn(late, memory, FAST, LIMITS)[0]) == before
 
 
-@pytest.mark.parametrize(
-    ("loads", "target_s"),
-    [
-        ([], 10.0),
-        ([(44.0, 6.0)], 10.0),  # One second's work: but the quota's window sets the pace, not the rate.
-        ([(880.0, 6.0)], 20.0),  # 880 ÷ (50 − 6)
-        ([(880.0, 6.0), (4_400.0, 6.0)], 100.0),  # The slowest side decides.
-        ([(880.0, 6.0), (4_400.0, 60.0)], 20.0),  # An infeasible side decides nothing.
-    ],
-)
-def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None:
-    by_side = {(i, L): load(*numbers) for i, numbers in enumerate(loads)}
-    assert rr.drain_target_s(by_side, LIMITS) == pytest.approx(target_s)
+def stalled(throttled: float) -> float:
+    """What is meant for a side with 2,000 MB to move, while one with 20,000 MB sets the pace, and its move has stalled."""
+    memory, rate = LawMemory(), 9_600_000
+    for second in range(12, 60):
+        at_s = second // 5 * 5
+        both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER: move(OTHER, at_s, 20_000 * MB)}
+        brokers = {1: broker(1, at_s, throttled=throttled), 2: broker(2, at_s)}
+        links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
+        seen = LawView(START_MS + second * 1000, brokers, both, {SIDE: rate}, links, stalled=frozenset({SIDE}))
+        memory, _ = turn(seen, memory, FAST, LIMITS)
+    return meant(memory)
 
 
-@pytest.mark.parametrize(
-    ("side", "remaining", "keep_up", "live", "target_s", "wanted"),
-    [
-        (L, 159.0, 6.0, 4.5, 10.0, 21.9),  # E1, rescued: 6 + 159 ÷ 10.
-        (L, 132.0, 9.0, 7.5, 10.0, 22.2),  # E4.
-        (F, 159.0, 3.0, 2.0, 10.0, 24.57),  # E5, with the follower's slack: 1.3 × (3 + 15.9).
-        (L, 0.0, 6.0, 4.5, 10.0, 7.2),  # The floor: the least that drains.
-        (L, 0.0, 0.0, 1.0, 10.0, 5.0),  # The operator's floor.
-        (L, 9_000.0, 6.0, 4.5, 10.0, 50.0),  # The ceiling …
-        (F, 9_000.0, 6.0, 4.5, 10.0, 50.0),  # … which slack does not break.
-        (L, 4_400.0, 6.0, 4.5, 100.0, 50.0),  # The slowest side runs exactly at the ceiling.
-        (L, 880.0, 6.0, 4.5, 100.0, 14.8),  # The others need less for the same time.
-        (L, 159.0, 6.0, 30.0, 10.0, 30.0),  # Never below what stands there …
-        (L, 159.0, 6.0, 80.0, 10.0, 80.0),  # … nor cut by a ceiling it was never under.
-    ],
-)
-def test_wanted(side: Side, remaining: float, keep_up: float, live: float, target_s: float, wanted: float) -> None:
-    found = rr.wanted_bytes_per_s(side, load(remaining, keep_up), live * MB, target_s, LIMITS)
-    assert found == round(wanted * MB)
+def test_a_stall_raises_the_throttle_that_is_full_and_leaves_one_that_is_not() -> None:
+    slow = stalled(throttled=2 * MB)
+    assert slow == pytest.approx(10.2 * MB, rel=0.1)
+    assert stalled(throttled=60 * MB) > 2 * slow
 
 
-@given(
-    st.sampled_from(list(Side)),
-    st.floats(0, 1e12),
-    st.floats(0, 1e9),
-    st.floats(0, 2e9),
-    st.floats(10, 1e6),
-    st.floats(5e6, 1e9),
-)
-def test_wanted_stays_inside(
-    side: Side, remaining: float, keep_up: float, live: float, target_s: float, ceiling: float
-) -> None:
-    limits = Limits(rate_bytes_per_s_max=ceiling)
-    wanted = rr.wanted_bytes_per_s(side, SideLoad(remaining, keep_up), live, target_s, limits)
-    assert wanted >= round(live)
-    assert wanted <= round(max(ceiling, live))
-    if not rr.infeasible(live, SideLoad(remaining, keep_up), limits):
-        assert wanted >= round(min(ceiling, rr.floor_bytes_per_s(SideLoad(remaining, keep_up), limits)))
+def margin_after_a_calm_minute(throttled: float | None) -> float:
+    memory, rate = LawMemory(), 80_000_000
+    for second in range(60):
+        memory, writes = turn(
+            view(second, broker(1, second // 5 * 5, throttled=throttled), move(SIDE, second // 5 * 5), rate),
+            memory,
+            FAST,
+            LIMITS,
+        )
+        rate = writes.get(SIDE, rate)
+    return memory.sights[1].margin
 
 
-@pytest.mark.parametrize(
-    ("remaining", "keep_up", "rate", "seconds"),
-    [(600.0, 6.0, 36.0, 20.0), (0.0, 6.0, 7.0, 0.0), (600.0, 6.0, 6.0, None), (600.0, 6.0, 4.5, None)],
-)
-def test_drain_s(remaining: float, keep_up: float, rate: float, seconds: float | None) -> None:
-    assert drain_s(load(remaining, keep_up), rate * MB) == seconds
+def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_throttle() -> None:
+    assert margin_after_a_calm_minute(80 * MB) < 0.0
+    assert margin_after_a_calm_minute(40 * MB) == LIMITS.margin_start
+    assert margin_after_a_calm_minute(None) == LIMITS.margin_start
 
 
-@pytest.mark.parametrize(
-    ("loads", "ceiling", "seconds"),
-    [
-        ([], 50.0, 0.0),
-        ([(880.0, 6.0), (4_400.0, 6.0)], 50.0, 100.0),
-        ([(880.0, 6.0), (1.0, 50.0)], 50.0, None),  # One side that never ends keeps the whole from ending.
-    ],
-)
-def test_fluid_optimum(loads: list[tuple[float, float]], ceiling: float, seconds: float | None) -> None:
-    assert fluid_optimum_s([load(*numbers) for numbers in loads], ceiling * MB) == seconds
+@pytest.mark.parametrize("missing", ["the move's signal", "what remains", "the network"])
+def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    before, stands = meant(memory), 20_000_000
+    for second in range(11, 200):
+        signal, moving = broker(1, second), move(SIDE, second)
+        if missing == "the network":
+            signal = replace(signal, network_out_bytes_per_s=None)
+        seen = view(second, signal, None if missing == "the move's signal" else moving, stands)
+        if missing == "what remains":
+            seen = replace(seen, moves={SIDE: replace(moving, remaining_bytes=None)})
+        memory, writes = turn(seen, memory, FAST, LIMITS)
+        if second > 25:
+            assert writes.get(SIDE, stands) <= stands
+            assert meant(memory) <= before
+        stands = writes.get(SIDE, stands)
+        before = meant(memory)
+    assert before < 40 * MB
+    assert stands <= 1.08 * before  # A window behind, and a dead-band.
+
+
+def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    over = replace(move(SIDE, 11), moving_partitions=0)
+    memory, writes = turn(view(11, broker(1, 11), over), memory, FAST, LIMITS)
+    assert memory.courses == {}
+    assert writes == {}

@@ -13,7 +13,8 @@ from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_si
 
 from streaming.contract import ContractError, MoveStep, decode_signal, encode_signal
 from streaming.kafka.cluster import ClusterError
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Reason
 from tuner.model.limits import MB
@@ -225,10 +226,10 @@ def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     world = World(rig, 20 * MB)
     world.jmx = False
-    world.five_seconds()
-    world.five_seconds()
-    assert all(rate >= 40 * MB for rate in rig.throttles.rates.values())
+    world.minutes(5)
+    assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
     assert not any(course.no_headroom for course in rig.watcher.cycles[-1][0].courses.values())
+    assert {d.reason for d in rig.loop.cycle()} == {Reason.LOAD_NOT_MEASURED}
 
 
 def test_keep_up_that_is_not_measured_for_a_moment_is_not_none_at_all() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tuner_cases import F, L
 
 from streaming.contract import BrokerSignal, MoveSignal
-from tuner.decide.law import LawMemory, LawView, turn
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.replication_rate import turn
 from tuner.decide.tracking import (
     Wanted,
     ceiling_bytes_per_s,

@@ -11,7 +11,7 @@ from typing import Any
 from streaming.contract import MoveSignal, Side
 from tuner.actuate.throttles import Failure
 from tuner.decide.freshness import Freshness, age_s, freshness
-from tuner.decide.replication_rate import infeasible
+from tuner.decide.rescue_rate import infeasible
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, SetRate, action_of
 from tuner.model.limits import Limits

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
-from tuner.decide.moves import MovesView, decide_side, judge_destinations
+from tuner.decide.moves import decide_side
+from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused
 from tuner.decide.ownership import let_go_of_changed
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation

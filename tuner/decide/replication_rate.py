@@ -1,54 +1,214 @@
-"""How fast may a broker replicate, so that a stalled move ends?
+"""The throttle tuner's law, asked once a second: signals and memory in, rates to write and memory out.
 
-Intuition: a throttle has to carry two things: what keeps its followers up to date (W), and what catches up. Only the rest
-q − W drains anything. So the rate that ends a move in time T is W + B/T, and T cannot be shorter than the slowest broker
-takes at the operator's ceiling. Every broker gets just what it needs for that T: the slowest one runs at the ceiling, the
-others have no reason to hurt their clients.
+``turn`` is the law, and reads as it goes; what it calls is told in this order:
 
-Invariant: a wanted rate lies between the floor (the least that drains) and the ceiling, and is never below what stands
-there: in this file throttles only rise. Where no rate at or below the ceiling drains, the answer is "infeasible", said
-aloud, and not a number.
+    sight     the newest of what the signals tell of every broker, and the margin that its clients' latency asks for
+    headroom  the load that is to be expected, and what it leaves of the link
+    tracking  T, in which all can be done, and the rate that every side needs for it
+    pacing    the setting that lets just that rate through Kafka's window of eleven seconds
+
+Intuition: clients come first. What they leave of the slowest link says how long the moves take, and every other side gets
+just what it needs to be done by then. A leader's throttle paces, its follower's stands a little above and guards.
+
+Invariant: no news never raises a rate. A side of which something is not known, or not known any more, stays where it is
+meant to be, and then sinks to its floor.
+
+Vocabulary:
+    meant  the rate that a side is to have in the mean; what is written plays around it as the window holds more or less.
+    full   of a throttle: what is measured comes up to what is meant, so it is the throttle that holds the move.
+    known  when everything that a side's rate depends on was last measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from streaming.contract import Side
+from streaming.contract import Side, ThrottledBy
+from tuner.decide.course import NOTHING, Course, LawMemory, LawView, in_sync_bytes_per_s
+from tuner.decide.headroom import headroom_bytes_per_s
+from tuner.decide.pacing import bound, replayed
+from tuner.decide.sight import Sight, means, seen
+from tuner.decide.tracking import (
+    Wanted,
+    ceiling_bytes_per_s,
+    drain_target_s,
+    floor_bytes_per_s,
+    next_push,
+    opened,
+    taken_over,
+    wanted,
+)
 from tuner.model.cluster import BrokerSide
-from tuner.model.limits import Limits
-from tuner.plan.move_time import SideLoad, drain_s
+from tuner.model.objectives import LawLimits, Objective
+from tuner.plan.move_time import SideLoad
+from tuner.plan.window import SECONDS_KEPT, steady
+
+_SLEWED_BACK_MS_MAX = 1000  # As a clock goes that is slewed and not set.
 
 
-def floor_bytes_per_s(load: SideLoad, limits: Limits) -> float:
-    return max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
+def turn(
+    view: LawView, memory: LawMemory, objective: Objective, limits: LawLimits
+) -> tuple[LawMemory, dict[BrokerSide, int]]:
+    """The memory after this second, and the rates to be written; sides that may stay as they are have none."""
+    # What do the clients need? Latency is only asked where replication fills what it was left.
+    tested = {
+        side[0] for side, course in memory.courses.items() if course.wanted.binds and _full(side, course, view, limits)
+    }
+    # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
+    latest_ms = view.now_ms + limits.hold_age_s * 1000
+    past = {b: sight for b, sight in memory.sights.items() if sight.sampled_at_ms <= latest_ms}
+    sights = {b: seen(s, past.get(b), b in tested, objective, limits) for b, s in view.brokers.items()}
+    # What does that leave, and how long do all the moves take with it?
+    loads = _loads(view, memory)
+    ceilings = {side: _ceiling(side, view, memory, sights, objective, limits) for side in loads}
+    # Nobody waits for a side of which nothing is heard: its broker is gone, or its part of the move was cancelled.
+    heard = {side: load for side, load in loads.items() if _is_heard(side, view, limits)}
+    target_s = drain_target_s(heard or loads, ceilings, objective, view.now_ms, limits)
+
+    courses: dict[BrokerSide, Course] = {}
+    writes: dict[BrokerSide, int] = {}
+    for side, load in loads.items():
+        stands = view.rates.get(side)
+        if stands is None:
+            continue
+        before = memory.courses.get(side)
+        course = before if before is not None and not _clock_was_set(before, view) else _begun(side, stands, view)
+        course = replace(course, load=load)
+        course = replayed(course, side, stands, view, sights, target_s, limits)
+        known_at_ms = _known_at_ms(side, view)
+        course = course if known_at_ms is None else replace(course, known_at_ms=known_at_ms)
+        age_s = (view.now_ms - (course.known_at_ms or 0)) / 1000
+        blind = known_at_ms is None or age_s > limits.hold_age_s
+        course = replace(course, blind=blind)
+        # Never measured here: somebody has set this rate, and we know nothing better.
+        if course.known_at_ms is None:
+            course = replace(course, wanted=replace(course.wanted, binds=False))
+        # Too long ago: whatever clients do by now, the least that still drains cannot hurt them much.
+        elif age_s > limits.decay_age_s:
+            course = replace(course, wanted=_sunk(course, limits))
+        # Perhaps only late.
+        elif blind:
+            course = replace(course, wanted=replace(course.wanted, binds=False))
+        # Partitions take no writes until their followers are back: durability comes before latency.
+        elif side in view.recovering and (view.brokers[side[0]].under_min_isr_partitions or 0.0) > 0.0:
+            course = replace(course, wanted=opened(side[1], load, view.capacities[side[0]], limits))
+        else:
+            course = _pushed(course, side, view, limits)
+            meant = wanted(side[1], load, ceilings[side], target_s, limits, course.push)
+            since_s = (view.now_ms - course.since_ms) / 1000
+            # A rate below the floor drains nothing, so the way up begins there.
+            stood = max(course.stood_bytes_per_s, floor_bytes_per_s(load, limits))
+            course = replace(course, wanted=taken_over(meant, stood, since_s, limits))
+        # What the window holds is not known then either, so it is given no play, and nothing is raised.
+        rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
+        rate = min(stands, max(rate, round(floor_bytes_per_s(load, limits)))) if blind else rate
+        rate = stands if course.known_at_ms is None else rate
+        deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
+        if abs(rate - stands) > deadband_ratio * stands:
+            writes[side] = rate
+        courses[side] = course
+    return LawMemory(sights, courses), writes
 
 
-def infeasible(live_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
-    """No permitted throttle ends this side's move, and the one that stands does not either."""
-    return load.keep_up_bytes_per_s >= max(limits.rate_bytes_per_s_max, live_bytes_per_s)
+# -- what is known ----------------------------------------------------------------------------------------------------
 
 
-def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> float:
-    """T: as short as the slowest feasible side allows."""
-    times = [drain_s(load, limits.rate_bytes_per_s_max) for load in loads.values()]
-    return max([limits.drain_s_min, *(t for t in times if t is not None)])
+def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
+    """Of the sides in which something moves; where a signal is missing or does not say, what was known before."""
+    found = {}
+    for side in sorted({*view.moves, *memory.courses}):
+        signal, before = view.moves.get(side), memory.courses.get(side)
+        if signal is not None and signal.moving_partitions == 0:
+            continue
+        old = before.load if before is not None else NOTHING
+        if signal is not None and signal.remaining_bytes is not None:
+            keep_up = signal.keep_up_bytes_per_s
+            found[side] = SideLoad(signal.remaining_bytes, old.keep_up_bytes_per_s if keep_up is None else keep_up)
+        elif before is not None and side in view.rates:
+            found[side] = old
+    return found
 
 
-def wanted_bytes_per_s(side: Side, load: SideLoad, live_bytes_per_s: float, target_s: float, limits: Limits) -> int:
-    """The rate for one side of one broker, so that it is done in ``target_s``."""
-    slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
-    needed = slack * (load.keep_up_bytes_per_s + load.remaining_bytes / target_s)
-    within = min(limits.rate_bytes_per_s_max, max(floor_bytes_per_s(load, limits), needed))
-    return round(max(within, live_bytes_per_s))
+def _begun(side: BrokerSide, stands: int, view: LawView) -> Course:
+    """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow."""
+    measured = _measured_bytes_per_s(side, view)
+    passed = float(stands) if measured is None else min(measured, float(stands))
+    window = steady(view.now_ms, float(stands), passed)
+    return Course(view.now_ms, float(stands), Wanted(float(stands)), window)
 
 
-def throttle_bound(live_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: Limits) -> bool:
-    """Is it this throttle that holds the move back?
+def _clock_was_set(course: Course, view: LawView) -> bool:
+    """What was learned of the seconds before says nothing of those now; a machine that slept is the same to us."""
+    return not -_SLEWED_BACK_MS_MAX <= view.now_ms - course.window.until_ms <= SECONDS_KEPT * 1000
 
-    Two ways to know: it is below what keeping up takes, so it must be, whatever is measured; or what passes is as much as
-    it lets through. Not knowing the measure is not knowing, so no.
-    """
-    if live_bytes_per_s <= load.keep_up_bytes_per_s:
-        return True
-    return measured_bytes_per_s is not None and measured_bytes_per_s >= limits.bound_ratio * live_bytes_per_s
+
+def _is_heard(side: BrokerSide, view: LawView, limits: LawLimits) -> bool:
+    move = view.moves.get(side)
+    return move is not None and abs(view.now_ms - move.sampled_at_ms) <= limits.hold_age_s * 1000
+
+
+def _known_at_ms(side: BrokerSide, view: LawView) -> int | None:
+    """When all that this side's rate depends on was measured; None where something of it is missing now."""
+    broker, which = side
+    signal, move = view.brokers.get(broker), view.moves.get(side)
+    if signal is None or move is None or broker not in view.capacities:
+        return None
+    if move.remaining_bytes is None or move.keep_up_bytes_per_s is None or None in means(signal, which):
+        return None
+    return min(signal.sampled_at_ms, move.sampled_at_ms)
+
+
+def _measured_bytes_per_s(side: BrokerSide, view: LawView) -> float | None:
+    """What counted against this side's throttle, by Kafka's own mean over its window; what counts too much is no measure."""
+    broker, which = side
+    signal = view.brokers.get(broker)
+    if signal is None or signal.throttled_by == ThrottledBy.REPLICATION:
+        return None
+    return signal.leader_throttled_bytes_per_s if which is Side.LEADER else signal.follower_throttled_bytes_per_s
+
+
+def _full(side: BrokerSide, course: Course, view: LawView, limits: LawLimits) -> bool:
+    """Whether what passes comes up to what is meant. Not knowing the measure is not knowing, so no."""
+    measured = _measured_bytes_per_s(side, view)
+    slack = 1.0 if side[1] is Side.LEADER else limits.guard_slack
+    return measured is not None and slack * measured >= limits.fill_ratio_min * course.wanted.rate_bytes_per_s
+
+
+# -- what it may have, and what it is meant to have ---------------------------------------------------------------------
+
+
+def _ceiling(
+    side: BrokerSide,
+    view: LawView,
+    memory: LawMemory,
+    sights: Mapping[int, Sight],
+    objective: Objective,
+    limits: LawLimits,
+) -> float:
+    """Where nothing is known of the broker there is no headroom."""
+    broker, which = side
+    move = view.moves.get(side)
+    if move is None:
+        return memory.courses[side].wanted.rate_bytes_per_s
+    sight, capacity = sights.get(broker), view.capacities.get(broker)
+    if sight is None or capacity is None or (load := sight.directions[which].load) is None:
+        return 0.0
+    # A trend is not gone on with for longer than its signals are trusted.
+    age_s = min(limits.hold_age_s, (view.now_ms - sight.sampled_at_ms) / 1000)
+    total = capacity.out_bytes_per_s if which is Side.LEADER else capacity.in_bytes_per_s
+    room = headroom_bytes_per_s(total, load, sight.margin, age_s + sight.step_s / 2, limits)
+    return ceiling_bytes_per_s(which, room, in_sync_bytes_per_s(move), capacity, objective)
+
+
+def _sunk(course: Course, limits: LawLimits) -> Wanted:
+    meant = course.wanted.rate_bytes_per_s
+    least = min(meant, floor_bytes_per_s(course.load, limits))
+    return replace(course.wanted, rate_bytes_per_s=max(least, meant * limits.decay_per_s), binds=False)
+
+
+def _pushed(course: Course, side: BrokerSide, view: LawView, limits: LawLimits) -> Course:
+    if view.now_ms - course.pushed_at_ms < limits.push_every_s * 1000:
+        return course
+    push = next_push(course.push, side in view.stalled, _full(side, course, view, limits), limits)
+    return replace(course, push=push, pushed_at_ms=view.now_ms) if push != course.push else course

@@ -66,6 +66,7 @@ class Course:
 
     meant_bytes_per_s: float
     no_headroom: bool = False  # Its clients leave less than what keeping up takes.
+    blind: bool = False  # What it depends on is not measured now.
 
 
 @dataclass(frozen=True, slots=True)

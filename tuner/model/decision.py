@@ -31,6 +31,7 @@ class Reason(StrEnum):
     # Steered by the law, every second.
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
+    LOAD_NOT_MEASURED = "load_not_measured"
     # Not well, and not ours to cure by raising: hold and say so.
     NO_LEADER = "no_leader"
     BROKER_DOWN = "broker_down"

@@ -1,0 +1,151 @@
+"""Rates and feasibility, with the numbers of the lab's runs E1 to E6 (a quota ends a move iff q > W)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import LIMITS, F, L
+
+from streaming.contract import Side
+from tuner.decide import rescue_rate as rr
+from tuner.model.limits import MB, Limits
+from tuner.plan.move_time import SideLoad, drain_s, fluid_optimum_s
+
+# run: (side, quota, W, byte-rate that the broker showed, drain that was seen); MB and MB/s
+RUNS = {
+    "E1": (L, 4.5, 6.0, 4.6, -1.6),
+    "E2": (L, 7.0, 6.0, 7.1, 1.3),
+    "E3": (L, 12.0, 6.0, 12.8, 6.0),
+    "E4": (L, 7.5, 9.0, 7.6, -1.6),
+    "E5": (F, 2.0, 3.0, 2.0, -1.2),
+    "E6": (F, 5.0, 3.0, 5.1, 1.5),
+}
+
+
+def load(remaining: float = 159.0, keep_up: float = 6.0) -> SideLoad:
+    return SideLoad(remaining * MB, keep_up * MB)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_move_ends_exactly_when_the_lab_says_so(run: str) -> None:
+    _, quota, keep_up, _, seen_drain = RUNS[run]
+    ends = drain_s(load(keep_up=keep_up), quota * MB) is not None
+    assert ends == (seen_drain > 0)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_run_was_held_by_its_throttle(run: str) -> None:
+    _, quota, keep_up, measured, _ = RUNS[run]
+    assert rr.throttle_bound(quota * MB, load(keep_up=keep_up), measured * MB, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("quota", "keep_up", "measured", "bound"),
+    [
+        (4.5, 6.0, None, True),  # Below keep-up it must be, measured or not …
+        (4.5, 6.0, 0.0, True),  # … whatever is measured.
+        (6.0, 6.0, 0.0, True),  # Equal drains nothing either.
+        (6.1, 6.0, None, False),  # Above it, not knowing is not knowing.
+        (12.0, 6.0, 10.2, True),  # 85 %.
+        (12.0, 6.0, 10.1, False),
+        (12.0, 6.0, 3.0, False),  # Something else holds it.
+        (20.0, 6.0, 21.0, True),
+    ],
+)
+def test_bound(quota: float, keep_up: float, measured: float | None, bound: bool) -> None:
+    measured_bytes = None if measured is None else measured * MB
+    assert rr.throttle_bound(quota * MB, load(keep_up=keep_up), measured_bytes, LIMITS) is bound
+
+
+@pytest.mark.parametrize(
+    ("keep_up", "floor"),
+    [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
+)
+def test_floor(keep_up: float, floor: float) -> None:
+    assert rr.floor_bytes_per_s(load(keep_up=keep_up), LIMITS) == pytest.approx(floor * MB)
+
+
+@pytest.mark.parametrize(("keep_up", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
+def test_infeasible_when_the_ceiling_is_not_above_keep_up(keep_up: float, infeasible: bool) -> None:
+    assert rr.infeasible(10 * MB, load(keep_up=keep_up), LIMITS) is infeasible
+
+
+def test_what_a_person_set_above_the_ceiling_may_be_feasible() -> None:
+    assert not rr.infeasible(100 * MB, load(keep_up=60.0), LIMITS)
+    assert rr.infeasible(60 * MB, load(keep_up=60.0), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("loads", "target_s"),
+    [
+        ([], 10.0),
+        ([(44.0, 6.0)], 10.0),  # One second's work: but the quota's window sets the pace, not the rate.
+        ([(880.0, 6.0)], 20.0),  # 880 ÷ (50 − 6)
+        ([(880.0, 6.0), (4_400.0, 6.0)], 100.0),  # The slowest side decides.
+        ([(880.0, 6.0), (4_400.0, 60.0)], 20.0),  # An infeasible side decides nothing.
+    ],
+)
+def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None:
+    by_side = {(i, L): load(*numbers) for i, numbers in enumerate(loads)}
+    assert rr.drain_target_s(by_side, LIMITS) == pytest.approx(target_s)
+
+
+@pytest.mark.parametrize(
+    ("side", "remaining", "keep_up", "live", "target_s", "wanted"),
+    [
+        (L, 159.0, 6.0, 4.5, 10.0, 21.9),  # E1, rescued: 6 + 159 ÷ 10.
+        (L, 132.0, 9.0, 7.5, 10.0, 22.2),  # E4.
+        (F, 159.0, 3.0, 2.0, 10.0, 24.57),  # E5, with the follower's slack: 1.3 × (3 + 15.9).
+        (L, 0.0, 6.0, 4.5, 10.0, 7.2),  # The floor: the least that drains.
+        (L, 0.0, 0.0, 1.0, 10.0, 5.0),  # The operator's floor.
+        (L, 9_000.0, 6.0, 4.5, 10.0, 50.0),  # The ceiling …
+        (F, 9_000.0, 6.0, 4.5, 10.0, 50.0),  # … which slack does not break.
+        (L, 4_400.0, 6.0, 4.5, 100.0, 50.0),  # The slowest side runs exactly at the ceiling.
+        (L, 880.0, 6.0, 4.5, 100.0, 14.8),  # The others need less for the same time.
+        (L, 159.0, 6.0, 30.0, 10.0, 30.0),  # Never below what stands there …
+        (L, 159.0, 6.0, 80.0, 10.0, 80.0),  # … nor cut by a ceiling it was never under.
+    ],
+)
+def test_wanted(side: Side, remaining: float, keep_up: float, live: float, target_s: float, wanted: float) -> None:
+    found = rr.wanted_bytes_per_s(side, load(remaining, keep_up), live * MB, target_s, LIMITS)
+    assert found == round(wanted * MB)
+
+
+@given(
+    st.sampled_from(list(Side)),
+    st.floats(0, 1e12),
+    st.floats(0, 1e9),
+    st.floats(0, 2e9),
+    st.floats(10, 1e6),
+    st.floats(5e6, 1e9),
+)
+def test_wanted_stays_inside(
+    side: Side, remaining: float, keep_up: float, live: float, target_s: float, ceiling: float
+) -> None:
+    limits = Limits(rate_bytes_per_s_max=ceiling)
+    wanted = rr.wanted_bytes_per_s(side, SideLoad(remaining, keep_up), live, target_s, limits)
+    assert wanted >= round(live)
+    assert wanted <= round(max(ceiling, live))
+    if not rr.infeasible(live, SideLoad(remaining, keep_up), limits):
+        assert wanted >= round(min(ceiling, rr.floor_bytes_per_s(SideLoad(remaining, keep_up), limits)))
+
+
+@pytest.mark.parametrize(
+    ("remaining", "keep_up", "rate", "seconds"),
+    [(600.0, 6.0, 36.0, 20.0), (0.0, 6.0, 7.0, 0.0), (600.0, 6.0, 6.0, None), (600.0, 6.0, 4.5, None)],
+)
+def test_drain_s(remaining: float, keep_up: float, rate: float, seconds: float | None) -> None:
+    assert drain_s(load(remaining, keep_up), rate * MB) == seconds
+
+
+@pytest.mark.parametrize(
+    ("loads", "ceiling", "seconds"),
+    [
+        ([], 50.0, 0.0),
+        ([(880.0, 6.0), (4_400.0, 6.0)], 50.0, 100.0),
+        ([(880.0, 6.0), (1.0, 50.0)], 50.0, None),  # One side that never ends keeps the whole from ending.
+    ],
+)
+def test_fluid_optimum(loads: list[tuple[float, float]], ceiling: float, seconds: float | None) -> None:
+    assert fluid_optimum_s([load(*numbers) for numbers in loads], ceiling * MB) == seconds

@@ -1,0 +1,57 @@
+"""What the law sees, and what it remembers of each side from second to second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.contract import BrokerSignal, MoveSignal, Side
+from tuner.decide.sight import Sight
+from tuner.decide.tracking import Wanted
+from tuner.model.cluster import BrokerSide
+from tuner.model.objectives import Capacity
+from tuner.plan.move_time import SideLoad
+from tuner.plan.window import Window
+
+NOTHING = SideLoad(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What one side is meant to do."""
+
+    since_ms: int
+    stood_bytes_per_s: float  # When we came.
+    wanted: Wanted
+    window: Window
+    corrected_until_ms: int = 0
+    load: SideLoad = NOTHING  # The newest that is known.
+    known_at_ms: int | None = None  # None: never since we came.
+    blind: bool = False  # Something that it depends on is not known now.
+    push: float = 1.0  # Times what it should need: its move has stalled, and it was this throttle.
+    pushed_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LawMemory:
+    sights: Mapping[int, Sight] = field(default_factory=dict)
+    courses: Mapping[BrokerSide, Course] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LawView:
+    now_ms: int
+    brokers: Mapping[int, BrokerSignal]
+    moves: Mapping[BrokerSide, MoveSignal]
+    rates: Mapping[BrokerSide, int]  # That stand on the sides we may turn.
+    capacities: Mapping[int, Capacity]
+    stalled: frozenset[BrokerSide] = frozenset()  # Both ends of every move that the judge calls stalled.
+    # Sides whose throttle holds back replicas of a living broker that have been in the ISR and are not now.
+    recovering: frozenset[BrokerSide] = frozenset()
+
+
+def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
+    """Of what counts against the throttle, what in-sync followers fetch: on the leader side only."""
+    if move is None or move.side is Side.FOLLOWER:
+        return 0.0
+    return max(0.0, (move.keep_up_bytes_per_s or 0.0) - (move.write_bytes_per_s or 0.0))

@@ -1,0 +1,186 @@
+"""What an observation says about the running moves, and what the judge makes of it.
+
+A move onto a broker passes two throttles: the leader side of every broker it is fetched from, and its own follower side.
+Either can be the one that binds, and raising one alone only hands the stall to the other, so a stall is judged by
+destination and answered on both sides.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from streaming.contract import MoveSignal, Side, ThrottledBy
+from tuner.decide import rescue_rate, stall
+from tuner.decide.freshness import Freshness, freshness
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory, StallState
+from tuner.plan.move_time import SideLoad
+
+
+class MovesView:
+    """What the observation says about the running moves, looked up once."""
+
+    def __init__(self, observation: Observation, live: LiveCluster, limits: Limits) -> None:
+        self.now_ms = observation.now_ms
+        self.busy = observation.busy
+        self.courses = observation.courses
+        self.orders = observation.orders
+        self.live = live
+        self.limits = limits
+        self._signals = observation.moves
+        self._brokers = observation.brokers
+        self.leaders_of: defaultdict[int, set[int]] = defaultdict(set)  # Destination → the leaders it fetches from.
+        self._destinations_of_leader: defaultdict[int, set[int]] = defaultdict(set)
+        for move in live.moves:
+            leader = move.leader
+            for destination in move.adding:
+                if leader >= 0 and destination != leader:
+                    self.leaders_of[destination].add(leader)
+                    self._destinations_of_leader[leader].add(destination)
+        self.destinations = frozenset(self.leaders_of)
+        leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(self._destinations_of_leader)]
+        self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
+        self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
+        # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
+        self._freshness = {
+            side: freshness(self._signals.get(side), self.now_ms, limits.signal_age_s_max) for side in self.sides
+        }
+        self.loads: dict[BrokerSide, SideLoad] = {}
+        for side in self.sides:
+            signal = self.fresh_signal(side)
+            if signal is not None and signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
+                self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+        self._unknown = {side for side in self.sides if not self._is_known(side)}
+        self._surplus = {side: self._surplus_of(side) for side in self.sides}
+        self._bound = {side: self._is_bound(side) for side in self.sides}
+        self._share = {
+            leader: None if surplus is None else surplus / len(found)
+            for leader, found in self._destinations_of_leader.items()
+            for surplus in (self._surplus[(leader, Side.LEADER)],)
+        }
+        self.heard = frozenset(d for d in self.destinations if self.fresh_signal((d, Side.FOLLOWER)) is not None)
+        self._first_bound: dict[int, BrokerSide | None] = {}
+        self.target_s = rescue_rate.drain_target_s(self.loads, limits)
+
+    def destinations_of(self, side: BrokerSide) -> set[int]:
+        return {side[0]} if side[1] is Side.FOLLOWER else self._destinations_of_leader.get(side[0], set())
+
+    def sides_of(self, destination: int) -> list[BrokerSide]:
+        sides = self._sides_of.get(destination)
+        if sides is None:
+            sides = [(leader, Side.LEADER) for leader in sorted(self.leaders_of[destination])]
+            sides.append((destination, Side.FOLLOWER))
+            self._sides_of[destination] = sides
+        return sides
+
+    def surplus_shares_bytes_per_s(self, destination: int) -> list[float | None]:
+        """What each leader's throttle leaves for this destination: the same as for each of the leader's others."""
+        return [self._share[leader] for leader in sorted(self.leaders_of[destination])]
+
+    def first_bound(self, destination: int) -> BrokerSide | None:
+        """A side that binds, of those that a move onto this broker passes."""
+        if destination not in self._first_bound:
+            self._first_bound[destination] = min(filter(self.bound, self.sides_of(destination)), default=None)
+        return self._first_bound[destination]
+
+    def first_unknown(self, destination: int) -> BrokerSide | None:
+        """A side of which it cannot be said what it lets through, of the same."""
+        if not self._unknown:
+            return None
+        return min((side for side in self.sides_of(destination) if side in self._unknown), default=None)
+
+    def signal(self, side: BrokerSide) -> MoveSignal | None:
+        return self._signals.get(side)
+
+    def freshness(self, side: BrokerSide) -> Freshness:
+        return self._freshness[side]
+
+    def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
+        return self._signals[side] if self.freshness(side) is Freshness.FRESH else None
+
+    def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
+        """What passes under this side's throttle. Of the measures that take Kafka's place only one that is not too much:
+        by the others a throttle would seem to bind that does not, and be raised for nothing."""
+        signal, move = self._brokers.get(side[0]), self._signals.get(side)
+        if signal is None or freshness(signal, self.now_ms, self.limits.signal_age_s_max) is not Freshness.FRESH:
+            return None
+        unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
+        match signal.throttled_by:
+            case ThrottledBy.REPLICATION:
+                return None
+            case ThrottledBy.REASSIGNMENT if unlisted_moves:
+                return None
+        return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
+
+    def throttle(self, side: BrokerSide) -> RateSetting | None:
+        """The rate in force on this side, if it counts any replica at all: a rate without a list throttles nothing."""
+        setting = self.live.rates.get(side)
+        signal = self._signals.get(side)
+        return setting if setting is not None and signal is not None and signal.listed_partitions > 0 else None
+
+    def allowed_bytes_per_s(self, side: BrokerSide) -> float | None:
+        """What the throttle lets through in the mean. Under the law the setting plays around it from second to second."""
+        setting = self.throttle(side)
+        if setting is None:
+            return None
+        course = self.courses.get(side)
+        # In a dry run, or where writes wait for their turn, what is meant is not what stands.
+        if course is None or not 0.5 <= setting.bytes_per_s / max(1.0, course.meant_bytes_per_s) <= 1.5:
+            return float(setting.bytes_per_s)
+        return course.meant_bytes_per_s
+
+    def bound(self, side: BrokerSide) -> bool:
+        return self._bound[side]
+
+    def _is_bound(self, side: BrokerSide) -> bool:
+        allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
+        if allowed is None or load is None:
+            return False
+        return rescue_rate.throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
+
+    def known(self, side: BrokerSide) -> bool:
+        """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
+        return side not in self._unknown
+
+    def _is_known(self, side: BrokerSide) -> bool:
+        if side[0] in self.live.unreadable or side[0] not in self.live.brokers:
+            return False
+        if side not in self.live.rates:
+            return True
+        signal = self.fresh_signal(side)
+        return signal is not None and (signal.listed_partitions == 0 or side in self.loads)
+
+    def surplus_bytes_per_s(self, side: BrokerSide) -> float | None:
+        """Throttle less keep-up; None where nothing limits, or where it is not known."""
+        return self._surplus[side]
+
+    def _surplus_of(self, side: BrokerSide) -> float | None:
+        allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
+        return None if allowed is None or load is None else allowed - load.keep_up_bytes_per_s
+
+
+def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
+    """The judge's word on every broker that something moves onto; others are forgotten."""
+    states = {}
+    for destination in sorted(view.destinations):
+        state = memory.stalls.get(destination, StallState())
+        signal = view.fresh_signal((destination, Side.FOLLOWER))
+        # What a throttle lets through is not known, so neither is what could be expected. The steps wait.
+        if view.first_unknown(destination) is not None:
+            states[destination] = state
+            continue
+        # A stall that is being answered is not held against the new rate: once the ramp is over, the count starts anew.
+        if view.busy and not view.busy.isdisjoint(view.sides_of(destination)):
+            seen_until_ms = max(
+                [state.judged_until_ms, *(step.at_ms for step in signal.steps)] if signal else [state.judged_until_ms]
+            )
+            states[destination] = StallState(judged_until_ms=seen_until_ms)
+            continue
+        leaders = view.surplus_shares_bytes_per_s(destination)
+        expected = stall.expected_drain_bytes_per_s(
+            view.surplus_bytes_per_s((destination, Side.FOLLOWER)), leaders, limits
+        )
+        states[destination] = state if signal is None else stall.judge(state, signal.steps, expected, limits)
+    return states
