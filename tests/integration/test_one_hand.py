@@ -23,11 +23,11 @@ from streaming.topics import ensure_topics
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalLost, KafkaJournal
+from tuner.lease import group_of
 from tuner.model.memory import Memory, Owned
 
 LAB = LabSpec(brokers=2)
 TAKE_OVER_S_MAX = 15.0
-HANDED_ON_S_MAX = 6.0  # Without waiting for the session's timeout.
 SIDE = (1, Side.LEADER)
 
 
@@ -89,10 +89,18 @@ def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner
     assert "Traceback" not in leader.run.said() + stand_by.run.said()
 
 
-def test_a_leader_that_ends_hands_the_lease_on(two: tuple[Tuner, Tuner]) -> None:
+def members(lab: Lab) -> int:
+    group = group_of("lab")
+    with lab.admin() as admin:
+        return len(admin.describe_groups([group])[group]["members"])
+
+
+def test_a_leader_that_ends_hands_the_lease_on(lab: Lab, two: tuple[Tuner, Tuner]) -> None:
     leader, stand_by = two
+    until(lambda: members(lab) == 2, 20, "the tuners that another test has killed are forgotten")
     assert leader.run.end(signal.SIGTERM, 10) == 0
-    until(stand_by.acts, HANDED_ON_S_MAX, "the stand-by takes over")
+    assert members(lab) == 1, "it did not leave the group, so its session has to time out"
+    until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
 
 
 def test_a_dry_run_looks_on_beside_the_one_that_acts(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:
