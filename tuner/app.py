@@ -31,10 +31,10 @@ from streaming.topics import ensure_topics
 from tuner.actuate.fenced import FencedThrottles
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
-from tuner.api.board import Board
+from tuner.api.board import STANDING_BY, Board
 from tuner.api.metrics import registry_of
 from tuner.api.server import HttpServer, make_app
-from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
@@ -73,7 +73,7 @@ def run_tuner(
 
     Raises:
         PortError: the HTTP port cannot be had.
-        JournalError: the journal cannot be read to its end, or holds a memory this version cannot read.
+        JournalError: the journal holds a memory this version cannot read.
     """
     calm_the_collector()
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def run_tuner(
             lease = Lease(lease_consumer, topics.journal)
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         while not stop.is_set():
-            if lease is not None and not _until_held(lease, stop):
+            if lease is not None and not _until_held(lease, client, board, stop):
                 break
             fenced = lease is not None
             extra = {"transactional_id": group_of(cluster), "retry_backoff_ms": 20} if fenced else {}
@@ -120,10 +120,12 @@ def run_tuner(
             )
             with ExitStack() as term:
                 term.callback(_named("journal", journal.close))
-                if fenced and not _taken_over(journal, stop):
+                if fenced and not _taken_over(journal, client, board, stop):
                     continue
                 orders.follow()
-                memory = _recover(journal, kafka)
+                memory = _recovered(journal, kafka, client, board, stop)
+                if memory is None:
+                    continue
                 orders.latest = journal.orders
                 throttles: Throttles = KafkaThrottles(client)
                 throttles = FencedThrottles(throttles, journal) if fenced else DryRunThrottles(throttles)
@@ -152,11 +154,26 @@ def run_tuner(
         log.info("tuner stopped")
 
 
-def _taken_over(journal: KafkaJournal, stop: threading.Event) -> bool:
+def _recovered(
+    journal: KafkaJournal, kafka: KafkaSettings, client: ClusterClient, board: Board, stop: threading.Event
+) -> Memory | None:
+    try:
+        return _recover(journal, kafka)
+    except JournalUnreadable:
+        raise
+    except JournalError as error:
+        log.error("the journal cannot be read; trying again", error=str(error))
+        board.stands_by(_away(client) or str(error))
+        stop.wait(_TAKE_OVER_PAUSE_S)
+        return None
+
+
+def _taken_over(journal: KafkaJournal, client: ClusterClient, board: Board, stop: threading.Event) -> bool:
     try:
         journal.take_over()
     except JournalError as error:
         log.error("the journal cannot be taken over; trying again", error=str(error))
+        board.stands_by(_away(client) or f"the journal cannot be taken over: {error}")
         stop.wait(_TAKE_OVER_PAUSE_S)
         return False
     return True
@@ -179,15 +196,26 @@ def _serve(
         log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
 
 
-def _until_held(lease: Lease, stop: threading.Event) -> bool:
-    """Stands by until it is this tuner's turn (True), or ``stop`` is set (False)."""
-    said = False
+def _away(client: ClusterClient) -> str | None:
+    """Why nothing can be done, where the cluster does not answer at all."""
+    try:
+        client.brokers()
+    except ClusterError as error:
+        return f"the cluster is not seen: {error}"
+    return None
+
+
+def _until_held(lease: Lease, client: ClusterClient, board: Board, stop: threading.Event) -> bool:
+    """Stands by until it is this tuner's turn (True), or ``stop`` is set (False); says whether the cluster is there at all."""
+    said: str | None = None
     while not stop.is_set():
         if lease.held(_STAND_BY_S):
             return True
-        if not said:
-            log.info("standing by: another tuner of this cluster has the lease, or it is being given")
-            said = True
+        waits_for = _away(client) or STANDING_BY
+        board.stands_by(waits_for)
+        if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
+            log.info(waits_for)
+        said = waits_for
     return False
 
 

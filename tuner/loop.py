@@ -132,6 +132,9 @@ class Loop:
             self.ledger.memory = narrow_to_live(self.memory, observation.live)
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits)
+        seen = isinstance(observation.live, LiveCluster)
+        if not seen:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
+            self._watcher.observed(observation, self.memory, decisions)
         try:
             self.ledger.note(decisions, observation, memory)
             if not self._dry_run:
@@ -139,7 +142,8 @@ class Loop:
             self._steer(decisions, observation)
         except JournalError as error:
             log.error("the journal takes no record, so nothing is done", error=str(error))
-        self._watcher.observed(observation, self.memory, decisions)
+        if seen:
+            self._watcher.observed(observation, self.memory, decisions)
         return decisions
 
     def tick(self) -> None:

@@ -20,6 +20,7 @@ from tuner.model.orders import Orders
 from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
+STANDING_BY = "standing by: another tuner of this cluster has the lease, or it is just being given"
 
 
 class Board:
@@ -39,15 +40,21 @@ class Board:
         self.cycle_s = 0.0
         self.cycled_at_s: float | None = None
         self.acting = False
+        self._waits_for = STANDING_BY
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
     def acts(self) -> None:
         self.acting = True
 
-    def stands_by(self) -> None:
-        """What was seen last is somebody else's to tell from now on."""
+    def stands_by(self, waits_for: str | None = None) -> None:
+        """What was seen last is somebody else's to tell from now on.
+
+        Args:
+            waits_for: what it waits for, where it is not the lease alone.
+        """
         with self._lock:
+            self._waits_for = waits_for or STANDING_BY
             self.acting, self._observation, self.cycled_at_s = False, None, None
             self._wanted, self._memory = {}, Memory()
 
@@ -89,7 +96,7 @@ class Board:
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing."""
         if not self.acting:
-            return False, "standing by: another tuner of this cluster has the lease, or it is just being given"
+            return False, self._waits_for
         with self._lock:
             seen = self._observation
         if seen is None:

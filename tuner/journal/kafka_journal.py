@@ -9,9 +9,10 @@ Invariant: after ``lost`` nothing is written any more, whatever else may work ag
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 
 import kafka.errors
@@ -55,6 +56,10 @@ class JournalError(Exception):
     """The journal could not be read or written."""
 
 
+class JournalUnreadable(JournalError):
+    """What stands in it cannot be understood, now or later: a person has to look."""
+
+
 class JournalLost(JournalError):
     """It is another tuner's now, or it is not known whose: this one must not act any more."""
 
@@ -84,8 +89,6 @@ class KafkaJournal:
         self._fenced = fenced
         self._monotonic = monotonic
         self._seqs = dict.fromkeys(RINGS, 0)
-        # kafka-python waits for a commit without an end; here it has one.
-        self._committing = ThreadPoolExecutor(1, thread_name_prefix="journal-commit") if fenced else None
         self._ours_at_s = float("-inf")
         self.lost = False
         self.orders = Orders()  # As ``recover`` found them.
@@ -95,14 +98,14 @@ class KafkaJournal:
         """One that is only read: ``recover`` and ``orders``."""
         return cls(None, topic, cluster)
 
-    def take_over(self, timeout_s: float = SILENCE_S_MAX) -> None:
+    def take_over(self, timeout_s: float = ACK_S_MAX) -> None:
         """From now on only this journal can be written.
 
         Raises:
             JournalError: the brokers do not answer, or a right is missing.
         """
         try:
-            self._bounded(self._writer.init_transactions, timeout_s)
+            _bounded(self._writer.init_transactions, timeout_s)
         except kafka.errors.TransactionalIdAuthorizationFailedError as error:
             right = f"Write on TransactionalId {self._writer.config['transactional_id']}"
             raise JournalError(f"{self._topic} cannot be taken over: missing right: {right}") from error
@@ -114,11 +117,12 @@ class KafkaJournal:
         """What we remembered when we last wrote; an empty memory in a new journal.
 
         Raises:
-            JournalError: it cannot be read whole, or its memory cannot be understood.
+            JournalError: it cannot be read whole now.
+            JournalUnreadable: its memory cannot be understood.
         """
         numbers = consumer.partitions_for_topic(self._topic) or {0}
         if len(numbers) > 1:
-            raise JournalError(
+            raise JournalUnreadable(
                 f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
@@ -137,7 +141,7 @@ class KafkaJournal:
                 elif key.startswith(seen_prefix(self._cluster)):
                     memory = replace(memory, seen={**memory.seen, **decode_seen(value)})
             except ValueError as error:
-                raise JournalError(
+                raise JournalUnreadable(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
             for ring in RINGS:
@@ -193,8 +197,6 @@ class KafkaJournal:
 
     def close(self) -> None:
         self._writer.close(timeout=5)
-        if self._committing is not None:
-            self._committing.shutdown(wait=False)
 
     @property
     def _writer(self) -> KafkaProducer:
@@ -212,7 +214,7 @@ class KafkaJournal:
             for answer in sent:
                 answer.get(timeout=ACK_S_MAX)
             if self._fenced:
-                self._bounded(self._writer.commit_transaction, ACK_S_MAX)
+                _bounded(self._writer.commit_transaction, ACK_S_MAX)
         except _TROUBLE as error:
             raise self._failed(error) from error
         # Whoever took over before these were sent would have shut them out.
@@ -223,17 +225,27 @@ class KafkaJournal:
         if not self._fenced:
             return JournalError(what)
         try:
-            self._bounded(self._writer.abort_transaction, ACK_S_MAX)
+            _bounded(self._writer.abort_transaction, ACK_S_MAX)
         except _TROUBLE:
             # Whether the transaction was aborted is not known, so neither is whose the journal is.
             self.lost = True
             return JournalLost(what)
         return JournalError(what)
 
-    def _bounded(self, call: Callable[[], None], timeout_s: float) -> None:
-        assert self._committing is not None
-        done: Future[None] = self._committing.submit(call)
-        done.result(timeout=timeout_s)
+
+def _bounded(call: Callable[[], None], timeout_s: float) -> None:
+    """kafka-python waits for a transaction without an end; here it has one, and a thread that hangs ends with the process."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call()
+            done.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="journal-transaction", daemon=True).start()
+    done.result(timeout=timeout_s)
 
 
 def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
