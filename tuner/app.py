@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import structlog
+from kafka.errors import KafkaError
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -113,7 +114,11 @@ def run_tuner(
                 break
             fenced = lease is not None
             extra = {"transactional_id": group_of(cluster), "retry_backoff_ms": 20} if fenced else {}
-            journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
+            try:
+                journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
+            except KafkaError as error:
+                _wait_for(f"the journal has no producer: {type(error).__name__}: {error}", client, board, stop)
+                continue
             holder = f"{socket.gethostname()}:{os.getpid()}"
             journal = KafkaJournal(
                 journal_producer, topics.journal, cluster, holder=holder, fenced=fenced, monotonic=monotonic
@@ -150,7 +155,7 @@ def run_tuner(
                     "acting" if fenced else "looking on", holder=holder, owned=len(memory.owned),
                     rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
                 )  # fmt: skip
-                _serve(loop, board, journal, lease, settings.cycle_s, stop, monotonic)
+                _serve(loop, board, journal, lease, client, settings.cycle_s, stop, monotonic)
         log.info("tuner stopped")
 
 
@@ -162,9 +167,10 @@ def _recovered(
     except JournalUnreadable:
         raise
     except JournalError as error:
-        log.error("the journal cannot be read; trying again", error=str(error))
-        board.stands_by(_away(client) or str(error))
-        stop.wait(_TAKE_OVER_PAUSE_S)
+        _wait_for(str(error), client, board, stop)
+        return None
+    except KafkaError as error:
+        _wait_for(f"the journal has no reader: {type(error).__name__}: {error}", client, board, stop)
         return None
 
 
@@ -172,11 +178,15 @@ def _taken_over(journal: KafkaJournal, client: ClusterClient, board: Board, stop
     try:
         journal.take_over()
     except JournalError as error:
-        log.error("the journal cannot be taken over; trying again", error=str(error))
-        board.stands_by(_away(client) or f"the journal cannot be taken over: {error}")
-        stop.wait(_TAKE_OVER_PAUSE_S)
+        _wait_for(str(error), client, board, stop)
         return False
     return True
+
+
+def _wait_for(why: str, client: ClusterClient, board: Board, stop: threading.Event) -> None:
+    log.error("cannot act yet; trying again", error=why)
+    board.stands_by(_away(client) or why)
+    stop.wait(_TAKE_OVER_PAUSE_S)
 
 
 def _serve(
@@ -184,6 +194,7 @@ def _serve(
     board: Board,
     journal: KafkaJournal,
     lease: Lease | None,
+    client: ClusterClient,
     cycle_s: float,
     stop: threading.Event,
     monotonic: Callable[[], float],
@@ -193,6 +204,7 @@ def _serve(
     _run(loop, board, cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
     board.stands_by()
     if not stop.is_set():
+        board.stands_by(_away(client))
         log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
 
 

@@ -45,7 +45,7 @@ from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders
 
-ACK_S_MAX = 10.0
+ACK_S_MAX = 6.0
 SILENCE_S_MAX = 30.0
 _TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError, TimeoutError)
 
@@ -120,7 +120,10 @@ class KafkaJournal:
             JournalError: it cannot be read whole now.
             JournalUnreadable: its memory cannot be understood.
         """
-        numbers = consumer.partitions_for_topic(self._topic) or {0}
+        try:
+            numbers = consumer.partitions_for_topic(self._topic) or {0}
+        except _TROUBLE as error:
+            raise JournalError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         if len(numbers) > 1:
             raise JournalUnreadable(
                 f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
@@ -196,7 +199,7 @@ class KafkaJournal:
         self._send({holder_key(self._cluster): encode_holder(self.holder)})
 
     def close(self) -> None:
-        self._writer.close(timeout=5)
+        self._writer.close(timeout=2)
 
     @property
     def _writer(self) -> KafkaProducer:
