@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -94,9 +95,9 @@ SECOND = st.fixed_dictionaries(
 )
 
 
-def hear(told: Told, side: BrokerSide, second: Mapping[str, object], now_ms: int) -> None:
+def hear(told: Told, side: BrokerSide, second: Mapping[str, Any], now_ms: int) -> None:
     """A newer signal takes the place of an older one, as the signals' reader has it."""
-    at_ms = now_ms - int(second["late_s"]) * 1000  # type: ignore[call-overload]
+    at_ms = now_ms - int(second["late_s"]) * 1000
     if second["says"] == "forgotten":
         told.broker = told.move = None
     if second["says"] in ("all", "broker") and (told.broker is None or at_ms > told.broker.sampled_at_ms):
@@ -107,11 +108,11 @@ def hear(told: Told, side: BrokerSide, second: Mapping[str, object], now_ms: int
             "produce_p99_ms": second["p99_ms"], "isr_shrinks_per_s": second["shrinks"],
             "under_min_isr_partitions": second["under_min"],
         }  # fmt: skip
-        told.broker = BrokerSignal("c", side[0], at_ms, at_ms, 6, 1.0, throttled_by=ThrottledBy.QUOTA, **values)  # type: ignore[arg-type]
+        told.broker = BrokerSignal("c", side[0], at_ms, at_ms, 6, 1.0, throttled_by=ThrottledBy.QUOTA, **values)
     if second["says"] in ("all", "move") and (told.move is None or at_ms > told.move.sampled_at_ms):
         told.move = MoveSignal(
-            "c", side[0], side[1], at_ms, at_ms, 6, 1.0, 1, 1, remaining_bytes=second["remaining"],  # type: ignore[arg-type]
-            keep_up_bytes_per_s=second["keep_up"], write_bytes_per_s=1 * MB,  # type: ignore[arg-type]
+            "c", side[0], side[1], at_ms, at_ms, 6, 1.0, 1, 1, remaining_bytes=second["remaining"],
+            keep_up_bytes_per_s=second["keep_up"], write_bytes_per_s=1 * MB,
         )  # fmt: skip
 
 
@@ -128,16 +129,16 @@ def whole(told: Told) -> int | None:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(SECOND, min_size=3, max_size=40), st.sampled_from(OBJECTIVES), st.integers(1, 200))
 def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
-    seconds: list[dict[str, object]], objective: Objective, start_mb: int
+    seconds: list[dict[str, Any]], objective: Objective, start_mb: int
 ) -> None:
     memory, now_ms = LawMemory(), 1_000_000
     told = {side: Told(whole_at_ms=now_ms) for side in SIDES}
     stands = dict.fromkeys(SIDES, start_mb * 1_000_000)
     for second in seconds:
-        side: BrokerSide = second["side"]  # type: ignore[assignment]
+        side: BrokerSide = second["side"]
         hear(told[side], side, second, now_ms)
         flagged = frozenset({side})
-        for _ in range(int(second["lasts_s"])):  # type: ignore[call-overload]
+        for _ in range(int(second["lasts_s"])):
             now_ms += 1000
             view = LawView(
                 now_ms,

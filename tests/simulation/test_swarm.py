@@ -37,12 +37,12 @@ def test_the_worlds_are_many_kinds() -> None:
 
 
 def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Steering, "refused", lambda self, changes: [])  # noqa: ARG005 - the shape of the method
-    monkeypatch.setattr(Steering, "still_free", lambda self, changes: list(changes))  # noqa: ARG005
+    monkeypatch.setattr(Steering, "refused", lambda *_: [])
+    monkeypatch.setattr(Steering, "still_free", lambda _, changes: list(changes))
 
 
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SwarmJournal, "recovered", lambda self: Memory())  # noqa: ARG005
+    monkeypatch.setattr(SwarmJournal, "recovered", lambda _: Memory())
 
 
 def without_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def without_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Loop, "_end", lambda self, endings, decided_on: None)  # noqa: ARG005
+    monkeypatch.setattr(Loop, "_end", lambda *_: None)
 
 
 def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
