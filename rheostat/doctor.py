@@ -30,7 +30,6 @@ from streaming.settings import SourceSettings
 from streaming.topics import ensure_topics, topic_specs
 from tuner.lease import group_of
 
-_QUOTA_WINDOW = "replication.quota.window.num"
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # What a topic without a setting of its own has.
 _APPENDED = "LogAppendTime"
@@ -230,14 +229,13 @@ def _topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
 
 
 def _quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
-    answers = client.broker_configs(brokers, [_QUOTA_WINDOW])
-    at_default = [
-        b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and _QUOTA_WINDOW not in found
-    ]
+    key = words.QUOTA_SAMPLES
+    answers = client.broker_configs(brokers, [key])
+    at_default = [b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and key not in found]
     if at_default:
         yield Finding(
-            "quota window", Verdict.ADVICE, f"{_QUOTA_WINDOW} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
-            f"{_QUOTA_WINDOW}=3 in the brokers' files (a restart) calms every change of a throttle: after 5 → 20 MB/s the peak "
+            "quota window", Verdict.ADVICE, f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
+            f"{key}=3 in the brokers' files (a restart) calms every change of a throttle: after 5 → 20 MB/s the peak "
             "falls from 8 × to 1.9 × the new rate, after 20 → 5 MB/s the silence from 8–10 s to 2.4 s (measured on Kafka 4.2)",
         )  # fmt: skip
 
