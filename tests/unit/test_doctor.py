@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from rheostat import doctor
 from rheostat.doctor import Finding, Verdict
+from rheostat.doctor.agents import agents
+from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.settings import Settings
 from streaming.contract import Metric
 from streaming.kafka import KafkaSettings
@@ -63,7 +64,7 @@ class FakeClient:
 
 
 def examined(kafka: KafkaSettings = KAFKA, **cluster: Any) -> Finding:
-    (finding,) = doctor._source(FakeClient(**cluster), [1, 2], SOURCE, kafka)  # type: ignore[arg-type]  # what it asks is there
+    (finding,) = source_of(FakeClient(**cluster), [1, 2], SOURCE, kafka)  # type: ignore[arg-type]  # what it asks is there
     assert finding.check == "source telegraf"
     return finding
 
@@ -152,7 +153,7 @@ def test_what_cannot_be_asked_is_not_called_well(cluster: Any, verdict: Verdict)
 
 def test_a_source_whose_cluster_is_away_costs_one_finding() -> None:
     away = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=0.5)
-    (finding,) = doctor._source_elsewhere(SOURCE, away)
+    (finding,) = source_elsewhere(SOURCE, away)
     assert (finding.verdict, finding.check) == (Verdict.FAILED, "source telegraf")
     assert "127.0.0.1:9" in finding.found
     assert "stream.sources" in finding.do
@@ -184,7 +185,7 @@ def agent() -> Iterator[str]:
     thread.join(timeout=5)
 
 
-def agents(folder: Path, **collector: Any) -> list[Finding]:
+def found_at_agents(folder: Path, **collector: Any) -> list[Finding]:
     settings = Settings.model_validate(
         {
             "cluster": "lab",
@@ -194,18 +195,18 @@ def agents(folder: Path, **collector: Any) -> list[Finding]:
             "collector": collector,
         }
     )
-    return list(doctor._agents(settings, {1: "127.0.0.1"}))
+    return list(agents(settings, {1: "127.0.0.1"}))
 
 
 def test_an_agent_is_asked_with_the_collectors_password(agent: str, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("open sesame\n")
-    (finding,) = agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=str(file))
+    (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=str(file))
     assert finding == Finding("JMX agent of node 1", Verdict.OK, f"1 metrics at {agent}")
 
 
 def test_an_agent_that_refuses_is_not_to_be_started_anew(agent: str, tmp_path: Path) -> None:
-    (finding,) = agents(tmp_path, endpoints={1: agent})
+    (finding,) = found_at_agents(tmp_path, endpoints={1: agent})
     assert finding.verdict is Verdict.FAILED
     assert "collector.username" in finding.found
     assert "jmx-exporter" not in finding.do
@@ -213,7 +214,7 @@ def test_an_agent_that_refuses_is_not_to_be_started_anew(agent: str, tmp_path: P
 
 def test_a_password_file_that_is_not_there_is_one_finding_with_its_setting(agent: str, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
-    (finding,) = agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=gone)
+    (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=gone)
     assert (finding.check, finding.verdict) == ("access to the JMX agents", Verdict.FAILED)
     assert f"collector.password_file {gone}" in finding.found
 

@@ -1,0 +1,48 @@
+"""What an examination says, one finding at a time, and the words all checks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterError
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    ADVICE = "advice"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    check: str
+    verdict: Verdict
+    found: str
+    do: str = ""
+
+
+_RESOURCE_OPTIONS = {"Cluster": "--cluster", "Group": "--group '{}'", "TransactionalId": "--transactional-id '{}'"}
+
+
+def grant(right: str, kafka: KafkaSettings) -> str:
+    operation, _, resource = right.partition(" on ")
+    user = kafka.sasl_username or "<principal>"
+    kind, _, name = resource.partition(" ")
+    where = _RESOURCE_OPTIONS.get(kind, f"--topic {name or '*'!r}").format(name)
+    return (
+        f"kafka-acls --bootstrap-server {server(kafka)} --add "
+        f"--allow-principal User:{user} --operation {operation} {where}"
+    )
+
+
+def server(kafka: KafkaSettings) -> str:
+    return kafka.bootstrap_servers.split(",")[0]
+
+
+def raise_first(answers: dict[Any, Any]) -> None:
+    for answer in answers.values():
+        if isinstance(answer, ClusterError):
+            raise answer
