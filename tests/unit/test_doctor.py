@@ -223,7 +223,7 @@ def test_every_agent_is_told_apart_in_the_order_of_nodes(agent: str, tmp_path: P
     file = tmp_path / "password"
     file.write_text("open sesame\n")
     dead = "http://127.0.0.1:9/metrics"
-    found = agents(
+    found = found_at_agents(
         tmp_path, endpoints={100: agent, 1: dead, 7: agent}, username="rheostat", password_file=str(file), timeout_s=1
     )
     assert [(f.check, f.verdict) for f in found] == [
