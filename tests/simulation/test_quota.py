@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +17,12 @@ NOW = np.zeros(2)  # All that is recorded passed when the tick began.
 
 def room_at(quotas: Quotas, after_s: float) -> float:
     return float(quotas.room_at(np.array([0]), np.array([after_s]))[0][0])
+
+
+def opens_after_s(quotas: Quotas, asked_s: Sequence[float]) -> np.ndarray:
+    """Of as many sensors, from the first on."""
+    sensors, after_s = np.arange(len(asked_s)), np.array(asked_s)
+    return quotas.opens_after_s(sensors, after_s, *quotas.room_at(sensors, after_s))
 
 
 class OneSensor:
@@ -140,3 +148,37 @@ def test_a_full_window_at_a_lower_bound_is_used_up_until_its_samples_leave() -> 
             break
         silent_s += 1
     assert silent_s == 8
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.floats(0.0, 3e6)), min_size=1, max_size=60),
+    st.floats(0.0, 0.9 * TICK_S),
+)
+def test_it_opens_when_there_is_room_and_not_before(happens: list[tuple[int, float]], asked_s: float) -> None:
+    quotas, now_ms = Quotas(2, samples=3), 0
+    quotas.bound_bytes_per_s[:] = 1e6
+    for ticks, value in happens:
+        now_ms += 250 * ticks
+        quotas.begin(now_ms, TICK_S)
+        quotas.record(np.array([value, 0.0]), NOW, NOW)
+        opens_s = float(opens_after_s(quotas, [asked_s])[0])
+        assert opens_s >= asked_s
+        for after_s in np.linspace(asked_s, TICK_S, 20):
+            if after_s < opens_s - 1e-6:
+                assert room_at(quotas, float(after_s)) < 1.0
+        if opens_s < TICK_S:
+            assert room_at(quotas, opens_s + 1e-6) >= -1.0
+        quotas.end()
+
+
+def test_what_a_drop_leaves_behind_is_waited_for() -> None:
+    """A burst of 12 MB at the start and 1 MB/s: the bucket goes 3 s after its last drop, and not before is there room."""
+    quotas = Quotas(2, samples=3)
+    quotas.bound_bytes_per_s[:] = 1e6
+    quotas.begin(0, TICK_S)
+    quotas.record(np.array([12e6, 0.0]), NOW, NOW)
+    quotas.end()
+    quotas.begin(2_800, TICK_S)
+    opens_s = opens_after_s(quotas, [0.1, 0.1])
+    assert opens_s[0] == pytest.approx(0.2)
+    assert opens_s[1] == pytest.approx(0.1)

@@ -26,7 +26,7 @@ from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
 from tuner.plan.move_time import SideLoad
 
-LIMITS = LawLimits()
+LIMITS = LawLimits(pace_slack=1.03)
 FAST = Objective(50.0)
 LINK = Capacity(125 * MB, 125 * MB)
 RATES = st.floats(0.0, 1e9)

@@ -28,6 +28,7 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
     if which is Side.FOLLOWER:
         # Below what its window holds nothing would pass until the window has emptied; the leader's side is lowered already.
         held = limits.guard_slack * held_bytes_per_s(course.window, limits.quota_samples)
+        held = min(held, course.window.bounds[-1])  # That is a reason not to lower it, and none to raise it.
         return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
     bound = bound_for(course.window, meant, limits.quota_samples, play=play)
     least = min(meant, floor_bytes_per_s(course.load, limits))

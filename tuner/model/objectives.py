@@ -33,7 +33,7 @@ class Capacity:
 class Objective:
     """Of one cluster."""
 
-    latency_ms: float  # Client p99; the worse of produce and fetch is held against it.
+    latency_ms: float  # Of produce requests, their p99 as brokers report it.
     mode: Mode = Mode.FAST
     finish_at_ms: int | None = None  # Deadline mode: epoch.
     share_max: float | None = None  # Share mode: of the link; 0.25 is a quarter.
@@ -85,7 +85,7 @@ class LawLimits:
     push_every_s: float = 15.0  # A window of the quota, and the signals' age.
 
     # The leader side paces and the follower side guards: it gets this much more than it should need.
-    pace_slack: float = 1.03
+    pace_slack: float = 1.0
     guard_slack: float = 1.3
     drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
     # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
@@ -96,8 +96,9 @@ class LawLimits:
     deadline_reserve_s: float = 15.0
     deadline_ratio: float = 0.9
 
-    # What may differ from the rate that stands without being written: the whole cluster hears of a write.
-    deadband_ratio: float = 0.03
+    # What may differ from the rate that stands without being written: the whole cluster hears of a write. A second lets twelve
+    # times the difference through, so 3 % are a burst of a third, and it comes back every twelve seconds.
+    deadband_ratio: float = 0.005
     guard_deadband_ratio: float = 0.10
     # How far the written bound may be from the planned one. The window is known late and in steps of five seconds, so more
     # of it would chase the model's own errors; less would leave the echoes of bursts in it.

@@ -1,9 +1,11 @@
 """What a broker's quota window holds now, and the bound that lets just the wanted bytes through in the next second.
 
-Intuition: the quota is a mean over eleven buckets of one second. Whoever writes "20 MB/s" into it means the mean; what the
-next second lets through is eleven times that less what the last ten have brought. So the bound that gives a wanted second is
+Intuition: the quota is a mean over eleven whole buckets of one second and the one that is being filled; a bucket is emptied
+eleven seconds after its last drop, so what it held comes back twelve seconds after it began. Whoever writes "20 MB/s" means
+the mean; what the next second lets through is twelve times that less what the last eleven have brought. So the bound that
+gives a wanted second is
 
-    bound = (Σ of the last 10 s + wanted) ÷ 11
+    bound = (Σ of the last 11 s + wanted) ÷ 12
 
 and a burst that the window still holds neither silences the next seconds nor comes back as an echo. What it holds has to
 be known: the stream tells the bytes of every step some seconds late, and what has come since is replayed with the bounds
@@ -15,7 +17,8 @@ Vocabulary:
     second   bytes that counted against the quota in one whole second; the newest is the last.
     bound    the rate that stood in that second.
     meant    the bytes that were to pass in it.
-    planned  the bound if every second had brought what was meant: a line from one rate to another, eleven seconds long.
+    planned  the bound if every second had brought what was meant: a line from one rate to another, twelve seconds long.
+    samples  replication.quota.window.num: how many whole seconds the quota remembers.
     flow     bytes/s that can come at most, when the bound lets them: what the links or the other side allow.
 """
 
@@ -96,19 +99,19 @@ def bound_for(window: Window, wanted_bytes_per_s: float, samples: int, *, play: 
         play: how far from the planned bound it may be, as a share of that: the replay is a model, and errs.
     """
     samples = min(samples, SECONDS_KEPT)
-    held = (_held(window.seconds, samples) + wanted_bytes_per_s) / samples
-    planned = (_held(window.meant, samples) + wanted_bytes_per_s) / samples
+    held = (_held(window.seconds, samples) + wanted_bytes_per_s) / (samples + 1)
+    planned = (_held(window.meant, samples) + wanted_bytes_per_s) / (samples + 1)
     return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
 
 
 def _held(seconds: Sequence[float], samples: int) -> float:
     """What the window holds besides the second that begins; of a longer one than we keep, as much as we keep."""
-    return sum(seconds[len(seconds) - (samples - 1) :])
+    return sum(seconds[-samples:])
 
 
 def _passes(seconds: Sequence[float], bound_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> float:
     samples = min(samples, SECONDS_KEPT)
-    room = bound_bytes_per_s * samples - _held(seconds, samples)
+    room = bound_bytes_per_s * (samples + 1) - _held(seconds, samples)
     return min(max(0.0, room), flow_bytes_per_s)
 
 

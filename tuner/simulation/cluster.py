@@ -54,7 +54,7 @@ class Cluster:
         self.count = len(world.brokers)
         self._tick_begins_s, self._tick_ends_s = np.zeros(2 * self.count), np.full(2 * self.count, world.tick_s)
         self.quotas = Quotas(2 * self.count, samples=world.fetch.quota_samples, sample_s=world.fetch.quota_sample_s)
-        self.fetchers = Fetchers(self.replicas, self.quotas, world.fetch)
+        self.fetchers = Fetchers(self.replicas, self.quotas, world.fetch, world.record_bytes)
         self.controller = Controller(world, controller_rng)
         self.lists: dict[str, TopicThrottle] = {
             lists.topic: TopicThrottle(ThrottledReplicas.parse(lists.leader), ThrottledReplicas.parse(lists.follower))
@@ -113,7 +113,7 @@ class Cluster:
         replicas.written_bytes += written
         replicas.lag_bytes[replicas.behind] += written[replicas.partition[replicas.behind]]
         more_in, more_out, late = self.in_sync.advance(dt_s, demand)
-        caught_out, caught_in, caught_up = self.fetchers.advance(dt_s, demand.room_out, demand.room_in)
+        caught_out, caught_in, caught_up = self.fetchers.advance(self.now_s, dt_s, demand.room_out, demand.room_in)
         quotas.end()
         steady_in, steady_out = demand.steady_in * dt_s + more_in, demand.steady_out * dt_s + more_out
         client_in, client_out = demand.client_in * dt_s, demand.client_out * dt_s

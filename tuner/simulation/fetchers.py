@@ -27,6 +27,7 @@ from tuner.simulation.replicas import Replicas
 from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
 
+_OFF_BEAT = 0.618  # Of a beat: two threads do not hear in the same moment.
 _ROUNDS_MAX = 64  # A bound for the loop; a handful is what happens.
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -44,13 +45,15 @@ class _Asked(NamedTuple):
 
 
 class Fetchers:
-    def __init__(self, replicas: Replicas, quotas: Quotas, settings: FetchSettings) -> None:
+    def __init__(self, replicas: Replicas, quotas: Quotas, settings: FetchSettings, record_bytes: float) -> None:
         self._replicas = replicas
         self._quotas = quotas
         self._settings = settings
+        self._record_bytes = record_bytes  # What comes at a time of what is written to in-sync partitions.
         self._brokers = len(replicas.brokers)
         self._in_flight: Floats = np.zeros(len(replicas.partition))  # By row: what a response brings it.
         self._whole: Bools = np.zeros(len(replicas.partition), dtype=np.bool_)  # By row: and that is all it lacks.
+        self._now_s = 0.0
         self._keys: Ints = np.zeros(0, dtype=np.int64)
         self._sensors: Ints = np.zeros(0, dtype=np.int64)  # Of every thread's leader, then of its follower.
         self._wait_s: Floats = np.zeros(0)
@@ -80,16 +83,20 @@ class Fetchers:
         self._in_flight[~fetching] = 0.0
         self._whole[~fetching] = False
 
-    def advance(self, dt_s: float, out_bytes_per_s: Floats, in_bytes_per_s: Floats) -> tuple[Floats, Floats, Ints]:
+    def advance(
+        self, now_s: float, dt_s: float, out_bytes_per_s: Floats, in_bytes_per_s: Floats
+    ) -> tuple[Floats, Floats, Ints]:
         """One tick.
 
         Args:
+            now_s: when it begins.
             out_bytes_per_s: what every broker can send beside its clients.
             in_bytes_per_s: what every broker can take beside its clients.
 
         Returns:
             Bytes sent and bytes received by broker, and the rows that have caught up.
         """
+        self._now_s = now_s
         replicas, settings = self._replicas, self._settings
         leader, follower = replicas.cell_leader, replicas.cell_follower
         caught_up: list[Ints] = []
@@ -111,7 +118,7 @@ class Fetchers:
             rows, cell = replicas.fetching[of_idle], replicas.row_cell[of_idle]
             after_s = self._finish_s.copy()
             whole = self._receive(rows, (after_s - self._spread_s)[cell], after_s[cell])
-            lacking_nothing = self._ask(idle, rows, cell, after_s, dt_s - after_s, rate)
+            lacking_nothing = self._ask(idle, rows, cell, after_s, dt_s, rate)
             caught_up += [found for found in (whole, lacking_nothing) if len(found)]
         self._wait_s = np.maximum(self._start_s - dt_s, 0.0)
         sent_bytes = np.maximum(dt_s - self._start_s, 0.0) * rate
@@ -137,9 +144,10 @@ class Fetchers:
         self._whole[rows] = False
         return rows[whole]
 
-    def _ask(self, idle: Bools, rows: Ints, cell: Ints, after_s: Floats, time_left_s: Floats, rate: Floats) -> Ints:
+    def _ask(self, idle: Bools, rows: Ints, cell: Ints, after_s: Floats, dt_s: float, rate: Floats) -> Ints:
         """Idle threads ask for more; who lacks nothing has caught up."""
         replicas, quotas, cells = self._replicas, self._quotas, len(idle)
+        time_left_s = dt_s - after_s
         asked = _Asked(
             rows,
             cell,
@@ -166,10 +174,29 @@ class Fetchers:
             at_leader = sums(cell, by_leader.astype(np.float64), cells) > 0
             pause_s = np.where(at_leader | replicas.cell_shared, settings.wait_s, settings.backoff_s)
             # Data of in-sync partitions ends the wait, and the quota is asked again.
-            pause_s = np.where(replicas.cell_shared_bytes_per_s > 0, np.maximum(time_left_s, 0.01), pause_s)
+            shut_s = np.minimum(self._shut_s(asked, after_s), time_left_s)
+            heard_s = shut_s + self._hears_s(after_s + shut_s, dt_s)
+            pause_s = np.where(replicas.cell_shared, np.minimum(heard_s, settings.wait_s), pause_s)
             self._start_s[refused] = self._finish_s[refused] = (after_s + pause_s)[refused]
             self._group_bytes[refused] = 0.0
         return rows[~lacking]
+
+    def _shut_s(self, asked: _Asked, after_s: Floats) -> Floats:
+        """By thread, how long the quotas that refuse it go on to, if nobody else passes."""
+        cells = len(after_s)
+        both_s = np.concatenate((after_s, after_s))
+        opens_s = self._quotas.opens_after_s(self._sensors, both_s, asked.room, asked.grows)
+        shut_s: Floats = np.where(asked.room < 0.0, opens_s, -np.inf) - both_s
+        longest_s: Floats = np.maximum(np.maximum(shut_s[:cells], shut_s[cells:]), 0.0)
+        return longest_s
+
+    def _hears_s(self, after_s: Floats, dt_s: float) -> Floats:
+        """By thread, how long until something is written to what it has in sync: each at a beat of its own, and not more than
+        once a tick, or an hour of a large cluster would take minutes."""
+        shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s, NEARLY_ZERO)
+        beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(dt_s, self._settings.round_trip_s))
+        beats: Floats = (self._now_s + after_s) / beat_s + _OFF_BEAT * np.arange(len(after_s))
+        return (1.0 - beats % 1.0) * beat_s
 
     def _grant(
         self, asked: _Asked, allowed: Bools, idle: Bools, after_s: Floats, time_left_s: Floats, rate: Floats

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tuner.simulation.numbers import Bools, Floats, Ints
+from tuner.simulation.numbers import NEARLY_ZERO, Bools, Floats, Ints
 
 _NEVER = np.inf
 _ROUNDING_MS = 1e-6
@@ -100,6 +100,25 @@ class Quotas:
         sample_s = self._sample_ms / 1000.0
         room: Floats = bound * np.maximum(age_s, sample_s) - held + gone * leaving
         return room, np.where(age_s >= sample_s, bound, 0.0)
+
+    def opens_after_s(self, sensors: Ints, after_s: Floats, room: Floats, grows: Floats) -> Floats:
+        """When in this tick each lets pass again, if nothing is recorded; infinite: not in it.
+
+        Args:
+            after_s, room, grows: when it was asked, and what ``room_at`` said.
+        """
+        found: Floats = after_s + np.maximum(-room, 0.0) / np.maximum(grows, NEARLY_ZERO)
+        leave_after_s = self._leave_after_s[sensors]
+        leaves = np.isfinite(leave_after_s)
+        if not np.count_nonzero(leaves):
+            return found
+        # From the earlier of the two moments it wins if it ends before the drop; else it goes on from the drop.
+        found = np.where((after_s < leave_after_s) & (found < leave_after_s), found, _NEVER)
+        found = np.where(leaves, found, after_s + np.maximum(-room, 0.0) / np.maximum(grows, NEARLY_ZERO))
+        from_s = np.where(leaves, np.maximum(after_s, leave_after_s), 0.0)
+        room, grows = self.room_at(sensors, from_s)
+        opens_s = from_s + np.maximum(-room, 0.0) / np.maximum(grows, NEARLY_ZERO)
+        return np.where(leaves, np.minimum(found, opens_s), found)
 
     def record(self, sent_bytes: Floats, first_s: Floats, last_s: Floats) -> None:
         """What has passed just now, per sensor; the next check sees it.

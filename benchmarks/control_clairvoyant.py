@@ -1,0 +1,93 @@
+"""Perfect sight through Kafka's own quota: what no law can pass that turns throttles and nothing else.
+
+Intuition: a law errs in what it thinks of the clients, of the moves and of the quota's windows. This one errs in none: it reads
+them off the simulated cluster, the clients' next second included. What is left over the objective is the throttle's own doing:
+responses pass whole, in the same breath where several threads wait, and a setting takes its time to reach a broker.
+
+Invariant: it changes the cluster only by writing throttles, once a second, as every law does.
+
+Vocabulary:
+    reserve   bytes of a second that it leaves unused beside its share of the link: one whole response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide
+from tuner.model.objectives import LawLimits
+from tuner.plan.window import SECONDS_KEPT, Window, bound_for
+from tuner.simulation.numbers import Floats, sums
+from tuner.simulation.policy import Desk, Hand
+from tuner.simulation.world import MIB, World
+
+_RATE_BYTES_PER_S_MIN = 1 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Clairvoyant:
+    name: str = "clairvoyant"
+
+    def take(self, desk: Desk) -> Hand:
+        return _Hand(desk)
+
+
+@dataclass(slots=True)
+class _Hand:
+    desk: Desk
+    seconds: list[Floats] = field(default_factory=list)  # What counted, by sensor; the newest last.
+    second: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def act(self) -> None:
+        cluster = self.desk.cluster
+        counted = cluster.quotas.new_bytes
+        self.second = counted.copy() if len(self.second) == 0 else self.second + counted
+        if cluster.ticks * cluster.world.tick_ms % 1000:
+            return
+        self.seconds = [*self.seconds[-SECONDS_KEPT:], self.second]
+        self.second = np.zeros_like(counted)
+        wanted = self._wanted()
+        samples = cluster.world.fetch.quota_samples
+        rates: dict[BrokerSide, int | None] = {}
+        for side in cluster.controller.rates:
+            sensor = cluster.sensor(side)
+            window = _window([float(second[sensor]) for second in self.seconds])
+            rate = bound_for(window, float(wanted[sensor]), samples, play=0.0)
+            if side[1] is Side.FOLLOWER:
+                rate = LawLimits().guard_slack * max(rate, float(wanted[sensor]))
+            rates[side] = max(round(rate), round(_RATE_BYTES_PER_S_MIN))
+        self.desk.throttles.write_rates(rates)
+
+    def _wanted(self) -> Floats:
+        """By sensor: all pairs at the pace at which the busiest broker fills its share of the link, and what keeps up."""
+        cluster = self.desk.cluster
+        replicas, count = cluster.replicas, cluster.count
+        second = cluster.ticks * cluster.world.tick_ms // 1000
+        demand = cluster.clients.demand(second, replicas)
+        rows = replicas.fetching
+        source, target = replicas.leader[replicas.partition[rows]], replicas.broker[rows]
+        lag = replicas.lag_bytes[rows]
+        unused = 1.0 - cluster.world.latency.objective_utilisation
+        carries_in = np.minimum(demand.link_in, cluster.clients.disk_write)
+        reserve = _response_bytes(cluster.world)
+        out = np.maximum(demand.spare_out - unused * demand.link_out - reserve, _RATE_BYTES_PER_S_MIN)
+        into = np.maximum(demand.spare_in - unused * carries_in - reserve, _RATE_BYTES_PER_S_MIN)
+        lag_out, lag_in = sums(source, lag, count), sums(target, lag, count)
+        takes_s = max(1.0, float((lag_out / out).max()), float((lag_in / into).max()))
+        wanted: Floats = np.concatenate((lag_out / takes_s + demand.listed_out, lag_in / takes_s + demand.listed_in))
+        return wanted
+
+
+def _response_bytes(world: World) -> float:
+    """Of one thread that catches up."""
+    moving = len({(p.topic, p.partition) for p in world.moving})
+    return min(world.fetch.response_bytes_max, moving * world.fetch.partition_bytes_max)
+
+
+def _window(seconds: Sequence[float]) -> Window:
+    whole = (*(0.0,) * (SECONDS_KEPT - len(seconds)), *seconds[-SECONDS_KEPT:])
+    return Window(0, whole, whole, whole)
