@@ -60,8 +60,6 @@ def test_a_partition_whose_replica_is_gone_for_good_opens_nothing() -> None:
     """Nothing recovers through this throttle, so more of it would only hurt the clients."""
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
     assert meant(turn(waiting, LawMemory(), FAST, LIMITS)[0]) < 85 * MB
-    well = view(12, broker(1, 10, under_min=0.0), move(SIDE, 10))
-    assert meant(turn(replace(well, recovering=frozenset({SIDE})), LawMemory(), FAST, LIMITS)[0]) < 85 * MB
 
 
 def test_old_signals_open_nothing() -> None:
@@ -137,3 +135,9 @@ def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
     memory, writes = turn(view(11, broker(1, 11), over), memory, FAST, LIMITS)
     assert memory.courses == {}
     assert writes == {}
+
+
+def test_a_throttle_that_did_not_hold_has_nothing_to_come_down_from() -> None:
+    """50 MB/s stand, 20 pass: the window is taken to hold 20, and the line to another rate begins there."""
+    memory, _ = turn(view(12, broker(1, 10, throttled=20 * MB), move(SIDE, 10), 50_000_000), LawMemory(), FAST, LIMITS)
+    assert set(memory.courses[SIDE].window.meant) == {20 * MB}

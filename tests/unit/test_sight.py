@@ -62,5 +62,10 @@ def test_followers_that_fall_behind_while_clients_are_well_have_stopped_for_anot
 
 
 def test_without_a_latency_the_margin_stays() -> None:
-    silent = replace(signal(5), produce_p99_ms=None, fetch_p99_ms=None)
+    silent = replace(signal(5), produce_p99_ms=None)
     assert after(signal(0), silent).margin == 0.03
+
+
+def test_a_consumer_that_waits_for_the_next_record_is_no_reason_for_a_margin() -> None:
+    waiting = replace(signal(5), fetch_p99_ms=500.0)
+    assert after(signal(0), waiting).margin == after(signal(0), signal(5)).margin

@@ -262,7 +262,7 @@ def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
 
 def test_the_margin_outlives_a_look_that_failed() -> None:
     rig = steered(ceiling=100 * MB)
-    rig.signals.brokers = {b: replace(s, fetch_p99_ms=200.0) for b, s in rig.signals.brokers.items()}
+    rig.signals.brokers = {b: replace(s, produce_p99_ms=200.0) for b, s in rig.signals.brokers.items()}
     rig.cycle()
     for _ in range(10):
         seconds(rig, 5)
@@ -274,9 +274,7 @@ def test_the_margin_outlives_a_look_that_failed() -> None:
     rig.cycle()
     rig.live.not_seen = None
     rig.cycle()
-    rig.signals.brokers = {
-        b: replace(s, fetch_p99_ms=None, produce_p99_ms=None) for b, s in rig.signals.brokers.items()
-    }
+    rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
     assert steering._memory.sights[1].margin == learned > 0.1
 

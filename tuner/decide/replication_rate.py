@@ -78,7 +78,8 @@ def turn(
         course = replayed(course, side, stands, view, sights, target_s, limits)
         known_at_ms = _known_at_ms(side, view)
         course = course if known_at_ms is None else replace(course, known_at_ms=known_at_ms)
-        age_s = (view.now_ms - (course.known_at_ms or 0)) / 1000
+        # What seems to come from the future is no younger for it: somebody's clock was set.
+        age_s = abs(view.now_ms - (course.known_at_ms or 0)) / 1000
         blind = known_at_ms is None or age_s > limits.hold_age_s
         course = replace(course, blind=blind)
         # Never measured here: somebody has set this rate, and we know nothing better.
@@ -86,12 +87,12 @@ def turn(
             course = replace(course, wanted=replace(course.wanted, binds=False))
         # Too long ago: whatever clients do by now, the least that still drains cannot hurt them much.
         elif age_s > limits.decay_age_s:
-            course = replace(course, wanted=_sunk(course, limits))
+            course = replace(course, wanted=_sunk(course, stands, limits))
         # Perhaps only late.
         elif blind:
             course = replace(course, wanted=replace(course.wanted, binds=False))
         # Partitions take no writes until their followers are back: durability comes before latency.
-        elif side in view.recovering and (view.brokers[side[0]].under_min_isr_partitions or 0.0) > 0.0:
+        elif side in view.recovering:
             course = replace(course, wanted=opened(side[1], load, view.capacities[side[0]], limits))
         else:
             course = _pushed(course, side, view, limits)
@@ -135,6 +136,8 @@ def _begun(side: BrokerSide, stands: int, view: LawView) -> Course:
     measured = _measured_bytes_per_s(side, view)
     passed = float(stands) if measured is None else min(measured, float(stands))
     window = steady(view.now_ms, float(stands), passed)
+    # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
+    window = replace(window, meant=window.seconds)
     return Course(view.now_ms, float(stands), Wanted(float(stands)), window)
 
 
@@ -201,8 +204,9 @@ def _ceiling(
     return ceiling_bytes_per_s(which, room, in_sync_bytes_per_s(move), capacity, objective)
 
 
-def _sunk(course: Course, limits: LawLimits) -> Wanted:
-    meant = course.wanted.rate_bytes_per_s
+def _sunk(course: Course, stands: int, limits: LawLimits) -> Wanted:
+    """From what stands where that is less than what was meant: the way up is over as well."""
+    meant = min(course.wanted.rate_bytes_per_s, float(stands))
     least = min(meant, floor_bytes_per_s(course.load, limits))
     return replace(course.wanted, rate_bytes_per_s=max(least, meant * limits.decay_per_s), binds=False)
 
