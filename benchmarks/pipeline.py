@@ -1,6 +1,6 @@
 """What the measuring pipeline carries, how late it is, what it costs, and how that grows.
 
-Everything against a real broker on the same machine. Five parts, each of which checks how many records went in:
+Everything against a real broker on the same machine. Six parts, each of which checks how many records went in:
 
     throughput   the same full topic through Spark reading and parsing alone, and through the whole pipeline into Kafka, in
                  turns in one warm session; the ratio of the two is what the pipeline adds. Beside them the same parsing as
@@ -8,6 +8,7 @@ Everything against a real broker on the same machine. Five parts, each of which 
     live         `stream_child` as a process, under a steady load: start to first signal, publication to readable signal,
                  memory, rows of state at the begin and at the end.
     hour         an hour of 100 brokers worked off: rows of state and heap at its begin and at its end.
+    flood        5,000 refused records a second for a minute: all of them told, and the state no larger than its places.
     growth       throughput and state at 1, 10 and 100 times the brokers, and with 4,000 moving partitions a broker.
     cluster      the whole pipeline on a standalone cluster with two workers.
 """
@@ -26,6 +27,7 @@ from typing import Any
 from benchmarks.metrics_load import Shape
 from benchmarks.stream_bench import Bench, fill
 from benchmarks.stream_cluster import on_cluster
+from benchmarks.stream_flood import flood
 from benchmarks.stream_live import live
 from benchmarks.stream_throughput import Session, hour, python_consumer, throughput
 from rheostat.lab import Lab, LabSpec
@@ -37,7 +39,8 @@ START_S_MAX = 12.0
 RSS_MB_MAX = 1.2 * 1024
 SAMPLES_PER_S = 20_000
 HEAP_GROWTH_MAX = 1.2  # What a collection finds in use varies by less.
-PARTS = ("live", "throughput", "hour", "growth", "cluster")
+FLOOD_ROWS_MAX = 2 * 2 * 5000  # Partitions, spans that are open at once, and places of one partition.
+PARTS = ("live", "throughput", "hour", "flood", "growth", "cluster")
 
 
 def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
@@ -50,9 +53,11 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
                 compiler: live(
                     bench, shape=rates, seconds=30.0 if quick else 60.0, settings={"compiler": compiler}, tag=compiler
                 )
-                for compiler in ("quick", "thorough")
+                for compiler in ("thorough", "quick")
             }
-        session = Session(bench, compiler="thorough") if set(parts) & {"throughput", "hour", "growth"} else None
+        session = (
+            Session(bench, compiler="thorough") if set(parts) & {"throughput", "hour", "flood", "growth"} else None
+        )
         if session is not None:
             if "throughput" in parts:
                 found["throughput"] = throughput(
@@ -61,6 +66,8 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
                 found["python_consumer_samples_per_s"] = round(python_consumer(bench, "n1000p0", 24_000, 50))
             if "hour" in parts:
                 found["hour"] = hour(bench, session, Shape(100))
+            if "flood" in parts:
+                found["flood"] = flood(bench, session)
             if "growth" in parts:
                 found["growth"] = [
                     throughput(bench, session, shape, scrapes=scrapes, rounds=1 if quick else 3, batch=batch)
@@ -95,6 +102,9 @@ def bounds(found: dict[str, Any]) -> dict[str, tuple[float, str, float]]:
             "<=",
             HEAP_GROWTH_MAX * found["hour"]["heap_mb_second_third"],
         )
+    if "flood" in found:
+        held["flood_told"] = (found["flood"]["told"], ">=", found["flood"]["records"])
+        held["flood_state_rows"] = (found["flood"]["state_rows"], "<=", FLOOD_ROWS_MAX)
     for compiler, seen in found.get("live", {}).items():
         held[f"{compiler}_latency_s_p50"] = (seen["latency_s_p50"], "<=", P50_S_MAX)
         held[f"{compiler}_latency_s_p99"] = (seen["latency_s_p99"], "<=", P99_S_MAX)

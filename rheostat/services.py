@@ -108,6 +108,13 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
                 "records came too late for their windows and are left out: raise stream.lateness_s if that goes on",
                 **progress,
             )
+        if progress["refused_not_written"]:
+            log.warning(
+                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic: too many"
+                " at once, or too late; what is there names the reason and the topic: mend the sender, or take that topic out"
+                " of stream.sources",
+                **progress,
+            )
 
     def again(cause: str, in_s: float) -> None:
         log.error("the query ended; starting it again", cause=cause, in_s=in_s)

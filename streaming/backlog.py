@@ -116,6 +116,10 @@ class KafkaTimeline:
     def close(self) -> None:
         self._consumer.close()
 
+    @property
+    def partitions(self) -> int:
+        return len(self._partitions)
+
     def begin(self) -> Offsets:
         return _by_topic(self._consumer.beginning_offsets(self._partitions))
 

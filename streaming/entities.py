@@ -6,8 +6,8 @@ signals are made of is two short arrays an entity. So names are looked up here, 
 Vocabulary:
     entity    what a signal is about, by ``cluster, kind, node, part``: a broker, a controller, one side of a broker that
               moves or throttles replicas (part: the side), a tenant on a controller (part: its labels).
-    kind      one of contract.py's, or ``reject``: a refused record travels as an entity of its own (part: its offset), since
-              a second way out would be a second parsing of the topic.
+    kind      one of contract.py's, or ``reject``: a refused record travels as an entity (part: its place, one of so many for
+              each partition), since a second way out would be a second parsing of the topic.
     at_ms     when Kafka took the record; what windows and watermark go by. Every clock but that one may be wrong.
     own_ms    the sender's clock; what rates are measured by. Its error cancels out.
     ts        the time to show: the sender's while it agrees with Kafka's, otherwise Kafka's.
@@ -67,6 +67,7 @@ def entities(
     whole: bool,
     kafka: str = "",
     apart_ms: int = 0,
+    places: int | None = None,
 ) -> DataFrame:
     """Records of one source (``formats.common.RAW``) → rows of ``KEYS``, ``time`` (event time), ``at_ms`` and ``row``.
 
@@ -74,19 +75,23 @@ def entities(
         every_ms: the source's scrape interval.
         kafka: which Kafka cluster has its topics; two of them may use one name for a topic.
         apart_ms: by how much longer than lateness alone asks the watermark waits for the slowest source.
+        places: for refused records of each partition; None: one for each of them, where there is no state to be filled.
+            The offsets of a batch follow one another, so as long as it has no more of a partition, each has a place of its own.
     """
-    rows = F.flatten(F.transform(format_(source), lambda scrape: _fold(scrape, every_ms, whole, kafka, apart_ms)))
+    rows = F.flatten(
+        F.transform(format_(source), lambda scrape: _fold(scrape, every_ms, whole, kafka, apart_ms, places))
+    )
     return raw.select(F.inline(rows)).select(*KEYS, F.timestamp_millis("at_ms").alias("time"), "at_ms", "row")
 
 
-def _fold(scrape: Column, every_ms: int, whole: bool, kafka: str, apart_ms: int) -> Column:
+def _fold(scrape: Column, every_ms: int, whole: bool, kafka: str, apart_ms: int, places: int | None) -> Column:
     """A scrape → array of its entities."""
     now_ms = F.unix_millis(F.current_timestamp())
     at_ms = F.least(F.unix_millis("timestamp"), now_ms + AHEAD_MS_MAX)
     return let(
         at_ms,
         lambda at_ms: F.when(
-            scrape.reason.isNotNull(), F.array(_reject(scrape, at_ms, now_ms, kafka, apart_ms))
+            scrape.reason.isNotNull(), F.array(_reject(scrape, at_ms, now_ms, kafka, apart_ms, places))
         ).otherwise(
             let(
                 _times(scrape.ts, at_ms, now_ms, every_ms),
@@ -307,8 +312,8 @@ def _aliased(named: dict[str, Column]) -> list[Column]:
     return [column.alias(name) for name, column in named.items()]
 
 
-def _reject(scrape: Column, at_ms: Column, now_ms: Column, kafka: str, apart_ms: int) -> Column:
-    """An entity whose part and note are key and value of a record of the rejects topic (contract/scrapes.py)."""
+def _reject(scrape: Column, at_ms: Column, now_ms: Column, kafka: str, apart_ms: int, places: int | None) -> Column:
+    """An entity whose gauges and note are key and value of a record of the rejects topic (contract/scrapes.py)."""
     head = F.coalesce(F.substring("value", 1, HEAD_BYTES), F.lit(b""))
     note = F.to_json(
         F.struct(
@@ -324,9 +329,17 @@ def _reject(scrape: Column, at_ms: Column, now_ms: Column, kafka: str, apart_ms:
     # It leaves in the batch it came in, and its state waits for nothing: without this a flood of refusals would fill the heap
     # for as long as the slowest source is waited for. Not before the watermark, that is, not earlier than it has to.
     place_ms = F.least(at_ms, now_ms - F.lit(apart_ms)) if apart_ms else at_ms
+    topic = F.concat_ws("-", "topic", F.col("partition").cast("string"))
+    topic = F.concat_ws("|", F.lit(kafka), topic) if kafka else topic
     row = F.to_json(
-        F.struct(place_ms.alias("ts"), place_ms.alias("at_ms"), now_ms.alias("seen_ms"), note.alias("note"))
+        F.struct(
+            now_ms.alias("seen_ms"),  # First: the greatest of these texts is one of the newest batch.
+            place_ms.alias("ts"),
+            place_ms.alias("at_ms"),
+            # What a refusal has none of: its key.
+            F.concat_ws("-", topic, F.col("offset").cast("string")).alias("gauges"),
+            note.alias("note"),
+        )
     )
-    offset = F.concat_ws("-", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
-    origin = F.concat_ws("|", F.lit(kafka), offset) if kafka else offset
-    return _entity(F.lit(""), F.lit(REJECT), F.lit(-1), origin, place_ms, row)
+    place = F.concat_ws("-", topic, (F.col("offset") % places if places else F.col("offset")).cast("string"))
+    return _entity(F.lit(""), F.lit(REJECT), F.lit(-1), place, place_ms, row)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import ceil
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -25,7 +25,7 @@ from streaming import backlog, checkpoint, sinks, sources
 from streaming.backlog import Chunk
 from streaming.checkpoint import MadeWith
 from streaming.contract import Topics
-from streaming.entities import ROW_TYPE, entities
+from streaming.entities import REJECT, ROW_TYPE, entities
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS, WHOLE
 from streaming.kafka import KafkaSettings
@@ -37,6 +37,10 @@ from streaming.wanted import ROW_TABLES
 DEFAULT_SHAPE = Shape()
 DEFAULT_APART_S = 120  # As long as stream.skip_behind_s by default.
 CLIENT = "rheostat-stream"
+# In the report of a batch: how many records were refused, and how many of those went to the rejects topic.
+REFUSED, WRITTEN = "refused", "refused_written"
+# Of 1.4 KB each, twice while one span follows another; a heap of 1 GiB has room for that.
+PLACES, PLACES_MIN = 20_000, 500
 STOP_S_MAX = 1.5  # With batches longer than the trigger there is no such moment.
 
 
@@ -48,6 +52,7 @@ class Input:
     source: Source
     every_ms: int = 5000
     kafka: str = ""  # Which Kafka cluster has it.
+    places: int = 5000  # In the state, for refused records of each of its partitions.
 
 
 def build(
@@ -76,11 +81,21 @@ def build(
             whole=one.format in WHOLE,
             kafka=one.kafka,
             apart_ms=waited_s * 1000,
+            places=None if backlog else one.places,
         )
         for raw, one in inputs
     ]
     patient = replace(shape, lateness_s=shape.lateness_s + waited_s)
-    return signals(reduce(DataFrame.unionByName, rows), patient, topics, backlog=backlog)
+    all_ = reduce(DataFrame.unionByName, rows)
+    if backlog:  # Without state, nothing is left out.
+        return signals(all_, patient, topics, backlog=True)
+    counted = _counting(REFUSED, all_, F.col("kind") == REJECT)
+    return _counting(WRITTEN, signals(counted, patient, topics), F.col("topic") == topics.rejects)
+
+
+def _counting(name: str, frame: DataFrame, which: Column) -> DataFrame:
+    """The same rows; the report of a batch says of how many of them that is true."""
+    return frame.observe(name, F.count_if(which).alias("rows"))
 
 
 def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, until_ms: int | None) -> DataFrame:
@@ -94,6 +109,19 @@ def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, unt
     if until_ms is not None:
         inside = inside & (end_ms <= until_ms)
     return records.filter((F.col("topic") != topics.signals) | inside)
+
+
+def places(records_max: int, partitions: int) -> int:
+    """How many refused records of one partition the state has places for, so that a flood of them cannot fill the heap.
+
+    As many as a batch can bring of it, and all are told. Only of more than a handful of partitions there are fewer: each then
+    has but a small part of a batch.
+
+    Args:
+        records_max: that a batch can bring of the source.
+        partitions: of all sources.
+    """
+    return min(records_max, max(PLACES_MIN, PLACES // partitions))
 
 
 def shape_of(settings: StreamSettings) -> Shape:
@@ -153,6 +181,7 @@ def start(
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
     record = checkpoint.opened(folder, made_with(spark, feeds, settings, kafka_ids))
     with backlog.timelines(feeds) as times:
+        partitions = sum(one.partitions for one in times)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
         planned = backlog.planned(record, positions, times, settings, now_ms)
         if planned != record:
@@ -161,12 +190,14 @@ def start(
         waiting = backlog.waiting(planned, positions, times, settings, now_ms)
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
-    inputs = [_input(feed, kafka_id) for feed, kafka_id in zip(feeds, kafka_ids, strict=True)]
+    shares = sources.shares(settings.max_records_per_trigger, waiting)
+    inputs = [
+        Input(feed.format, feed.source, feed.every_ms, kafka_id, places(share, partitions))
+        for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
+    ]
     frames = [
-        (sources.live(spark, feed, start=begin, max_records_per_trigger=records_max), input_)
-        for feed, input_, records_max in zip(
-            feeds, inputs, sources.shares(settings.max_records_per_trigger, waiting), strict=True
-        )
+        (sources.live(spark, feed, start=begin, max_records_per_trigger=share), input_)
+        for feed, input_, share in zip(feeds, inputs, shares, strict=True)
     ]
     records = ending_between(build(frames, topics, shape, apart_s=apart_s), topics, planned.whole_from_ms, None)
 
@@ -199,10 +230,6 @@ def start(
             worker.start()
             teardown.callback(worker.stop)
         yield Live(query, worker)
-
-
-def _input(feed: Feed, kafka_id: str) -> Input:
-    return Input(feed.format, feed.source, feed.every_ms, kafka_id)
 
 
 def _stop(query: StreamingQuery) -> None:

@@ -34,7 +34,7 @@ def record(history: Column, end_ms: Column, window_ms: int, backlog: bool) -> Co
         history: the rows (``entities.ROW_TYPE``) of the window, ascending, one a scrape.
         backlog: marks the signal as history, not for control.
     """
-    key = F.when(F.col("kind") == REJECT, F.col("part")).otherwise(
+    key = F.when(F.col("kind") == REJECT, F.element_at(history, -1).gauges).otherwise(
         F.concat_ws(
             "|",
             "cluster",

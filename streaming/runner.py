@@ -48,7 +48,8 @@ class Listener:
     """Who hears of what happens. ``backlog`` and ``backlog_failed`` are called in another thread."""
 
     # Of every batch that had input: ``batch``, ``batch_ms``, ``input_rows``, ``input_rows_per_s``, ``state_rows``,
-    # ``late_rows_dropped`` (behind the watermark), ``at`` (ISO time), ``backlog_remaining_records``.
+    # ``late_rows_dropped`` (behind the watermark), ``at`` (ISO time), ``backlog_remaining_records``, ``refused`` records and
+    # ``refused_not_written``: those that are not in the rejects topic, because they were too many for the state or too late.
     progress: Callable[[Progress], None] = _nobody
     again: Callable[[str, float], None] = _nobody  # The query starts again: because of what, in how many seconds.
     backlog: Callable[[backlog.State], None] = _nobody  # At its begin and after every chunk.
@@ -170,4 +171,11 @@ def progress(last: Any) -> Progress:
         "input_rows_per_s": last["inputRowsPerSecond"],
         "state_rows": sum(operator["numRowsTotal"] for operator in state),
         "late_rows_dropped": sum(operator["numRowsDroppedByWatermark"] for operator in state),
+        "refused": _observed(last, pipeline.REFUSED),
+        "refused_not_written": _observed(last, pipeline.REFUSED) - _observed(last, pipeline.WRITTEN),
     }
+
+
+def _observed(last: Any, name: str) -> int:
+    row = last["observedMetrics"].get(name)
+    return int(row["rows"]) if row is not None else 0

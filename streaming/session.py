@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streaming import lookups
+from streaming import compiler_thread, lookups
 from streaming.class_archive import ClassArchive
 from streaming.settings import Compiler
 
@@ -70,9 +71,9 @@ _IDLE_RULES = (
 )
 
 _COMPILERS: dict[Compiler, tuple[str, ...]] = {
-    # A start is two to three seconds shorter, and nothing competes with the batches for the cores.
+    # Two thirds of the CPU time until the first signal, and nothing competes with the batches for the cores.
     "quick": ("-XX:TieredStopAtLevel=1",),
-    # About twice the throughput, after a minute of competing.
+    # About twice the throughput, after a minute; until then what it compiles with is what others leave (compiler_thread.py).
     "thorough": (),
 }
 
@@ -123,6 +124,8 @@ def spark_session(
     if host == "127.0.0.1":
         # Otherwise Spark warns that the host's name is a loopback address, whatever spark.driver.host says.
         os.environ.setdefault("SPARK_LOCAL_IP", host)
+    # Of the JVM that does nothing but put together how the other one is started.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     settings = {
         # Not spark.jars alone: those are copied, served to executors that a local session has none of, and loaded apart.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
@@ -176,7 +179,8 @@ def spark_session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with compiler_thread.steps_back() if compiler == "thorough" else nullcontext():
+        spark = builder.getOrCreate()
     lookups.remember()
     return spark
 

@@ -32,7 +32,7 @@ from streaming.records import latest, record
 # What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
 STATE_TYPE = (
     "struct<span:struct<start:timestamp,end:timestamp>,cluster:string,kind:string,node:int,part:string,"
-    "rows:array<string>,newest_at_ms:bigint>"
+    "rows:array<string>,refused:string,newest_at_ms:bigint>"
 )
 
 
@@ -50,7 +50,8 @@ def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool 
     # Without this most spans would be read only to find that they have nothing to say: the later one of every row's two.
     speaking = spans(entities, shape).filter(_end_after(F.col("newest_at_ms"), shape) > _half_ms(shape))
     # One expression, and not a stage for each thing it computes: see formats/common.py.
-    rows = F.from_json(F.concat(F.lit("["), F.array_join("rows", ","), F.lit("]")), f"array<{ROW_TYPE}>")
+    texts = F.when(F.col("kind") == REJECT, F.array("refused")).otherwise(F.col("rows"))
+    rows = F.from_json(F.concat(F.lit("["), F.array_join(texts, ","), F.lit("]")), f"array<{ROW_TYPE}>")
     records = let(
         rows,
         lambda rows: F.transform(
@@ -68,15 +69,21 @@ def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool 
 
 
 def spans(entities: DataFrame, shape: Shape) -> DataFrame:
-    """``span``, ``KEYS``, ``rows`` and ``newest_at_ms``. The one operator with state."""
+    """``span``, ``KEYS``, ``rows``, ``refused`` and ``newest_at_ms``. The one operator with state."""
+    is_refused = F.col("kind") == REJECT
     span = F.window("time", f"{2 * shape.window_s} seconds", f"{shape.window_s} seconds")
     return (
         entities.withWatermark("time", f"{shape.lateness_s} seconds")
         .withColumn("span", span)
         # A refused record has no history to be looked back on.
-        .filter((F.col("kind") != REJECT) | (F.col("at_ms") >= _half_ms(shape)))
+        .filter(~is_refused | (F.col("at_ms") >= _half_ms(shape)))
         .groupBy("span", *KEYS)
-        .agg(F.collect_list("row").alias("rows"), F.max("at_ms").alias("newest_at_ms"))
+        .agg(
+            F.collect_list(F.when(~is_refused, F.col("row"))).alias("rows"),
+            # Of refused records each place keeps one, the last: the state of a flood of them has an end.
+            F.max(F.when(is_refused, F.col("row"))).alias("refused"),
+            F.max("at_ms").alias("newest_at_ms"),
+        )
     )
 
 

@@ -13,6 +13,7 @@ from streaming.errors import StreamError
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS
 from streaming.kafka import KafkaSettings
+from streaming.pipeline import places
 from streaming.runner import is_lost, why
 from streaming.settings import StreamSettings
 from streaming.sources import Feed, feeds, share
@@ -132,3 +133,12 @@ def test_our_own_topic_is_read_first_and_those_alike_as_one() -> None:
 def test_every_format_has_a_name_in_the_settings() -> None:
     names = StreamSettings.model_json_schema()["$defs"]["SourceSettings"]["properties"]["format"]["enum"]
     assert sorted(FORMATS) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("records_max", "partitions", "expected"), [(5000, 1, 5000), (5000, 4, 5000), (5000, 10, 2000), (300, 2, 300), (5000, 300, 500)]
+)  # fmt: skip
+def test_refusals_have_as_many_places_as_a_batch_brings_and_in_all_no_more_than_the_heap_bears(
+    records_max: int, partitions: int, expected: int
+) -> None:
+    assert places(records_max, partitions) == expected

@@ -1,21 +1,23 @@
 """The backlog's worker when things fail under it, on a real broker and a Spark that has the Kafka connector.
 
-In a process of its own: a JVM's class path is that of its first session, and the other tests here need no connector.
+Spark is in a process of its own: its JVM keeps the class path of its first session.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
+from kafka import KafkaProducer
 from kafka.admin import NewTopic
+from kafka.errors import MessageSizeTooLargeError
+from lab_parts import until
 
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab import Lab, LabSpec
@@ -30,9 +32,11 @@ from streaming.settings import StreamSettings
 from streaming.sources import Feed, kafka_ids
 from streaming.topics import ensure_topics
 
+LAB = LabSpec(brokers=1)
 TOPICS = Topics.with_prefix("rheostat")
 HISTORY_S, EVERY_S, NODES = 600, 5, (1, 2, 3)
 TIME_S_MAX = 120.0
+PROBE_BYTES = 200
 
 
 def feed(bootstrap_servers: str) -> Feed:
@@ -54,16 +58,20 @@ def delete_metrics(kafka: KafkaSettings) -> None:
 
 def set_value_bytes_max(kafka: KafkaSettings, bytes_max: int) -> None:
     """What the signals topic takes. A broker hears of a new topic, and of a topic's new setting, a moment after the answer."""
-    deadline = time.monotonic() + 10
     change = {TOPICS.signals: {"max.message.bytes": str(bytes_max)}}
     with ClusterClient(kafka, "test") as client:
-        while (
-            any(client.alter_topic_configs(change).values())
-            or client.topic_configs(change, ["max.message.bytes"]) != change
-        ):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-    time.sleep(1)
+        until(lambda: not any(client.alter_topic_configs(change).values()), 10, "the setting is written")
+    with closing(producer(kafka, "test")) as sender:
+        until(lambda: takes(sender, PROBE_BYTES) is (bytes_max > PROBE_BYTES), 10, "the log's leader goes by it")
+
+
+def takes(sender: KafkaProducer, bytes_: int) -> bool:
+    """Whether the signals topic takes a record of that size."""
+    try:
+        sender.send(TOPICS.signals, value=os.urandom(bytes_)).get(timeout=10)
+    except MessageSizeTooLargeError:
+        return False
+    return True
 
 
 def fill(kafka: KafkaSettings, until_ms: int) -> None:
@@ -72,12 +80,6 @@ def fill(kafka: KafkaSettings, until_ms: int) -> None:
             for node in NODES:
                 one = Scrape("lab", node, Role.BROKER, at_ms, (Sample(Metric.LEADER_COUNT, "", 7.0),))
                 sender.send(TOPICS.metrics, key=one.key(), value=one.value(), partition=node % 2, timestamp_ms=at_ms)
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Lab(LabSpec(brokers=1)) as running:
-        yield running
 
 
 def test_a_kafka_cluster_is_known_by_its_own_id_under_every_address(lab: Lab) -> None:
