@@ -27,11 +27,15 @@ from benchmarks.scale_world import CLUSTER, CYCLE_MS, LargeCluster, now_ms, reco
 from rheostat.logs import set_up_logs
 from streaming.contract import decode_signal
 from streaming.kafka.cluster import ClusterClient
+from streaming.throttles import TopicThrottle
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board
 from tuner.app import calm_the_collector
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, encode_seen
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.journal.list_records import encode_listed
 from tuner.loop import Loop
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.model.decision import SetRate
@@ -48,6 +52,7 @@ BATCH_BYTES = 16_384  # kafka-python's batch_size.
 TURNS = CYCLE_MS // 1000  # Of the law, in a cycle.
 WELL, STALLED = 0.9, 0.0  # Shares of the drain that the throttles allow.
 STALL_CYCLES = 8  # The judge needs six or seven.
+OBJECTIVE = Objective(latency_ms=50.0)
 
 T = TypeVar("T")
 
@@ -56,7 +61,8 @@ class SilentJournal:
     """Makes and packs the records that the Kafka journal would send."""
 
     def __init__(self) -> None:
-        self._entries = self._saves = self._bytes = 0
+        self._entries = self._saves = self._bytes = self._input_bytes = 0
+        self.inputs: InputLog | None = None
 
     def write(
         self,
@@ -65,6 +71,7 @@ class SilentJournal:
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         self._entries += len(entries)
         self._saves += memory is not None
@@ -72,15 +79,21 @@ class SilentJournal:
         records += [encode_memory(memory)] if memory is not None else []
         records += [encode_owned(side, value) for side, value in (owned or {}).items()]
         records += [encode_seen(topic, rows) for topic, rows in (seen or {}).items()]
+        records += [encode_listed(topic, pairs) for topic, pairs in (listed or {}).items()]
+        inputs = self.inputs.take() if self.inputs is not None else []
         self._bytes += sum(map(len, records))
+        self._input_bytes += sum(map(len, inputs))
         # As kafka-python packs them: what is written together is a batch, as far as one holds it.
-        for batch in _batches(records):
+        for batch in itertools.chain(_batches(records), _batches(inputs)):
             gzip.compress(batch)
 
     def take(self) -> dict[str, int]:
         """What has come since the last call."""
-        found = {"entries": self._entries, "memory_records": self._saves, "journal_kB": self._bytes // 1000}
-        self._entries = self._saves = self._bytes = 0
+        found = {
+            "entries": self._entries, "memory_records": self._saves, "journal_kB": self._bytes // 1000,
+            "inputs_kB": self._input_bytes // 1000,
+        }  # fmt: skip
+        self._entries = self._saves = self._bytes = self._input_bytes = 0
         return found
 
 
@@ -121,6 +134,10 @@ class Tuner:
         client = cast(ClusterClient, self._cluster)
         throttles = KafkaThrottles(client)
         limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers)
+        inputs = InputLog(
+            InForce(limits, StallLimits(), OBJECTIVE, LawLimits()), run="benchmark", program="", wall_clock=self._now_s
+        )
+        self._journal.inputs = inputs
         self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
         self._cycle = 0
         self._now_ms = 0
@@ -129,7 +146,7 @@ class Tuner:
             signals=self._signals,
             throttles=throttles,
             slewing=Slewing(throttles),
-            steering=_steering(throttles) if steers else None,
+            steering=_steering(throttles, inputs) if steers else None,
             journal=self._journal,
             orders=NoOrders(),
             watcher=Board(CLUSTER, limits, dry_run=False, wall_clock=self._now_s),
@@ -140,6 +157,7 @@ class Tuner:
             monotonic=self._now_s,
             writes_per_s_max=50.0,
             dry_run=False,
+            inputs=inputs,
         )
 
     def cycle(self, *, drained: float) -> dict[str, Any]:
@@ -176,9 +194,9 @@ class Tuner:
         return self._now_ms / 1000
 
 
-def _steering(throttles: KafkaThrottles) -> Steering:
+def _steering(throttles: KafkaThrottles, inputs: InputLog) -> Steering:
     link = Capacity(125 * MB, 125 * MB)
-    return Steering(throttles, Objective(latency_ms=50.0), lambda _: link, LawLimits(), writes_per_s_max=50.0)
+    return Steering(throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs)
 
 
 def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:

@@ -127,7 +127,9 @@ def records(size: Size, cycle: int, *, drained: float) -> Iterator[bytes]:
     written = KEEP_UP_BYTES_PER_S * CYCLE_MS / 1000 / COPIES
     gained = written + drained * surplus * CYCLE_MS / 1000
     for broker in range(size.brokers):
-        noise = 1.0 + 0.01 * ((broker * 7 + cycle * 13) % 11 - 5)
+        noise = _noise(broker, cycle)
+        # What was measured of a step stays as it was while its window moves on.
+        steps = [(STEPS - 1 - i, _noise(broker, cycle - (STEPS - 1 - i))) for i in range(STEPS)]
         yield encode_signal(_broker_signal(broker, sampled_at_ms, noise))
         for side in Side:
             yield encode_signal(
@@ -144,14 +146,18 @@ def records(size: Size, cycle: int, *, drained: float) -> Iterator[bytes]:
                     progress_age_s=0.0,
                     steps=tuple(
                         MoveStep(
-                            sampled_at_ms - (STEPS - 1 - i) * CYCLE_MS, CYCLE_MS / 1000,
-                            gained * noise if side is Side.FOLLOWER else 0.0, written * noise, REMAINING_BYTES * noise,
+                            sampled_at_ms - ago * CYCLE_MS, CYCLE_MS / 1000,
+                            gained * then if side is Side.FOLLOWER else 0.0, written * then, REMAINING_BYTES * then,
                         )
-                        for i in range(STEPS)
+                        for ago, then in steps
                     ),
                     largest=tuple(MovingPartition(_name(broker), i, 8_000.0 * MB, 0.2 * MB * noise) for i in range(LARGEST)),
                 )
             )  # fmt: skip
+
+
+def _noise(broker: int, cycle: int) -> float:
+    return 1.0 + 0.01 * ((broker * 7 + cycle * 13) % 11 - 5)
 
 
 def _broker_signal(broker: int, sampled_at_ms: int, noise: float) -> BrokerSignal:

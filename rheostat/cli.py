@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from rheostat.commands import ahead, config, demo, lab, now, orders, parts
+from rheostat.commands import ahead, config, demo, lab, now, orders, parts, replay
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_WELL, CommandError
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ app = typer.Typer(
 # In the order in which `--help` names them.
 for command in (
     demo.demo, parts.run, parts.collect, parts.stream, parts.tune,
-    now.status, now.signals, ahead.plan, ahead.simulate,
+    now.status, now.signals, replay.replay, ahead.plan, ahead.simulate,
     orders.pause, orders.resume, orders.override, orders.release, now.doctor,
 ):  # fmt: skip
     app.command()(command)

@@ -185,7 +185,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
 
     def done() -> bool:
         memory = read(settings)[1]
-        return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not memory.owned)
+        return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not memory.owned and not memory.listed)
 
     try:
         _until(done, timeout_s)
@@ -197,10 +197,11 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     memory = read(settings)[1]
     if memory.orders_at_ms < orders.at_ms:
         return ["no tuner has heeded the order in time, so it is not known what is still set"]
-    return [
+    rates = [
         f"{side_name(side)}: {words.rate(o.wanted_bytes_per_s)} is still ours"
         for side, o in sorted(memory.owned.items())
     ]
+    return rates + [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
 
 
 def sides_of(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +25,7 @@ from tuner.observe.live import LiveReader
 from tuner.observe.signals import SignalReader
 
 DECISIONS = 10
+TURNS = 5  # Seconds of the law.
 _STUCK = {Reason.INFEASIBLE, Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND}
 _SIGNAL_BACKLOG = 400
 
@@ -46,6 +48,7 @@ def gather(settings: Settings) -> dict[str, Any]:
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
     signals = _signals(settings)
+    newest = _newest(settings, {"entry": DECISIONS, "turn": TURNS})
     return {
         "cluster": settings.cluster,
         "brokers": [
@@ -86,8 +89,9 @@ def gather(settings: Settings) -> dict[str, Any]:
                 "text": e.text,
                 "failure": e.failure,
             }
-            for e in last_entries(settings)
+            for e in newest["entry"]
         ],
+        "last_turns": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in newest["turn"]],
     }
 
 
@@ -106,24 +110,30 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
     Raises:
         CommandError: there is one, and it cannot be read.
     """
+    return _newest(settings, {ring: count})[ring]
+
+
+def _newest(settings: Settings, counts: Mapping[str, int]) -> dict[str, list[Entry]]:
+    """So many of each ring."""
     reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
-    mine = entry_prefix(ring, settings.cluster)
+    prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
     topic = settings.topic_names().journal
-    entries: list[Entry] = []
+    found: dict[str, list[Entry]] = {ring: [] for ring in counts}
     try:
         # No daemon has run here yet; what stands in the cluster is still worth showing.
         if not reader.partitions_for_topic(topic):
-            return []
+            return found
         for key, value in read_all(reader, topic):
-            if key.startswith(mine) and value is not None and (entry := decode_entry(value)) is not None:
-                entries.append(entry)
+            ring = next((ring for prefix, ring in prefixes.items() if key.startswith(prefix)), None)
+            if ring is not None and value is not None and (entry := decode_entry(value)) is not None:
+                found[ring].append(entry)
     except (JournalError, KafkaError) as error:
         raise CommandError(
             f"The journal cannot be read ({error}): it takes the right Read on Topic {topic}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)
-    return sorted(entries, key=lambda e: e.seq)[-count:]
+    return {ring: sorted(found[ring], key=lambda e: e.seq)[-count:] for ring, count in counts.items()}
 
 
 def _signals(settings: Settings) -> SignalReader | None:
@@ -158,9 +168,16 @@ def show(status: dict[str, Any], console: Console) -> None:
     if status["last_decisions"]:
         console.print("Last decisions:")
         for entry in status["last_decisions"]:
-            at = datetime.fromtimestamp(entry["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
             failure = f" FAILED: {entry['failure']}" if entry["failure"] else ""
-            console.print(f"  {at} {entry['kind']}: {entry['text']}{failure}", highlight=False)
+            console.print(f"  {_at(entry)} {entry['kind']}: {entry['text']}{failure}", highlight=False)
+    if status["last_turns"]:
+        console.print("Last seconds of the law:")
+        for turn in status["last_turns"]:
+            console.print(f"  {_at(turn)} {turn['text']}", highlight=False)
+
+
+def _at(entry: Mapping[str, Any]) -> str:
+    return datetime.fromtimestamp(entry["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _rate(bytes_per_s: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,6 +11,11 @@ from streaming.contract import Side
 
 RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
 LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
+
+Pair = tuple[int, int]  # (partition, broker)
+
+# Of one setting's value: what would make it longer Kafka refuses, and a request that carries a longer one ends the connection.
+LIST_CHARS_MAX = 32_767
 
 # The same few thousand ids stand in the lists of a large cluster hundreds of times each: one object for each of them.
 _number = cache(int)
@@ -20,7 +26,7 @@ class ThrottledReplicas:
     """The value of ``leader|follower.replication.throttled.replicas`` on one topic."""
 
     every: bool = False  # The literal "*".
-    pairs: frozenset[tuple[int, int]] = frozenset()  # (partition, broker)
+    pairs: frozenset[Pair] = frozenset()
 
     @classmethod
     def parse(cls, text: str | None) -> ThrottledReplicas:
@@ -47,6 +53,17 @@ class ThrottledReplicas:
     def lists(self, partition: int, broker: int) -> bool:
         return self.every or (partition, broker) in self.pairs
 
+    def without(self, pairs: frozenset[Pair]) -> ThrottledReplicas:
+        """The same where nothing of it is taken away; "*" has no pairs that could be."""
+        if self.pairs.isdisjoint(pairs):
+            return self
+        # Mostly all of it goes: to see that is cheaper than to make a set of what is left.
+        return ThrottledReplicas(self.every, frozenset() if self.pairs <= pairs else self.pairs - pairs)
+
+    def text(self) -> str:
+        """As Kafka has it."""
+        return words.ALL_REPLICAS if self.every else text_of(self.pairs)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottle:
@@ -55,9 +72,30 @@ class TopicThrottle:
     leader: ThrottledReplicas = ThrottledReplicas()
     follower: ThrottledReplicas = ThrottledReplicas()
 
+    def of(self, side: Side) -> ThrottledReplicas:
+        return self.leader if side is Side.LEADER else self.follower
+
+    def __bool__(self) -> bool:
+        return bool(self.leader) or bool(self.follower)
+
+    def without(self, other: TopicThrottle) -> TopicThrottle:
+        leader, follower = self.leader.without(other.leader.pairs), self.follower.without(other.follower.pairs)
+        return self if leader is self.leader and follower is self.follower else TopicThrottle(leader, follower)
+
+    def plus(self, other: TopicThrottle) -> TopicThrottle:
+        """The pairs of both."""
+        return TopicThrottle(
+            ThrottledReplicas(pairs=self.leader.pairs | other.leader.pairs),
+            ThrottledReplicas(pairs=self.follower.pairs | other.follower.pairs),
+        )
+
     @classmethod
     def from_configs(cls, configs: dict[str, str]) -> TopicThrottle:
         return cls(
             ThrottledReplicas.parse(configs.get(words.LEADER_REPLICAS)),
             ThrottledReplicas.parse(configs.get(words.FOLLOWER_REPLICAS)),
         )
+
+
+def text_of(pairs: Iterable[Pair]) -> str:
+    return ",".join(f"{partition}:{broker}" for partition, broker in sorted(pairs))

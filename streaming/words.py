@@ -13,6 +13,8 @@ RESOURCE_BROKER = 4
 
 OP_SET = 0
 OP_DELETE = 1
+OP_APPEND = 2  # For settings that are lists.
+OP_SUBTRACT = 3
 
 # DescribeConfigs' config_source.
 SOURCE_TOPIC = 1

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.metadata import version
 
 import structlog
 from kafka.errors import KafkaError
@@ -35,6 +36,9 @@ from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.api.board import STANDING_BY, Board
 from tuner.api.metrics import registry_of
 from tuner.api.server import HttpServer, make_app
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.journal.inputs_topic import ensure_inputs_topic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
@@ -44,7 +48,7 @@ from tuner.observe.live import LiveReader
 from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
 from tuner.settings import TunerSettings
-from tuner.steering import Steering
+from tuner.steering import Steering, writes_max
 
 log = structlog.get_logger("tuner")
 
@@ -120,9 +124,16 @@ def run_tuner(
                 _wait_for(f"the journal has no producer: {type(error).__name__}: {error}", client, board, stop)
                 continue
             holder = f"{socket.gethostname()}:{os.getpid()}"
-            journal = KafkaJournal(
-                journal_producer, topics.journal, cluster, holder=holder, fenced=fenced, monotonic=monotonic
+            inputs = InputLog(
+                _in_force(settings),
+                run=f"{holder}:{wall_clock():.3f}",
+                program=version("rheostat"),
+                wall_clock=wall_clock,
             )
+            journal = KafkaJournal(
+                journal_producer, topics.journal, cluster,
+                holder=holder, fenced=fenced, monotonic=monotonic, inputs=inputs,
+            )  # fmt: skip
             with ExitStack() as term:
                 term.callback(_named("journal", journal.close))
                 if fenced and not _taken_over(journal, client, board, stop):
@@ -139,7 +150,7 @@ def run_tuner(
                     signals=signals,
                     throttles=throttles,
                     slewing=Slewing(throttles),
-                    steering=_steering(settings, throttles),
+                    steering=_steering(settings, throttles, inputs),
                     orders=orders,
                     journal=journal,
                     watcher=board,
@@ -150,6 +161,7 @@ def run_tuner(
                     monotonic=monotonic,
                     writes_per_s_max=settings.config_writes_per_s_max,
                     dry_run=settings.dry_run,
+                    inputs=inputs,
                 )
                 log.info(
                     "acting" if fenced else "looking on", holder=holder, owned=len(memory.owned),
@@ -256,7 +268,7 @@ def _run(
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
 
 
-def _steering(settings: TunerSettings, throttles: Throttles) -> Steering | None:
+def _steering(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> Steering | None:
     if settings.objective is None or settings.capacity is None:
         return None
     return Steering(
@@ -265,12 +277,26 @@ def _steering(settings: TunerSettings, throttles: Throttles) -> Steering | None:
         settings.capacity.of,
         settings.law_limits(),
         writes_per_s_max=settings.config_writes_per_s_max,
+        inputs=inputs,
+    )
+
+
+def _in_force(settings: TunerSettings) -> InForce:
+    """What is on record with the inputs."""
+    return InForce(
+        settings.limits(),
+        StallLimits(),
+        settings.objective.objective() if settings.objective is not None else None,
+        settings.law_limits() if settings.objective is not None else None,
+        writes_max(settings.config_writes_per_s_max),
+        settings.dry_run,
     )
 
 
 def _prepare(client: ClusterClient, topics: Topics) -> None:
     for complaint in ensure_topics(client, topics):
         log.warning(complaint)
+    ensure_inputs_topic(client, topics.journal)
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings) -> Memory:

@@ -17,16 +17,30 @@ from typing import Any, Protocol
 import structlog
 
 from streaming.contract import Side
+from streaming.throttles import TopicThrottle
 from tuner.actuate.throttles import Failure
 from tuner.journal.entries import Entry, entry_of, turn_entry
+from tuner.journal.inputs import InputLog
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, Reason, SetRate, Steer, action_of
+from tuner.model.decision import (
+    AddPairs,
+    ClearLists,
+    Decision,
+    Hold,
+    LetGo,
+    Reason,
+    RemovePairs,
+    SetRate,
+    Steer,
+    action_of,
+)
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory, Owned, StallState
 
 log = structlog.get_logger("tuner")
 
 Seen = Mapping[tuple[str, int], frozenset[int]]
+Listed = Mapping[str, TopicThrottle]
 
 RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 
@@ -39,8 +53,9 @@ class Journal(Protocol):
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
-        """All of it, or nothing; ``owned`` and ``seen`` (by topic) are newer than the memory written last."""
+        """All of it, or nothing; ``owned``, ``seen`` and ``listed`` (by topic) are newer than the memory written last."""
 
 
 class Ledger:
@@ -55,13 +70,16 @@ class Ledger:
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
         dry_run: bool,
+        inputs: InputLog | None = None,
     ) -> None:
+        """``inputs`` is told of every cycle; what it makes of that goes with the journal's next write."""
         self.memory = memory
         self._journal = journal
         self._limits = limits
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._dry_run = dry_run
+        self._inputs = inputs
         self._said: dict[tuple[object, ...], Reason] = {}
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
@@ -80,11 +98,12 @@ class Ledger:
         saved = self._saved
         if self._dry_run:
             self._journal.write(entries)
-        elif saved is None or memory.seen.keys() < saved.seen.keys() or _kept(memory) != _kept(saved, memory.seen):
+        elif saved is None or memory.seen.keys() < saved.seen.keys() or _kept(memory) != _kept(saved, memory):
             self._journal.write(entries, memory=memory)
             self._saved = memory
-        elif memory.seen is not saved.seen:
-            self._journal.write(entries, seen=_grown(memory.seen, saved.seen))
+        elif memory.seen is not saved.seen or memory.listed is not saved.listed:
+            listed = _relisted(memory.listed, saved.listed)
+            self._journal.write(entries, seen=_grown(memory.seen, saved.seen), listed=listed)
             self._saved = memory
         else:
             self._journal.write(entries)
@@ -103,6 +122,8 @@ class Ledger:
     def note(self, decisions: Sequence[Decision], observation: Observation, memory: Memory) -> None:
         """A cycle's word: a line for people for each decision, and a record of those that nothing follows; what only repeats
         is neither. ``memory`` goes on record with them."""
+        if self._inputs is not None:
+            self._inputs.cycle(observation, self.memory, memory, decisions)
         said: dict[tuple[object, ...], Reason] = {}
         entries, lines = [], []
         for decision in decisions:
@@ -112,7 +133,7 @@ class Ledger:
             if not (repeats and (isinstance(decision, Hold | Steer) or self._dry_run)):
                 kind = "decision" if isinstance(decision, Hold | LetGo | Steer) else "intent"
                 if kind == "decision" or self._dry_run:
-                    entries.append(self._entry(kind, decision, self._inputs(decision, observation, memory)))
+                    entries.append(self._entry(kind, decision, self._stood_on(decision, observation, memory)))
                 lines.append(decision)
             said[subject] = decision.reason
         self.record(entries, memory)
@@ -123,7 +144,7 @@ class Ledger:
     # -- the form of a record -----------------------------------------------------------------------------------------
 
     def intent(self, decision: Decision, observation: Observation | None = None) -> Entry:
-        inputs = self._inputs(decision, observation, self.memory) if observation is not None else {}
+        inputs = self._stood_on(decision, observation, self.memory) if observation is not None else {}
         return self._entry("intent", decision, inputs)
 
     def turn(self, changes: Sequence[SetRate]) -> Entry:
@@ -161,7 +182,7 @@ class Ledger:
     def _entry(self, kind: str, decision: Decision, inputs: Mapping[str, Any], failure: Failure | None = None) -> Entry:
         return entry_of(kind, decision, self._now_ms(), inputs=inputs, failure=failure, dry_run=self._dry_run)
 
-    def _inputs(self, decision: Decision, observation: Observation, memory: Memory) -> dict[str, Any]:
+    def _stood_on(self, decision: Decision, observation: Observation, memory: Memory) -> dict[str, Any]:
         """What the decision stood on, as far as it is about one side."""
         if not isinstance(decision, Hold | SetRate | Steer) or decision.broker is None or decision.side is None:
             return {}
@@ -212,9 +233,18 @@ def subject_of(decision: Decision) -> tuple[object, ...]:
     """What a decision is about, so that the next one about it can be told from a repetition."""
     if isinstance(decision, ClearLists):
         return ("lists", decision.topic)
+    if isinstance(decision, AddPairs | RemovePairs):
+        return ("pairs", decision.topic, action_of(decision))
     return (decision.broker, decision.side, decision.reason if decision.broker is None else None)
 
 
-def _kept(memory: Memory, seen: Seen | None = None) -> Memory:
-    """The part that is on record: without what is measured anew after a restart."""
-    return replace(memory, stalls={}, idle_looks=0, seen=memory.seen if seen is None else seen)
+def _relisted(listed: Listed, before: Listed) -> dict[str, TopicThrottle]:
+    """The topics on whose lists something else is ours than before; of some it is nothing any more."""
+    changed = {topic: pairs for topic, pairs in listed.items() if before.get(topic) is not pairs}
+    return changed | {topic: TopicThrottle() for topic in before if topic not in listed}
+
+
+def _kept(memory: Memory, newer: Memory | None = None) -> Memory:
+    """The part that is on record whole: without what is measured anew after a restart, nor what has records by topic."""
+    newer = newer or memory
+    return replace(memory, stalls={}, idle_looks=0, missing=frozenset(), seen=newer.seen, listed=newer.listed)

@@ -23,8 +23,10 @@ from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.ownership import let_go
 from tuner.decide.policy import decide, intend, intend_put_back, narrow, narrow_to_live, settle
 from tuner.decide.urgency import recovering, stalled_ends
+from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.ledger import Journal, Ledger
+from tuner.listing import Listing
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, Steer
 from tuner.model.limits import Limits, StallLimits
@@ -42,12 +44,13 @@ _BLIND = {
     Reason.SETTINGS_UNREADABLE,
     Reason.SIGNALS_MISSING,
     Reason.SIGNALS_STALE,
+    Reason.SIGNALS_CONTRADICT,
     Reason.BROKER_DOWN,
     Reason.PAUSED,
     Reason.RELEASED,
 }
 # What the law steers stays with it, but may only sink.
-_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE}
+_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
 
 D = TypeVar("D", bound=ClearLists | PutBackRate)
 
@@ -104,8 +107,11 @@ class Loop:
         monotonic: Callable[[], float],
         writes_per_s_max: float,
         dry_run: bool,
+        inputs: InputLog | None = None,
     ) -> None:
-        self.ledger = Ledger(journal, memory, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run)
+        self.ledger = Ledger(
+            journal, memory, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run, inputs=inputs
+        )
         self._live = live
         self._signals = signals
         self._throttles = throttles
@@ -121,6 +127,8 @@ class Loop:
         self._dry_run = dry_run
         self._cycles = 0
         self._recovered = False
+        self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
+        self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
 
     @property
     def memory(self) -> Memory:
@@ -182,7 +190,7 @@ class Loop:
             else:
                 memory = narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory
             ledger.record([ledger.outcome(decision, failure)], memory)
-            if ended.theirs:
+            if ended.theirs and not self._may_be_swept(ended.found):
                 self._let_go(side, ended.found)
         except JournalError as error:
             # What may stand there stays on record as the whole ramp, which is true, only less exact.
@@ -191,9 +199,10 @@ class Loop:
     def _turn(self, steering: Steering) -> None:
         """One second of the law: what it wants is checked, on record, and written."""
         self._signals.poll()
-        changes = steering.turn(
-            self._monotonic(), round(self._wall_clock() * 1000), self._signals.brokers, self._signals.moves
-        )
+        brokers: Mapping[int, BrokerSignal] = self._signals.brokers
+        if self._doubted:
+            brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
+        changes = steering.turn(self._monotonic(), round(self._wall_clock() * 1000), brokers, self._signals.moves)
         if self._dry_run or not changes:
             return
         refused = steering.refused(changes)
@@ -221,6 +230,9 @@ class Loop:
     def _not_steered(self, steering: Steering, refused: Refused) -> None:
         """A side that could not be written rests until it is worth another try; one that somebody changed is theirs."""
         decision, side = refused.decision, (refused.decision.broker, refused.decision.side)
+        if refused.theirs and self._may_be_swept(refused.found):
+            steering.drop(side)
+            return
         log.error(f"not done: {decision.text.split(':')[0]}: {refused.failure}", broker=side[0], side=side[1])
         steering.drop(side)
         self.ledger.back_off(decision)
@@ -228,6 +240,10 @@ class Loop:
         self.ledger.record([self.ledger.outcome(decision, refused.failure)])
         if refused.theirs:
             self._let_go(side, refused.found)
+
+    def _may_be_swept(self, found: int | None) -> bool:
+        """Whether a tool may have swept all of it away, which only a look at everything can tell."""
+        return found is None and self._limits.throttles_moves
 
     def _let_go(self, side: BrokerSide, found: int | None) -> None:
         if side in self.memory.owned:
@@ -265,6 +281,7 @@ class Loop:
             if isinstance(d, Steer) and not self.ledger.pausing(d)
         }
         live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
+        self._doubted = {d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT}
         ours = self.memory.owned.keys() | observation.courses.keys()
         held = {
             (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
@@ -278,11 +295,12 @@ class Loop:
             live.quota_samples,
             self._monotonic(),
             stalled=stalled_ends(live, self.memory),
-            recovering=recovering(live),
+            recovering=recovering(live, observation.brokers),
         )
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         self._stop_blind_changes(decisions)
+        self._listing.carry_out(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         together = len(changes) + len(self._slewing.busy)
         memory, ramps = self.memory, []
@@ -313,7 +331,7 @@ class Loop:
             return
         # Only what a person has released is taken back while something moves.
         endings = [e for e in endings if not live.moves or e.reason is Reason.RELEASED]
-        lists_went = True
+        lists_went = not self.memory.listed
         for decision in endings:
             if self.ledger.pausing(decision):
                 lists_went &= not isinstance(decision, ClearLists)

@@ -26,7 +26,7 @@ class ObjectiveSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     latency_ms: float = Field(
-        gt=0, description="p99 of produce and fetch requests that clients may see, as brokers report it; required"
+        gt=0, description="p99 of produce requests that clients may see, as brokers report it; required"
     )
     mode: Mode = Field(
         default=Mode.FAST,
@@ -107,6 +107,11 @@ class TunerSettings(BaseModel):
         default="adopt",
         description="throttles that stood before a move: adopt tunes them while it runs and puts them back, respect leaves them",
     )
+    unthrottled_moves: Literal["throttle", "leave"] = Field(
+        default="throttle",
+        description="with an objective, moves that nobody throttled: throttle puts a throttle on them, from the lowest rate that "
+        "drains, and takes it off as they are done; leave does not touch them. Without an objective they are always left",
+    )
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,
@@ -137,6 +142,12 @@ class TunerSettings(BaseModel):
             )
         if self.capacity is not None and self.objective is None:
             raise ValueError("capacity is used with an objective only: set objective.latency_ms, or leave capacity out")
+        asked = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
+        if asked and self.objective is None:
+            raise ValueError(
+                "unthrottled_moves: throttle needs objective.latency_ms and capacity: without them nobody can say at which "
+                "rate; set them, or leave unthrottled_moves out"
+            )
         return self
 
     def law_limits(self) -> LawLimits:
@@ -150,6 +161,7 @@ class TunerSettings(BaseModel):
             yield_s=self.yield_s,
             clear_finished=self.clear_finished,
             steers=self.objective is not None,
+            throttles_moves=self.objective is not None and self.unthrottled_moves == "throttle",
             adopts=self.standing_throttles == "adopt",
         )
 

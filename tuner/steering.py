@@ -18,6 +18,7 @@ from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide import words
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
+from tuner.journal.inputs import InputLog
 from tuner.model.cluster import BrokerSide, Course, side_name
 from tuner.model.decision import Reason, SetRate
 from tuner.model.objectives import Capacity, LawLimits, Objective
@@ -48,13 +49,17 @@ class Steering:
         limits: LawLimits,
         *,
         writes_per_s_max: float,
+        inputs: InputLog | None = None,
     ) -> None:
+        """``inputs`` is told of every second."""
         self._throttles = throttles
         self._objective = objective
         self._capacity_of = capacity_of
         self._limits = limits
-        self._writes_max = max(1, int(writes_per_s_max * TURN_EVERY_S))
+        self._writes_max = writes_max(writes_per_s_max)
+        self._inputs = inputs
         self._memory = LawMemory()
+        self._capacities: dict[int, Capacity] = {}
         self._stands: dict[BrokerSide, int] = {}
         self._own: dict[BrokerSide, bool] = {}
         self._held: frozenset[BrokerSide] = frozenset()
@@ -130,16 +135,17 @@ class Steering:
             brokers,
             moves,
             self._stands,
-            {b: self._capacity_of(b) for b in {*brokers, *(broker for broker, _ in self._stands)}},
+            {b: self._capacity(b) for b in {*brokers, *(broker for broker, _ in self._stands)}},
             stalled=self._stalled,
             recovering=self._recovering,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
-        self._memory, rates = turn(view, self._memory, self._objective, limits)
-        rates = {side: self._sunk(side) if side in self._held else rate for side, rate in rates.items()}
-        changes = [self._change(side, rate) for side, rate in rates.items() if rate != self._stands[side]]
-        changes.sort(key=_urgency, reverse=True)
-        return changes[: self._writes_max]
+        before = self._memory
+        self._memory, rates = turn(view, before, self._objective, limits)
+        changes = changes_of(rates, self._memory, self._stands, self._own, self._held, self._writes_max)
+        if self._inputs is not None:
+            self._inputs.second(view, self._held, self._quota_samples, before, self._memory, changes)
+        return changes
 
     def refused(self, changes: Collection[SetRate]) -> list[Refused]:
         """Those of ``changes`` that cannot be made, and why."""
@@ -195,17 +201,54 @@ class Steering:
                 self._written.add(side)
         return answers
 
-    def _sunk(self, side: BrokerSide) -> int:
-        """For a side that nobody sees: what is meant, without the play that the quota's window is given."""
-        return min(self._stands[side], round(self._memory.courses[side].wanted.rate_bytes_per_s))
+    def _capacity(self, broker: int) -> Capacity:
+        """The same object every second: what does not change is not looked at again."""
+        if broker not in self._capacities:
+            self._capacities[broker] = self._capacity_of(broker)
+        return self._capacities[broker]
 
-    def _change(self, side: BrokerSide, rate: int) -> SetRate:
-        stands = self._stands[side]
-        text = (
-            f"{side_name(side)} {words.rate(stands)} → {words.rate(rate)}: "
-            f"{words.rate(self._memory.courses[side].wanted.rate_bytes_per_s)} is meant"
-        )
-        return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, self._own[side])
+
+def writes_max(writes_per_s_max: float) -> int:
+    """So many in one second of the law; one at least, or nothing would ever change."""
+    return max(1, int(writes_per_s_max * TURN_EVERY_S))
+
+
+def changes_of(
+    rates: Mapping[BrokerSide, int],
+    memory: LawMemory,
+    stands: Mapping[BrokerSide, int],
+    own: Mapping[BrokerSide, bool],
+    held: Collection[BrokerSide],
+    most: int,
+) -> list[SetRate]:
+    """What is to be written of the law's ``rates``, the most urgent first.
+
+    Args:
+        own: whether what stands is set on the broker itself; where it is not said, it is.
+        held: sides that may only sink.
+        most: so many at most; the others come with the next second.
+    """
+    wanted = {side: _sunk(side, memory, stands) if side in held else rate for side, rate in rates.items()}
+    changes = [
+        _change(side, rate, memory, stands[side], own.get(side, True))
+        for side, rate in wanted.items()
+        if rate != stands[side]
+    ]
+    changes.sort(key=_urgency, reverse=True)
+    return changes[:most]
+
+
+def _sunk(side: BrokerSide, memory: LawMemory, stands: Mapping[BrokerSide, int]) -> int:
+    """For a side that nobody sees: what is meant, without the play that the quota's window is given."""
+    return min(stands[side], round(memory.courses[side].wanted.rate_bytes_per_s))
+
+
+def _change(side: BrokerSide, rate: int, memory: LawMemory, stands: int, own: bool) -> SetRate:
+    text = (
+        f"{side_name(side)} {words.rate(stands)} → {words.rate(rate)}: "
+        f"{words.rate(memory.courses[side].wanted.rate_bytes_per_s)} is meant"
+    )
+    return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, own)
 
 
 def _urgency(change: SetRate) -> tuple[bool, float]:

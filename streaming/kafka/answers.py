@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import kafka.errors
 
 from streaming import words
-from streaming.kafka.values import ClusterError, ConfigValue, MissingRight
+from streaming.kafka.values import Append, Change, ClusterError, ConfigValue, MissingRight, Subtract
 
 T = TypeVar("T")
+
 
 RIGHTS = {
     words.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
@@ -78,8 +79,20 @@ def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
     return found
 
 
-def alterations(configs: Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
-    return [(key, words.OP_DELETE if value is None else words.OP_SET, value) for key, value in configs.items()]
+def alterations(configs: Mapping[str, Change]) -> list[tuple[str, int, str | None]]:
+    return [(key, *_operation(change)) for key, change in configs.items()]
+
+
+def _operation(change: Change) -> tuple[int, str | None]:
+    match change:
+        case None:
+            return words.OP_DELETE, None
+        case Append(entries=entries):
+            return words.OP_APPEND, entries
+        case Subtract(entries=entries):
+            return words.OP_SUBTRACT, entries
+        case value:
+            return words.OP_SET, value
 
 
 def read_altered(answer: Any, right: str) -> ClusterError | None:

@@ -38,13 +38,26 @@ from streaming.kafka.answers import (
 )
 from streaming.kafka.clients import admin_client
 from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.values import ClusterError, ConfigValue, Endpoint, MissingRight, PartitionState, Unreachable
+from streaming.kafka.values import (
+    Append,
+    Change,
+    ClusterError,
+    ConfigValue,
+    Endpoint,
+    MissingRight,
+    PartitionState,
+    Subtract,
+    Unreachable,
+)
 
 T = TypeVar("T")
 
 _LATEST = -1
 
-__all__ = ["ClusterClient", "ClusterError", "ConfigValue", "Endpoint", "MissingRight", "PartitionState", "Unreachable"]
+__all__ = [
+    "Append", "ClusterClient", "ClusterError", "ConfigValue", "Endpoint", "MissingRight", "PartitionState", "Subtract",
+    "Unreachable",
+]  # fmt: skip
 
 
 class ClusterClient:
@@ -270,7 +283,7 @@ class ClusterClient:
         return {name: configs for name, configs in set_here.items() if configs}
 
     def alter_broker_configs(
-        self, changes: Mapping[int, Mapping[str, str | None]], *, validate_only: bool = False
+        self, changes: Mapping[int, Mapping[str, Change]], *, validate_only: bool = False
     ) -> dict[int, ClusterError | None]:
         """Sets (str) or deletes (None) settings, incrementally; None in the result is success. All brokers at once.
 
@@ -287,9 +300,9 @@ class ClusterClient:
         return {broker: read_altered(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
 
     def alter_topic_configs(
-        self, changes: Mapping[str, Mapping[str, str | None]], *, validate_only: bool = False
+        self, changes: Mapping[str, Mapping[str, Change]], *, validate_only: bool = False
     ) -> dict[str, ClusterError | None]:
-        """As ``alter_broker_configs``, for topics; one request."""
+        """As ``alter_broker_configs``, for topics, and for lists of which a part changes; one request."""
         if not changes:
             return {}
         request = IncrementalAlterConfigsRequest(

@@ -43,3 +43,20 @@ class PartitionState:
 class ConfigValue:
     value: str
     source: int  # words.SOURCE_…
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Entries, separated by commas, that a list setting gets; those that it has stay once."""
+
+    entries: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subtract:
+    """Entries that a list setting loses; of those that it does not have nothing is said. What is left may be empty text."""
+
+    entries: str
+
+
+Change = str | Append | Subtract | None  # A setting's new value, a change of the list that it is, or None: it goes.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
+from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import Failure
 from tuner.model.cluster import BrokerSide
 
@@ -17,14 +18,14 @@ class FakeThrottles:
         self,
         brokers: Iterable[int] = (1, 2, 3),
         rates: Mapping[BrokerSide, int] | None = None,
-        lists: Mapping[str, Iterable[Side]] | None = None,
+        lists: Mapping[str, TopicThrottle] | None = None,
         *,
         events: list[tuple[object, ...]] | None = None,
     ) -> None:
         self.brokers = set(brokers)
         self.rates: dict[BrokerSide, int] = dict(rates or {})
         self.default_rates: dict[Side, int] = {}
-        self.lists: dict[str, set[Side]] = {topic: set(sides) for topic, sides in (lists or {}).items()}
+        self.lists: dict[str, TopicThrottle] = dict(lists or {})  # Of every topic that there is.
         self.events: list[tuple[object, ...]] = [] if events is None else events
         self.refusing: dict[object, Failure] = {}  # Broker or topic → what Kafka says to every write there.
         self.forgetful: set[BrokerSide] = set()  # Takes a write and does not keep it.
@@ -68,5 +69,39 @@ class FakeThrottles:
             return self.refusing[topic]
         if topic not in self.lists:
             return f"Kafka refused to alter topic configs: topic {topic} is not there"
-        self.lists[topic] -= set(sides)
+        now = self.lists[topic]
+        self.lists[topic] = TopicThrottle(
+            ThrottledReplicas() if Side.LEADER in sides else now.leader,
+            ThrottledReplicas() if Side.FOLLOWER in sides else now.follower,
+        )
+        return None
+
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        return {topic: self._add(topic, asked) for topic, asked in pairs.items()}
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        return {topic: self._remove(topic, asked) for topic, asked in pairs.items()}
+
+    def _add(self, topic: str, asked: TopicThrottle) -> Failure | None:
+        self.events.append(("add", topic, asked))
+        if topic in self.refusing:
+            return self.refusing[topic]
+        if topic not in self.lists:
+            return f"Kafka refused to alter topic configs: The topic '{topic}' does not exist."
+        now = self.lists[topic]
+        leader, follower = (
+            stands if stands.every else ThrottledReplicas(pairs=stands.pairs | more.pairs)
+            for stands, more in ((now.leader, asked.leader), (now.follower, asked.follower))
+        )
+        if len(leader.text()) > LIST_CHARS_MAX or len(follower.text()) > LIST_CHARS_MAX:
+            return "Kafka refused to alter topic configs: it exceeds the maximum value size of 32767 bytes."
+        self.lists[topic] = TopicThrottle(leader, follower)
+        return None
+
+    def _remove(self, topic: str, asked: TopicThrottle) -> Failure | None:
+        self.events.append(("remove", topic, asked))
+        if topic in self.refusing:
+            return self.refusing[topic]
+        if topic in self.lists:
+            self.lists[topic] = self.lists[topic].without(asked)
         return None

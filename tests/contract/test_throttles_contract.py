@@ -19,10 +19,13 @@ from rheostat.lab import Lab, LabSpec
 from streaming import words
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError
-from tuner.actuate.throttles import LIST_KEYS, RATE_KEYS, DryRunThrottles, KafkaThrottles, Throttles
+from streaming.throttles import LIST_KEYS, RATE_KEYS, Pair, ThrottledReplicas, TopicThrottle
+from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.model.cluster import BrokerSide
 
 TOPIC = "orders"
+OTHER = "payments"
+NO_TOPIC = "nothing-of-that-name"
 NOBODY = 77
 LEADER_1: BrokerSide = (1, Side.LEADER)
 FOLLOWER_1: BrokerSide = (1, Side.FOLLOWER)
@@ -44,12 +47,19 @@ class Subject(Protocol):
 
     def lists(self, topic: str) -> set[Side]: ...
 
+    def set_pairs(self, throttle: TopicThrottle) -> None:
+        """On TOPIC, by somebody else."""
+
+    def pairs(self, topic: str) -> TopicThrottle: ...
+
     def clean(self) -> None: ...
 
 
 @dataclass
 class Fake:
-    port: FakeThrottles = field(default_factory=lambda: FakeThrottles(brokers=(1, 2), lists={TOPIC: ()}))
+    port: FakeThrottles = field(
+        default_factory=lambda: FakeThrottles(brokers=(1, 2), lists={TOPIC: TopicThrottle(), OTHER: TopicThrottle()})
+    )
 
     @property
     def impatient(self) -> FakeThrottles:
@@ -62,10 +72,18 @@ class Fake:
             self.port.default_rates[side] = value
 
     def set_lists(self, topic: str, sides: Iterable[Side]) -> None:
-        self.port.lists[topic] = set(sides)
+        some = ThrottledReplicas(pairs=frozenset({(0, 1)}))
+        self.port.lists[topic] = TopicThrottle(*(some if side in set(sides) else ThrottledReplicas() for side in Side))
 
     def lists(self, topic: str) -> set[Side]:
-        return set(self.port.lists.get(topic, ()))
+        stands = self.port.lists.get(topic, TopicThrottle())
+        return {side for side in Side if stands.of(side)}
+
+    def set_pairs(self, throttle: TopicThrottle) -> None:
+        self.port.lists[TOPIC] = throttle
+
+    def pairs(self, topic: str) -> TopicThrottle:
+        return self.port.lists[topic]
 
     def clean(self) -> None:
         pass
@@ -109,6 +127,16 @@ class Real:
         found = self._client.topic_configs([topic], LIST_KEYS.values()).get(topic, {})
         return {side for side, key in LIST_KEYS.items() if key in found}
 
+    def set_pairs(self, throttle: TopicThrottle) -> None:
+        wanted = {LIST_KEYS[side]: throttle.of(side).text() or None for side in Side}
+        assert self._client.alter_topic_configs({TOPIC: wanted}) == {TOPIC: None}
+        deadline_s = time.monotonic() + VISIBLE_S_MAX
+        while self.pairs(TOPIC) != throttle:
+            assert time.monotonic() < deadline_s, f"the lists of {TOPIC} do not become {throttle}"
+
+    def pairs(self, topic: str) -> TopicThrottle:
+        return TopicThrottle.from_configs(self._client.topic_configs([topic], LIST_KEYS.values()).get(topic, {}))
+
     def clean(self) -> None:
         nothing: dict[BrokerSide, int | None] = dict.fromkeys(ALL)
         assert not any(self.port.write_rates(nothing).values())
@@ -116,14 +144,16 @@ class Real:
         for side in Side:
             self.set_default(side, None)
         self.set_lists(TOPIC, ())
+        self.set_lists(OTHER, ())
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[ClusterClient]:
     with Lab(LabSpec(brokers=2)) as lab, ClusterClient(lab.kafka_settings(), "contract") as connected:
-        connected.create_topic(TOPIC, 1, 2, {})
+        for topic in (TOPIC, OTHER):
+            connected.create_topic(topic, 1, 2, {})
         deadline_s = time.monotonic() + VISIBLE_S_MAX
-        while not connected.partitions([TOPIC]):
+        while len(connected.partitions([TOPIC, OTHER])) < 2:
             assert time.monotonic() < deadline_s, f"topic {TOPIC} does not appear"
         yield connected
 
@@ -281,3 +311,91 @@ def test_a_dry_run_reads_the_real_thing_and_writes_nothing(subject: Subject) -> 
     assert dry.clear_lists(TOPIC, tuple(Side)) is None
     assert dry.read_rates([LEADER_1]) == {LEADER_1: 5_000_000}
     assert subject.lists(TOPIC) == set(Side)
+    assert dry.add_pairs({TOPIC: listing([(7, 1)])}) == {TOPIC: None}
+    assert dry.remove_pairs({TOPIC: listing([(0, 1)])}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing([(0, 1)], [(0, 1)])
+
+
+# -- pairs on lists -----------------------------------------------------------------------------------------------------
+
+
+def listing(leader: Iterable[Pair] = (), follower: Iterable[Pair] = ()) -> TopicThrottle:
+    return TopicThrottle(
+        ThrottledReplicas(pairs=frozenset(leader)),
+        ThrottledReplicas(pairs=frozenset(follower)),
+    )
+
+
+STAR = ThrottledReplicas(every=True)
+
+
+def test_pairs_make_a_list_where_there_was_none(subject: Subject) -> None:
+    assert subject.port.add_pairs({TOPIC: listing([(0, 1), (0, 2)], [(0, 3)])}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing([(0, 1), (0, 2)], [(0, 3)])
+
+
+def test_pairs_join_those_that_are_there_and_stand_once(subject: Subject) -> None:
+    subject.set_pairs(listing([(0, 1), (7, 7)]))
+    assert subject.port.add_pairs({TOPIC: listing([(0, 1), (0, 2)])}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing([(0, 1), (0, 2), (7, 7)])
+    assert subject.port.add_pairs({TOPIC: listing([(0, 1), (0, 2)])}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing([(0, 1), (0, 2), (7, 7)])
+
+
+def test_only_the_pairs_asked_for_go(subject: Subject) -> None:
+    subject.set_pairs(listing([(0, 1), (0, 2), (7, 7)], [(0, 3)]))
+    assert subject.port.remove_pairs({TOPIC: listing([(0, 1), (0, 2), (9, 9)])}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing([(7, 7)], [(0, 3)])
+
+
+def test_with_the_last_pair_the_list_goes_and_not_even_an_empty_one_is_left(subject: Subject) -> None:
+    subject.set_pairs(listing([(0, 1)], [(0, 3)]))
+    assert subject.port.remove_pairs({TOPIC: listing([(0, 1)], [(0, 3)])}) == {TOPIC: None}
+    assert subject.lists(TOPIC) == set()
+
+
+def test_to_take_off_what_is_not_there_leaves_no_list_behind(subject: Subject) -> None:
+    assert subject.port.remove_pairs({TOPIC: listing([(0, 1)], [(0, 3)])}) == {TOPIC: None}
+    assert subject.lists(TOPIC) == set()
+
+
+def test_a_star_stays_a_star(subject: Subject) -> None:
+    subject.set_pairs(TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)}))))
+    assert subject.port.add_pairs({TOPIC: listing([(0, 1)], [(0, 4)])}) == {TOPIC: None}
+    assert subject.port.remove_pairs({TOPIC: listing([(0, 1)], [(0, 4)])}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)})))
+
+
+def test_of_two_topics_the_one_that_is_not_there_fails_alone(subject: Subject) -> None:
+    failures = subject.port.add_pairs({TOPIC: listing([(0, 1)]), NO_TOPIC: listing([(0, 1)]), OTHER: listing([(0, 2)])})
+    assert {topic for topic, failure in failures.items() if failure is not None} == {NO_TOPIC}
+    assert "does not exist" in (failures[NO_TOPIC] or "")
+    assert (subject.pairs(TOPIC), subject.pairs(OTHER)) == (listing([(0, 1)]), listing([(0, 2)]))
+
+
+def test_a_topic_that_is_gone_has_lost_its_pairs_already(subject: Subject) -> None:
+    subject.set_pairs(listing([(0, 1)]))
+    pairs = {NO_TOPIC: listing([(0, 1)]), TOPIC: listing([(0, 1)])}
+    assert subject.port.remove_pairs(pairs) == {NO_TOPIC: None, TOPIC: None}
+    assert subject.lists(TOPIC) == set()
+
+
+def test_a_list_is_as_long_as_kafka_takes_it_and_no_longer(subject: Subject) -> None:
+    """32,767 characters: 4,000 pairs like these fit, and 10,000 do not, in whatever pieces they come."""
+    some = [(partition, 1 + partition % 9) for partition in range(4000)]
+    assert subject.port.add_pairs({TOPIC: listing(some)}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing(some)
+    more = [(partition, 1) for partition in range(4000, 7000)]
+    [failure] = subject.port.add_pairs({TOPIC: listing(more)}).values()
+    assert "exceeds the maximum value size of 32767 bytes" in (failure or "")
+    assert subject.pairs(TOPIC) == listing(some)
+    assert subject.port.remove_pairs({TOPIC: listing(some[:3000])}) == {TOPIC: None}
+    assert subject.port.add_pairs({TOPIC: listing(more)}) == {TOPIC: None}
+    assert subject.pairs(TOPIC) == listing(some[3000:] + more)
+
+
+def test_no_pairs_are_no_change(subject: Subject) -> None:
+    assert subject.port.add_pairs({}) == {}
+    assert subject.port.remove_pairs({}) == {}
+    assert subject.port.add_pairs({TOPIC: TopicThrottle()}) == {TOPIC: None}
+    assert subject.lists(TOPIC) == set()

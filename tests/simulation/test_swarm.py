@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner import steering
 from tuner.decide.freshness import Freshness
+from tuner.listing import Listing
 from tuner.loop import Loop
 from tuner.model.memory import Memory
 from tuner.simulation import swarm
-from tuner.simulation.swarm import SwarmJournal, draw, findings_of
+from tuner.simulation.swarm import SwarmJournal, WatchedThrottles, draw, findings_of
 from tuner.steering import Steering
 
 SEEDS = range(120)
@@ -34,6 +37,8 @@ def test_the_worlds_are_many_kinds() -> None:
     assert any(one.mishaps.killed_at_s for one in drawn)
     assert any(one.mishaps.mute_s[1] for one in drawn)
     assert any(one.mishaps.released and one.mishaps.paused_s[1] for one in drawn)
+    assert any(not one.world.lists and not one.world.rates for one in drawn), "nobody throttled it"
+    assert any(one.mishaps.swept_at_s < 60.0 and not one.world.lists for one in drawn)
 
 
 def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,8 +80,41 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def above_the_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    change = Steering._change
-    monkeypatch.setattr(Steering, "_change", lambda self, side, rate: change(self, side, 2 * rate))
+    change = steering._change
+    monkeypatch.setattr(steering, "_change", lambda side, rate, *more: change(side, 2 * rate, *more))
+
+
+def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listing, "_start", lambda *_: set())
+
+
+def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.listing.intend_pairs", lambda memory, _: memory)
+
+
+def without_taking_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listing, "_take_off", lambda *_: None)
+
+
+def with_the_wrong_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are being added on the leader's side."""
+    watched = WatchedThrottles.add_pairs
+
+    def swapped(self: WatchedThrottles, pairs: Mapping[str, TopicThrottle]) -> Any:
+        return watched(self, {t: TopicThrottle(each.follower, each.leader) for t, each in pairs.items()})
+
+    monkeypatch.setattr(WatchedThrottles, "add_pairs", swapped)
+
+
+def with_others_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything on a list is taken for ours."""
+    watched = WatchedThrottles.remove_pairs
+
+    def all_of_it(self: WatchedThrottles, pairs: Mapping[str, TopicThrottle]) -> Any:
+        more = TopicThrottle(ThrottledReplicas(pairs=frozenset({(0, 9)})))
+        return watched(self, {topic: each.plus(more) for topic, each in pairs.items()})
+
+    monkeypatch.setattr(WatchedThrottles, "remove_pairs", all_of_it)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +126,11 @@ def above_the_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
         (without_an_end, "its lists are left behind"),
         (without_age, "without fresh signals"),
         (above_the_ceiling, "not within"),
+        (without_a_rate, "listed without a rate"),
+        (without_a_record_of_pairs, "listed, and not on record as ours"),
+        (without_taking_off, "its lists are left behind"),
+        (with_the_wrong_replicas, "listed, and no part of a move"),
+        (with_others_pairs, "taken off, and not ours"),
     ],
 )
 def test_a_tuner_that_breaks_a_promise_is_caught(

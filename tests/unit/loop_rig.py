@@ -21,10 +21,10 @@ from tuner_cases import (
     live,
     move_signal,
     owned,
-    throttle,
 )
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.contract import BrokerSignal, MoveSignal
+from streaming.throttles import TopicThrottle
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
 from tuner.journal.entries import Entry, decode_memory, encode_memory
@@ -47,7 +47,6 @@ class FakeLive:
     def __init__(self, throttles: FakeThrottles) -> None:
         self.throttles = throttles
         self.moves: tuple[PartitionMove, ...] = live().moves
-        self.lists = dict(OWN_LISTS)
         self.not_seen: str | None = None
         self.looks: list[bool] = []
         self.quota_samples = 11
@@ -56,14 +55,6 @@ class FakeLive:
         self.looks.append(full)
         if self.not_seen is not None:
             return NotSeen(self.not_seen)
-        standing = {
-            topic: replace(
-                lists,
-                leader=lists.leader if Side.LEADER in self.throttles.lists[topic] else throttle().leader,
-                follower=lists.follower if Side.FOLLOWER in self.throttles.lists[topic] else throttle().follower,
-            )
-            for topic, lists in self.lists.items()
-        }
         inherited = {
             (broker, side): RateSetting(value, own=False)
             for side, value in self.throttles.default_rates.items()
@@ -73,7 +64,7 @@ class FakeLive:
             frozenset(self.throttles.brokers),
             self.moves,
             inherited | {side: RateSetting(value) for side, value in self.throttles.rates.items()},
-            {topic: lists for topic, lists in standing.items() if lists.leader or lists.follower},
+            {topic: lists for topic, lists in self.throttles.lists.items() if lists},
             quota_samples=dict.fromkeys(self.throttles.brokers, self.quota_samples),
         )
 
@@ -105,6 +96,7 @@ class FakeJournal:
     memories: list[Memory] = field(default_factory=list)
     owned: dict[BrokerSide, Owned] = field(default_factory=dict)
     seen: dict[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    listed: dict[str, TopicThrottle] = field(default_factory=dict)
 
     def write(
         self,
@@ -113,6 +105,7 @@ class FakeJournal:
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         if self.refusing or any(entry.kind in self.refusing_kinds for entry in entries):
             raise JournalError("no leader for the journal's partition")
@@ -122,6 +115,7 @@ class FakeJournal:
             self.memories.append(memory)
             self.owned.clear()
             self.seen.clear()
+            self.listed.clear()
             self.events.append(("memory", tuple(memory.owned)))
         if seen:
             self.seen.update({(topic, p): brokers for topic, rows in seen.items() for p, brokers in rows.items()})
@@ -129,6 +123,9 @@ class FakeJournal:
         if owned:
             self.owned.update(owned)
             self.events.append(("owned", tuple(owned)))
+        if listed:
+            self.listed.update(listed)
+            self.events.append(("listed", tuple(sorted(listed))))
 
 
 @dataclass
@@ -162,10 +159,13 @@ class Rig:
         objective: Objective | None = None,
         law_limits: LawLimits | None = None,
         writes_per_s_max: float = 50.0,
+        throttles_moves: bool = False,
     ) -> None:
         self.events: Events = []
         self.throttles = FakeThrottles(
-            rates={SOURCE: 10 * MB, TARGET: 10 * MB}, lists={"orders": Side, "payments": ()}, events=self.events
+            rates={SOURCE: 10 * MB, TARGET: 10 * MB},
+            lists={**OWN_LISTS, "payments": TopicThrottle()},
+            events=self.events,
         )
         self.live = FakeLive(self.throttles)
         self.signals = FakeSignals()
@@ -195,7 +195,7 @@ class Rig:
                 journal=self.journal,
                 watcher=self.watcher,
                 memory=memory,
-                limits=replace(LIMITS, steers=objective is not None),
+                limits=replace(LIMITS, steers=objective is not None, throttles_moves=throttles_moves),
                 stall_limits=STALL,
                 wall_clock=lambda: self.now_ms / 1000,
                 monotonic=lambda: self.now_s,
@@ -210,8 +210,9 @@ class Rig:
         """What was in memory is gone; what is on record comes back as it was written."""
         recorded = self.journal.memories[-1] if self.journal.memories else Memory()
         memory = decode_memory(encode_memory(recorded))
+        listed = {topic: pairs for topic, pairs in {**memory.listed, **self.journal.listed}.items() if pairs}
         newer = {"owned": {**memory.owned, **self.journal.owned}, "seen": {**memory.seen, **self.journal.seen}}
-        self.loop = self._make_loop(replace(memory, **newer))
+        self.loop = self._make_loop(replace(memory, **newer, listed=listed))
 
     def cycle(self) -> list[Reason]:
         return [d.reason for d in self.loop.cycle()]
@@ -229,7 +230,7 @@ class Rig:
         return [e.kind for e in self.journal.entries if e.action == action]
 
     def writes(self) -> list[tuple[Any, ...]]:
-        return [e for e in self.events if e[0] in ("write", "clear")]
+        return [e for e in self.events if e[0] in ("write", "clear", "add", "remove")]
 
 
 RAISED = Memory(

@@ -20,6 +20,7 @@ from tuner_cases import (
     L,
     broker_signal,
     live,
+    move,
     move_signal,
     observation,
     owned,
@@ -130,6 +131,12 @@ def test_the_numbers(board: Board) -> None:
     assert series(board, "rheostat_reassigning_partitions") == {(): 1.0}
     assert series(board, "rheostat_signal_age_seconds") == {("1",): 2.0, ("3",): 4.0}
     assert series(board, "rheostat_produce_p99_seconds") == {("1",): 0.0125, ("3",): 0.009}
+
+
+@pytest.mark.parametrize(("isr", "count"), [((1, 2), 0.0), ((1,), 1.0)])
+def test_partitions_of_which_a_replica_comes_back_are_counted(board: Board, isr: tuple[int, ...], count: float) -> None:
+    board.observed(observation(live(moves=(move(isr=isr), move(partition=1)))), MEMORY, (hold(),))
+    assert series(board, "rheostat_recovering_partitions") == {(): count}
 
 
 def test_infeasible_is_shown_where_it_is(board: Board) -> None:

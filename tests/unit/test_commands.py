@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from rheostat.cli import app
 
 IN_ORDER = [
-    "demo", "run", "collect", "stream", "tune", "status", "signals", "plan", "simulate",
+    "demo", "run", "collect", "stream", "tune", "status", "signals", "replay", "plan", "simulate",
     "pause", "resume", "override", "release", "doctor", "lab", "config",
 ]  # fmt: skip
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from loop_rig import Rig
+from test_listing import unthrottled
 from test_steering import seconds, steered
-from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, F, L, throttle
+from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle
 
+from streaming.throttles import TopicThrottle
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Pause
@@ -35,6 +37,8 @@ class Fuse:
         rig.journal.write = self.around(rig.journal.write)  # type: ignore[method-assign]
         rig.throttles.write_rates = self.around(rig.throttles.write_rates)  # type: ignore[method-assign]
         rig.throttles.clear_lists = self.around(rig.throttles.clear_lists)  # type: ignore[method-assign]
+        rig.throttles.add_pairs = self.around(rig.throttles.add_pairs)  # type: ignore[method-assign]
+        rig.throttles.remove_pairs = self.around(rig.throttles.remove_pairs)  # type: ignore[method-assign]
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -74,6 +78,35 @@ RESCUE: tuple[Step, ...] = (cycle, *[ramp_step] * 30, cycle, the_move_ends, *[cy
 LAW: tuple[Step, ...] = (cycle, *[a_second] * 6, cycle, *[a_second] * 4, the_move_ends, *[cycle] * 8)
 
 
+STANDING = {
+    "orders": throttle(leader=[(7, 1), (0, 1)], follower=[(0, 3)]),
+    "payments": throttle(leader=[(1, 1)]),
+}
+
+
+def one_partition_joins(rig: Rig) -> None:
+    rig.live.moves = (move(),)
+
+
+def the_tool_sweeps(rig: Rig) -> None:
+    """As `kafka-reassign-partitions --verify` does it: every rate, and the lists of a topic."""
+    rig.throttles.rates.clear()
+    rig.throttles.lists["orders"] = TopicThrottle()
+
+
+LISTS: tuple[Step, ...] = (
+    cycle, cycle, *[a_second] * 3, one_partition_joins, cycle, the_tool_sweeps, a_second, cycle, cycle, *[a_second] * 2,
+    the_move_ends, *[cycle] * 8,
+)  # fmt: skip
+
+
+def nobody_throttled() -> Rig:
+    rig = unthrottled()
+    rig.live.moves = (move(), move(partition=1))
+    rig.throttles.lists["payments"] = STANDING["payments"]
+    return rig
+
+
 def rescued() -> Rig:
     return Rig(Memory(stalls={3: STALLED}))
 
@@ -99,7 +132,7 @@ def run(make: Callable[[], Rig], steps: tuple[Step, ...]) -> Iterator[tuple[int,
 def test_the_throttle_of_a_move_is_gone_after_it(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
     for at, rig in run(make, steps):
         assert rig.throttles.rates == {}, at
-        assert rig.throttles.lists["orders"] == set(), at
+        assert not rig.throttles.lists["orders"], at
         assert rig.loop.memory.owned == {}, at
         assert rig.loop.memory.theirs_until_ms == {}, f"{at}: it took its own value for somebody else's"
 
@@ -108,16 +141,12 @@ def test_the_throttle_of_a_move_is_gone_after_it(make: Callable[[], Rig], steps:
 def test_a_throttle_that_serves_others_stands_as_before(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
     def standing() -> Rig:
         rig = make()
-        rig.live.lists = {
-            "orders": throttle(leader=[(7, 1), (0, 1)], follower=[(0, 3)]),
-            "payments": throttle(leader=[(1, 1)]),
-        }
-        rig.throttles.lists["payments"] = {L}
+        rig.throttles.lists |= STANDING
         return rig
 
     for at, rig in run(standing, steps):
         assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}, at
-        assert rig.throttles.lists == {"orders": {L, F}, "payments": {L}}, at
+        assert rig.throttles.lists == STANDING, at
         assert rig.loop.memory.owned == {}, at
         assert rig.loop.memory.theirs_until_ms == {}, at
 
@@ -150,12 +179,36 @@ def test_released_in_the_middle_what_stood_before_stands(make: Callable[[], Rig]
         assert rig.loop.memory.owned == {}, at
 
 
+def test_of_a_move_that_nobody_throttled_nothing_of_ours_is_left() -> None:
+    for at, rig in run(nobody_throttled, LISTS):
+        assert rig.throttles.rates == {}, at
+        assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": STANDING["payments"]}, at
+        assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
+        assert rig.loop.memory.theirs_until_ms == {}, f"{at}: a sweep was taken for somebody's word"
+
+
+def test_whenever_it_dies_what_moves_is_listed_again_within_two_cycles() -> None:
+    for at, rig in run(nobody_throttled, (cycle, a_second, one_partition_joins, cycle, cycle, cycle)):
+        assert rig.throttles.lists["orders"] == throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)]), at
+        assert rig.throttles.rates.keys() == {SOURCE, (2, SOURCE[1]), TARGET}, at
+
+
+def test_released_while_nobody_else_throttles_it_what_stood_before_stands() -> None:
+    def release(rig: Rig) -> None:
+        rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
+
+    for at, rig in run(nobody_throttled, (cycle, cycle, a_second, release, cycle, cycle)):
+        assert rig.throttles.rates == {}, at
+        assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": STANDING["payments"]}, at
+        assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
+
+
 def test_the_fuse_burns_at_each_point_and_a_memory_that_is_lost_is_noticed() -> None:
     """The check of the checks: without what was on record, what is left behind is seen."""
     left_behind = 0
     for at in range(1, 40):
         rig = steered(Memory(stalls={3: WELL}))
-        rig.live.lists = {"orders": throttle(leader=[(7, 1), (0, 1)], follower=[(0, 3)])}
+        rig.throttles.lists |= {"orders": throttle(leader=[(7, 1), (0, 1)], follower=[(0, 3)])}
         Fuse(rig, at)
         for step in LAW:
             try:
@@ -163,6 +216,7 @@ def test_the_fuse_burns_at_each_point_and_a_memory_that_is_lost_is_noticed() -> 
             except Killed:
                 rig.journal.memories.clear()
                 rig.journal.owned.clear()
+                rig.journal.listed.clear()
                 rig.die_and_start_again()
         left_behind += rig.throttles.rates != {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert left_behind > 0

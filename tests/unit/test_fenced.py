@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from fake_throttles import FakeThrottles
-from tuner_cases import SOURCE, TARGET, L
+from tuner_cases import OWN_LISTS, SOURCE, TARGET, L, throttle
 
 from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles
 from tuner.journal.kafka_journal import JournalError, JournalLost
@@ -32,7 +32,7 @@ class Fence:
 
 @pytest.fixture
 def real() -> FakeThrottles:
-    return FakeThrottles(rates={SOURCE: 10 * MB}, lists={"orders": (L,)})
+    return FakeThrottles(rates={SOURCE: 10 * MB}, lists=OWN_LISTS)
 
 
 def test_a_proof_that_is_young_is_enough(real: FakeThrottles) -> None:
@@ -55,8 +55,10 @@ def test_who_cannot_prove_it_writes_nothing(real: FakeThrottles, error: JournalE
     assert set(answers) == {SOURCE, TARGET}
     assert all(str(error) in str(answer) for answer in answers.values())
     assert str(error) in str(port.clear_lists("orders", [L]))
+    assert str(error) in str(port.add_pairs({"orders": throttle(leader=[(1, 1)])})["orders"])
+    assert str(error) in str(port.remove_pairs({"orders": throttle(leader=[(0, 1)])})["orders"])
     assert real.rates == {SOURCE: 10 * MB}
-    assert real.lists == {"orders": {L}}
+    assert real.lists == OWN_LISTS
     assert real.events == []
 
 

@@ -147,7 +147,7 @@ def test_the_end_of_a_move_leaves_no_trace() -> None:
     assert rig.writes() == []
     rig.cycle()
     assert rig.throttles.rates == {}
-    assert rig.throttles.lists["orders"] == set()
+    assert not rig.throttles.lists["orders"]
     assert rig.loop.memory.owned == {}
     rig.cycle()
     assert rig.loop.memory.seen == {}
@@ -331,7 +331,7 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
 
     def next_plan(*, full: bool) -> LiveCluster | NotSeen:
         found = look(full=full)
-        rig.live.lists = {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
+        rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found
 
     rig.live.look = next_plan  # type: ignore[method-assign]
@@ -422,7 +422,7 @@ def test_a_dry_run_does_not_repeat_itself(ended: bool) -> None:
 @pytest.mark.parametrize("lost", ["the journal goes between write and outcome", "written, but not read back"])
 def test_our_own_put_back_is_not_somebody_elses(lost: str) -> None:
     rig = raised()
-    rig.live.lists = {"orders": throttle(leader=[(7, 1)])}  # A standing throttle: 10 is put back.
+    rig.throttles.lists |= {"orders": throttle(leader=[(7, 1)])}  # A standing throttle: 10 is put back.
     rig.end_the_move()
     if lost.startswith("the journal"):
         rig.journal.refusing_kinds = frozenset({"outcome"})

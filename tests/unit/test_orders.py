@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_rig import Rig, raised
 from test_steering import seconds, steered
-from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, F, L
+from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
 from rheostat import orders as commands
 from streaming.contract import Side
@@ -108,7 +108,7 @@ def test_release_takes_back_what_is_ours_while_the_move_runs_and_leaves_the_rest
         "broker 1 leader throttle 50.0 MB/s → 10.0 MB/s: released by kim@desk; 10.0 MB/s stood there before"
     )
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB, (2, L): 9 * MB}
-    assert rig.throttles.lists["orders"] == {L, F}
+    assert rig.throttles.lists["orders"] == OWN_LISTS["orders"]
     assert rig.loop.memory.owned == {}
     rig.events.clear()
     assert rig.cycle() == [Reason.RELEASED]

@@ -82,6 +82,18 @@ def test_standing_throttles_are_adopted_unless_said_otherwise() -> None:
     assert not parse_settings(GOOD + "  standing_throttles: respect\n", "f.yaml", {}).tuner.limits().adopts
 
 
+@pytest.mark.parametrize(("more", "throttles"), [("", True), ("  unthrottled_moves: leave\n", False)])
+def test_with_an_objective_what_nobody_throttled_is_throttled(more: str, throttles: bool) -> None:
+    assert parse_settings(OBJECTIVE + CAPACITY + more, "f.yaml", {}).tuner.limits().throttles_moves is throttles
+
+
+def test_without_an_objective_nothing_is_throttled_and_nobody_may_ask_for_it() -> None:
+    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().throttles_moves
+    assert not parse_settings(GOOD + "  unthrottled_moves: leave\n", "f.yaml", {}).tuner.limits().throttles_moves
+    said = fault(GOOD + "  unthrottled_moves: throttle\n")
+    assert "unthrottled_moves: throttle needs objective.latency_ms and capacity" in said
+
+
 def test_without_an_objective_it_only_rescues() -> None:
     assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().steers
 

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from tuner_cases import SOURCE, STALLED, TARGET, WELL, F, L, live, move
+from dataclasses import replace
 
+from test_steering import loaded, seconds, steered
+from tuner_cases import (
+    LIMITS,
+    SOURCE,
+    STALL,
+    STALLED,
+    TARGET,
+    WELL,
+    F,
+    L,
+    broker_signal,
+    live,
+    move,
+    observation,
+    throttle,
+)
+
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.decide.policy import decide
 from tuner.decide.urgency import recovering, stalled_ends
+from tuner.model.decision import Reason, Steer
+from tuner.model.limits import MB
 from tuner.model.memory import Memory
 
 
@@ -14,11 +35,49 @@ def test_the_ends_of_a_stalled_move_and_of_no_other() -> None:
     assert stalled_ends(cluster, Memory(stalls={3: WELL, 4: WELL})) == frozenset()
 
 
-def test_a_replica_that_fell_out_is_recovering_and_one_that_is_being_added_is_not() -> None:
-    assert recovering(live()) == frozenset()
-    assert recovering(live(moves=(move(isr=(1,)),))) == {(1, L), (2, F)}
+LOST = move(isr=(1,))
+WAITING = {1: replace(broker_signal(1), under_min_isr_partitions=1.0), 3: broker_signal(3)}
+STAR = {"orders": TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))}
+
+
+def test_the_sides_are_opened_that_hold_a_replica_back_and_not_for_one_that_is_being_added() -> None:
+    assert recovering(live(), WAITING) == frozenset()
+    assert recovering(live(moves=(LOST,)), WAITING) == {(1, L)}
+    assert recovering(live(moves=(LOST,), lists=STAR), WAITING) == {(1, L), (2, F)}
+
+
+def test_nothing_is_opened_where_no_list_names_the_partition() -> None:
+    assert recovering(live(moves=(LOST,), lists={}), WAITING) == frozenset()
+    others = {"orders": throttle(leader=[(7, 1)], follower=[(0, 3)])}
+    assert recovering(live(moves=(LOST,), lists=others), WAITING) == frozenset()
+
+
+def test_nothing_is_opened_while_producers_can_write() -> None:
+    well = {1: replace(broker_signal(1), under_min_isr_partitions=0.0), 2: broker_signal(2)}
+    assert recovering(live(moves=(LOST,), lists=STAR), well) == frozenset()
 
 
 def test_a_dead_broker_waits_and_so_does_a_partition_without_a_leader() -> None:
-    assert recovering(live(moves=(move(isr=(1,)),), brokers=(1, 3))) == frozenset()
-    assert recovering(live(moves=(move(leader=-1, isr=()),))) == frozenset()
+    assert recovering(live(moves=(LOST,), brokers=(1, 3)), WAITING) == frozenset()
+    assert recovering(live(moves=(move(leader=-1, isr=()),)), WAITING) == frozenset()
+
+
+def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
+    cluster = live(moves=(LOST,))
+    seen = observation(cluster, brokers=WAITING.values())
+    limits = replace(LIMITS, steers=True)
+    [steer, other] = [d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, Steer)]
+    assert (steer.broker, steer.side, steer.reason) == (1, L, Reason.RECOVERS)
+    assert "take no writes until they are back" in steer.text
+    assert other.reason is Reason.FOLLOWS_CLIENTS
+
+
+def test_the_law_opens_what_it_is_told_to() -> None:
+    """From 10 MB/s to the operator's 50: clients would leave 30."""
+    rig = steered()
+    rig.live.moves = (LOST,)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(loaded(1), under_min_isr_partitions=1.0)}
+    rig.cycle()
+    seconds(rig, 20)
+    assert rig.throttles.rates[SOURCE] > 40 * MB
+    assert rig.throttles.rates[TARGET] < 40 * MB

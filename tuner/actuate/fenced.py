@@ -13,6 +13,7 @@ from typing import Protocol
 
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
+from streaming.throttles import TopicThrottle
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
@@ -46,6 +47,14 @@ class FencedThrottles:
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
         refused = self._refused()
         return self._real.clear_lists(topic, sides) if refused is None else refused
+
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        refused = self._refused()
+        return self._real.add_pairs(pairs) if refused is None else dict.fromkeys(pairs, refused)
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        refused = self._refused()
+        return self._real.remove_pairs(pairs) if refused is None else dict.fromkeys(pairs, refused)
 
     def _refused(self) -> Failure | None:
         if self._fence.proved_s_ago() <= PROOF_S_MAX:

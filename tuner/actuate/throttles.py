@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Protocol
 
 from streaming import words
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.kafka.values import Append, Change, Subtract
+from streaming.throttles import LIST_KEYS, RATE_KEYS, ThrottledReplicas, TopicThrottle, text_of
 from tuner.model.cluster import BrokerSide
 
 CONFIRM_S_MAX = 2.0
 CONFIRM_PAUSE_S = 0.02
+TOPICS_PER_REQUEST = 500
 
 Failure = str
 
@@ -30,6 +33,12 @@ class Throttles(Protocol):
 
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
         """Removes the topic's throttled-replica lists."""
+
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        """Puts the pairs on the lists of each topic, beside what stands there; a list that is "*" has them already."""
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        """Takes the pairs off, and a list that is empty then with them. What is not there, or whose topic is not, is no failure."""
 
 
 class KafkaThrottles:
@@ -101,6 +110,115 @@ class KafkaThrottles:
             return str(error)
         return None
 
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        return self._edit(pairs, _to_append, lambda stands, asked: stands.every or stands.pairs >= asked.pairs)
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        answers: dict[str, Failure | None] = {}
+        for some in _portions(pairs):
+            try:
+                there = {state.topic for state in self._client.partitions(some)}
+            except ClusterError as error:
+                answers |= dict.fromkeys(some, str(error))
+                continue
+            answers |= dict.fromkeys(some)
+            answers |= self._edit(
+                {topic: throttle for topic, throttle in some.items() if topic in there},
+                _to_subtract,
+                lambda stands, asked: stands.pairs.isdisjoint(asked.pairs),
+            )
+        return answers
+
+    def _edit(
+        self,
+        pairs: Mapping[str, TopicThrottle],
+        change: Callable[[str | None, ThrottledReplicas], Change],
+        done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
+    ) -> dict[str, Failure | None]:
+        answers: dict[str, Failure | None] = {}
+        for some in _portions(pairs):
+            try:
+                answers |= self._edit_portion(some, change, done)
+            except (ClusterError, ValueError) as error:  # A list in a form that we do not know is left as it is.
+                answers |= dict.fromkeys(some, str(error))
+        return answers
+
+    def _edit_portion(
+        self,
+        pairs: Mapping[str, TopicThrottle],
+        change: Callable[[str | None, ThrottledReplicas], Change],
+        done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
+    ) -> dict[str, Failure | None]:
+        """Reads what stands, writes only what differs, and reads back until it is so and no empty list is left behind."""
+        deadline_s = self._monotonic() + CONFIRM_S_MAX
+        answers: dict[str, Failure | None] = dict.fromkeys(pairs)
+        written: dict[str, dict[str, Change]] = {}
+        while True:
+            stands = self._client.topic_configs(pairs, LIST_KEYS.values())
+            wrong = [
+                t for t, asked in pairs.items() if answers[t] is None and not _all_done(stands.get(t), asked, done)
+            ]
+            if not wrong:
+                return answers
+            if self._monotonic() >= deadline_s:
+                return answers | {topic: f"written, but topic {topic} does not show it" for topic in wrong}
+            changes = {
+                topic: made
+                for topic in wrong
+                # Written once; an empty list that this leaves is another change, made when it shows.
+                if (made := _changes(stands.get(topic), pairs[topic], change)) and written.get(topic) != made
+            }
+            written |= changes
+            for topic, refused in self._client.alter_topic_configs(changes).items():
+                answers[topic] = None if refused is None else str(refused)
+            if not changes:
+                self._pause(CONFIRM_PAUSE_S)
+
+
+def _portions(pairs: Mapping[str, TopicThrottle]) -> Iterator[dict[str, TopicThrottle]]:
+    """As many topics as Kafka's controller takes in one request, and some to spare."""
+    left = iter(pairs.items())
+    while some := dict(islice(left, TOPICS_PER_REQUEST)):
+        yield some
+
+
+def _all_done(
+    configs: Mapping[str, str] | None,
+    asked: TopicThrottle,
+    done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
+) -> bool:
+    texts = {side: (configs or {}).get(key) for side, key in LIST_KEYS.items()}
+    return all(
+        done(ThrottledReplicas.parse(text), asked.of(side)) and (text != "" or not asked.of(side))
+        for side, text in texts.items()
+    )
+
+
+def _changes(
+    configs: Mapping[str, str] | None,
+    asked: TopicThrottle,
+    change: Callable[[str | None, ThrottledReplicas], Change],
+) -> dict[str, Change]:
+    found: dict[str, Change] = {}
+    for side, key in LIST_KEYS.items():
+        text = (configs or {}).get(key)
+        if asked.of(side):
+            made = change(text, asked.of(side))
+            if made is not None or text == "":
+                found[key] = made
+    return found
+
+
+def _to_append(text: str | None, asked: ThrottledReplicas) -> Change:
+    stands = ThrottledReplicas.parse(text)
+    missing = asked.pairs - stands.pairs
+    return Append(text_of(missing)) if missing and not stands.every else None
+
+
+def _to_subtract(text: str | None, asked: ThrottledReplicas) -> Change:
+    listed = asked.pairs & ThrottledReplicas.parse(text).pairs
+    return Subtract(text_of(listed)) if listed else None
+
 
 class DryRunThrottles:
     """Reads the real thing, writes nothing, and reports success: what would have been done is in the journal."""
@@ -119,3 +237,9 @@ class DryRunThrottles:
 
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:  # noqa: ARG002 - the port's shape
         return None
+
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        return dict.fromkeys(pairs)
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        return dict.fromkeys(pairs)

@@ -12,6 +12,7 @@ from streaming.contract import MoveSignal, Side
 from tuner.actuate.throttles import Failure
 from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.decide.rescue_rate import infeasible
+from tuner.decide.urgency import lost_replicas
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, SetRate, action_of
 from tuner.model.limits import Limits
@@ -160,6 +161,10 @@ class Snapshot:
             return 0
         lists = sum(bool(throttle.leader) + bool(throttle.follower) for throttle in live.lists.values())
         return lists + sum(setting.own for setting in live.rates.values())
+
+    def recovering_partitions(self) -> int:
+        live = self.live
+        return sum(bool(lost_replicas(move, live)) for move in live.moves) if live is not None else 0
 
     def moves(self) -> dict[BrokerSide, MoveSignal]:
         """What is measured of moves now. When the last has ended no newer signal comes, and the last one is history."""

@@ -97,6 +97,10 @@ NO_HEADROOM = MetricDef(
     "1 while the clients of this broker leave less than the keep-up rate, so that the throttle runs at its floor, else 0; "
     "absent without an objective.",
 )  # fmt: skip
+RECOVERING_PARTITIONS = MetricDef(
+    "rheostat_recovering_partitions", "gauge", ("cluster",),
+    "Moving partitions of which a replica on a living broker was in sync and is coming back.",
+)  # fmt: skip
 THROTTLE_KEYS_IDLE = MetricDef(
     "rheostat_throttle_keys_idle", "gauge", ("cluster",),
     "Throttle settings (rates and replica lists) standing while nothing is being reassigned.",

@@ -47,6 +47,7 @@ class BoardCollector(Collector):
         live, seen = snapshot.live, snapshot.observation
         if live is not None:
             yield _family(defs.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
+            yield _family(defs.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
             yield _family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
             yield _family(defs.RATE_LIVE, {(*c, *_side(s)): float(r.bytes_per_s) for s, r in live.rates.items()})
         yield _family(defs.RATE_WANTED, {(*c, *_side(s)): float(r) for s, r in snapshot.wanted.items()})

@@ -52,7 +52,10 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
             )
     # Without fresh measurements there is no judgement, and old ones never raise a throttle.
     if (blind := _blind(side, side, view)) is not None:
-        return blind
+        return _sunk(side, view, memory) or blind
+    # Signals that contradict each other are fresh, and as little a judgement.
+    if side in view.doubts:
+        return _hold(side, Reason.SIGNALS_CONTRADICT, view.doubts[side])
     # A destination that is down or silent holds only itself up, not the others of its leader.
     every = view.destinations_of(side)
     destinations = sorted(every & view.heard)
@@ -130,6 +133,13 @@ def _steer(
     def steer(reason: Reason, text: str) -> Steer:
         return Steer(*side, live, reason, f"{side_name(side)}: {text}", setting.own)
 
+    # Partitions take no writes until their replicas are back: durability comes before latency.
+    if side in view.recovering and not (course is not None and course.blind):
+        return steer(
+            Reason.RECOVERS,
+            "replicas that were in sync come back through it, and partitions take no writes until they are back: it is opened "
+            "for them, up to what the link and the operator allow",
+        )
     # The law goes on, as its ceiling is what clients can bear; but a person should look.
     if nobody_binds:
         return steer(Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, live, stalled, view))
@@ -166,6 +176,34 @@ def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None
             return _hold(side, Reason.SIGNALS_STALE, f"last measurements of broker {needed[0]} are {age:.0f} s old")
         case Freshness.FRESH:
             return None
+
+
+def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
+    """For a throttle that we raised and nobody has seen for long: less, down to what stood before or to what still drains.
+
+    Where the law steers it does this itself.
+    """
+    limits, ours, signal = view.limits, memory.owned.get(side), view.signal(side)
+    setting = view.live.rates.get(side)
+    if limits.steers or ours is None or setting is None or signal is None:
+        return None
+    age = age_s(signal, view.now_ms)
+    if view.freshness(side) is not Freshness.STALE or age <= limits.decay_age_s:
+        return None
+    live = setting.bytes_per_s
+    if side in view.busy:
+        sinks = ours.wanted_bytes_per_s <= live
+        return _hold(side, Reason.RATE_IS_CHANGING, "it sinks, in steps over the quota's window") if sinks else None
+    keep_up = signal.keep_up_bytes_per_s or 0.0
+    least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), limits))
+    wanted = round(max(least, limits.decay_ratio * live))
+    if wanted >= live:
+        return None
+    text = (
+        f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}: its last measurements are {age:.0f} s old, so what we had "
+        f"raised sinks to {words.rate(least)}"
+    )
+    return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
 
 
 def _raise(

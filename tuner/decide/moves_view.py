@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 
 from streaming.contract import MoveSignal, Side, ThrottledBy
 from tuner.decide import rescue_rate, stall
+from tuner.decide.doubts import doubts
 from tuner.decide.freshness import Freshness, freshness
+from tuner.decide.urgency import recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, StallState
@@ -29,6 +32,7 @@ class MovesView:
         self.orders = observation.orders
         self.live = live
         self.limits = limits
+        self.recovering = recovering(live, observation.brokers) if limits.steers else frozenset()
         self._signals = observation.moves
         self._brokers = observation.brokers
         self.leaders_of: defaultdict[int, set[int]] = defaultdict(set)  # Destination → the leaders it fetches from.
@@ -42,6 +46,7 @@ class MovesView:
         self.destinations = frozenset(self.leaders_of)
         leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(self._destinations_of_leader)]
         self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
+        self.doubts = doubts(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
         # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
         self._freshness = {
@@ -95,7 +100,7 @@ class MovesView:
         return self._signals.get(side)
 
     def freshness(self, side: BrokerSide) -> Freshness:
-        return self._freshness[side]
+        return self._freshness.get(side, Freshness.MISSING)  # Where nothing moves now.
 
     def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
         return self._signals[side] if self.freshness(side) is Freshness.FRESH else None
@@ -118,7 +123,21 @@ class MovesView:
         """The rate in force on this side, if it counts any replica at all: a rate without a list throttles nothing."""
         setting = self.live.rates.get(side)
         signal = self._signals.get(side)
-        return setting if setting is not None and signal is not None and signal.listed_partitions > 0 else None
+        if setting is None or (signal is not None and signal.listed_partitions > 0):
+            return setting
+        return setting if side in self._listed_now else None
+
+    @cached_property
+    def _listed_now(self) -> set[BrokerSide]:
+        """Where we throttle what moves, and the signals may not tell of it yet: the sides that the lists name as they stand."""
+        found: set[BrokerSide] = set()
+        for move in self.live.moves if self.limits.throttles_moves else ():
+            lists = self.live.lists.get(move.topic)
+            if lists is not None:
+                if lists.leader.lists(move.partition, move.leader):
+                    found.add((move.leader, Side.LEADER))
+                found.update((b, Side.FOLLOWER) for b in move.adding if lists.follower.lists(move.partition, b))
+        return found
 
     def allowed_bytes_per_s(self, side: BrokerSide) -> float | None:
         """What the throttle lets through in the mean. Under the law the setting plays around it from second to second."""

@@ -3,22 +3,64 @@
 A value that somebody else changed is theirs: it is let go, said aloud, and left alone until the hold expires. What stands
 there is compared with what may stand there, not with a memory of "the last rate": a crash in the middle of a ramp leaves
 one of its steps, and that is ours.
+
+Where we throttle what moves, one change is nobody's word on a rate: ``kafka-reassign-partitions --verify`` and ``--cancel`` end
+a move of their own and sweep the rates of every broker away, and the lists of their own topics with them. So when every rate of
+ours is gone at once, that was a sweep, and what still moves is throttled again. A person changes a value, or takes one away; and
+who takes all of them away by hand will do it again, and then it is a person's word. As the tool needs a moment for its sweep, what
+is merely gone is looked at twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tuner.decide import words
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
-from tuner.model.decision import LetGo, Reason
+from tuner.model.decision import Hold, LetGo, Reason
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
+
+
+def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool) -> dict[BrokerSide, int]:
+    """What stood on our sides before a sweep; nothing where there was none.
+
+    Args:
+        unlisted: somebody else's lists have named what moves, and do not any more.
+    """
+    seen = {side: ours for side, ours in memory.owned.items() if side[0] in live.brokers - live.unreadable}
+    if not seen or any(side in live.rates and live.rates[side].own for side in seen):
+        return {}
+    if any(None in ours.may_stand for ours in seen.values()):
+        return {}  # A rate that is only being set may not stand yet.
+    lists_went = unlisted or any(topic not in live.lists for topic in memory.listed)
+    by_hand = len({broker for broker, _ in seen}) == 1 or now_ms - memory.swept_at_ms < limits.yield_s * 1000
+    if by_hand and not lists_went:
+        return {}
+    return {side: ours.wanted_bytes_per_s for side, ours in seen.items()}
+
+
+def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
+    """Neither ours any more nor anybody's: what stood before us was swept away as well, and is not put back either."""
+    gone = set(sides)
+    if not gone:
+        return memory, []
+    owned = {side: ours for side, ours in memory.owned.items() if side not in gone}
+    standing = {side: rate for side, rate in memory.standing.items() if side not in gone}
+    text = (
+        f"all our {len(gone)} rates were removed at once, as kafka-reassign-partitions --verify and --cancel do it with every "
+        "broker's: what still moves is throttled again. Whoever wants it to run free says so with `rheostat pause`"
+    )
+    memory = replace(memory, owned=owned, standing=standing, missing=memory.missing - gone, swept_at_ms=now_ms)
+    return memory, [Hold(None, None, Reason.SWEPT, text)]
 
 
 def let_go_of_changed(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits) -> tuple[Memory, list[LetGo]]:
     """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again."""
     theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
+    waits = limits.throttles_moves and bool(live.moves)
+    before, missing = memory.missing, set()
     memory = replace(memory, theirs_until_ms=theirs)
     decisions = []
     for side, ours in list(memory.owned.items()):
@@ -26,10 +68,16 @@ def let_go_of_changed(live: LiveCluster, memory: Memory, now_ms: int, limits: Li
             continue  # Not seen is not changed.
         setting = live.rates.get(side)
         found = setting.bytes_per_s if setting is not None and setting.own else None
-        if found not in ours.may_stand:
+        came_with_it = side not in memory.standing and (memory.throttled or ours.before_bytes_per_s is None)
+        if found is None and not live.moves and came_with_it:
+            # The move has ended and its throttle is gone, as it should be: the tool's --verify was quicker than we.
+            memory = replace(memory, owned=memory.with_owned(side, None))
+        elif found is None and waits and side not in before and found not in ours.may_stand:
+            missing.add(side)
+        elif found not in ours.may_stand:
             memory, decision = let_go(side, found, memory, now_ms, limits)
             decisions.append(decision)
-    return memory, decisions
+    return replace(memory, missing=frozenset(missing)), decisions
 
 
 def let_go(side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits) -> tuple[Memory, LetGo]:

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from streaming.throttles import TopicThrottle
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
+from tuner.decide.lists import list_moves, take_off, without_ours
 from tuner.decide.moves import decide_side
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused
-from tuner.decide.ownership import let_go_of_changed
+from tuner.decide.ownership import forget_swept, let_go_of_changed, swept
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
-from tuner.model.decision import Decision, Hold, PutBackRate, Reason, SetRate
+from tuner.model.decision import Decision, Hold, PutBackRate, Reason, RemovePairs, SetRate, StartRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Pause
@@ -34,16 +36,27 @@ def decide(
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
     orders = observation.orders
     memory = heard(orders, memory, limits)
-    memory, changed = let_go_of_changed(live, memory, observation.now_ms, limits)
+    again: Mapping[BrokerSide, int] = {}
+    told: Sequence[Decision] = ()
+    if limits.throttles_moves and orders.pause is None and live.moves:
+        # Lists that are not ours were seen to throttle what moves, and do not any more.
+        unlisted = memory.throttled and not _named(without_ours(live, memory), memory.seen)
+        again = swept(live, memory, observation.now_ms, limits, unlisted=unlisted)
+        memory, told = forget_swept(memory, again, observation.now_ms)
+    memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits)
+    changed = [*told, *let_go]
     if orders.pause is not None:
         return _paused(live, memory, orders.pause, changed)
     if not live.moves:
         return _without_moves(live, memory, limits, changed)
     seen = _seen(live, memory)
-    memory = replace(memory, idle_looks=0, seen=seen, throttled=memory.throttled or _named(live, seen))
+    throttled = memory.throttled or _named(without_ours(live, memory), seen)
+    memory = replace(memory, idle_looks=0, seen=seen, throttled=throttled)
     view = MovesView(observation, live, limits)
     memory = replace(memory, stalls=judge_destinations(view, memory, stall_limits))
-    decisions = [decide_side(side, view, memory, stall_limits) for side in view.sides]
+    listing = list_moves(view, memory, again) if limits.throttles_moves else take_off(memory, {})
+    started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
+    decisions = [decide_side(side, view, memory, stall_limits) for side in view.sides if side not in started]
     answered = {
         destination
         for decision in decisions
@@ -52,7 +65,7 @@ def decide(
         if memory.stalls[destination].stalled
     }
     rescued = (memory.rescued | answered) & view.destinations
-    return replace(memory, rescued=rescued), (*changed, *_leaderless(live), *decisions)
+    return replace(memory, rescued=rescued), (*changed, *_leaderless(live), *listing, *decisions)
 
 
 def _paused(
@@ -60,11 +73,13 @@ def _paused(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Looks on, so that what moves meanwhile is known when the pause is over."""
     seen = _seen(live, memory)
-    throttled = memory.throttled or _named(live, seen)
+    throttled = memory.throttled or _named(without_ours(live, memory), seen)
     memory = replace(memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled)
+    removals: list[RemovePairs] = []
     if pause.released:
         memory = back_already(live, memory)
-    return memory, (*changed, *while_paused(pause, live, memory))
+        removals = take_off(memory, {}, Reason.RELEASED, f"released by {pause.by}")
+    return memory, (*changed, *removals, *while_paused(pause, live, memory))
 
 
 def _leaderless(live: LiveCluster) -> list[Hold]:
@@ -84,9 +99,11 @@ def _without_moves(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     looks = memory.idle_looks + 1
     memory = replace(memory, idle_looks=looks)
+    removals = take_off(memory, {})
     if looks < limits.idle_looks_before_end:
-        return memory, tuple(changed)  # Perhaps just the moment between two batches.
-    endings = end_of_moves(live, memory, limits)
+        return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
+    live = replace(live, lists=without_ours(live, memory))
+    endings = [*removals, *end_of_moves(live, memory, limits)]
     memory = replace(memory, stalls={}, rescued=frozenset())
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
     return memory if endings else _settled(live, memory, limits), (*changed, *endings)
@@ -132,13 +149,19 @@ def _seen(live: LiveCluster, memory: Memory) -> Mapping[tuple[str, int], frozens
     return {**memory.seen, **new} if new else memory.seen
 
 
-def _named(live: LiveCluster, seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
+def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
     """Does a throttled-replica list name one of the replicas that move?"""
-    return any(
-        topic in live.lists and (live.lists[topic].leader.lists(p, b) or live.lists[topic].follower.lists(p, b))
+    return bool(lists) and any(
+        topic in lists and (lists[topic].leader.lists(p, b) or lists[topic].follower.lists(p, b))
         for (topic, p), brokers in seen.items()
         for b in brokers
     )
+
+
+def intend_start(memory: Memory, decision: StartRate) -> Memory:
+    """From now on it may stand where nothing stood."""
+    side, value = (decision.broker, decision.side), decision.value_bytes_per_s
+    return replace(memory, owned=memory.with_owned(side, Owned(None, value, (None, value))))
 
 
 def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
@@ -187,7 +210,10 @@ def settle(memory: Memory, decision: Decision) -> Memory:
     match decision:
         case PutBackRate(broker=broker, side=side):
             return replace(memory, owned=memory.with_owned((broker, side), None))
-        case SetRate(broker=broker, side=side, wanted_bytes_per_s=wanted):
+        case (
+            SetRate(broker=broker, side=side, wanted_bytes_per_s=wanted)
+            | StartRate(broker=broker, side=side, value_bytes_per_s=wanted)
+        ):
             owned = memory.owned.get((broker, side))
             if owned is None:
                 return memory

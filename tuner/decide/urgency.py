@@ -1,13 +1,16 @@
 """Which throttles the law should hurry: those of a move that stalls, and those that keep lost replicas from coming back.
 
-Intuition: a throttle that is put on for a move also holds back a replica that was in sync and fell out, for the lists name all
-replicas of a moving partition. Such a replica is not a part of the move but of what producers rely on.
+Intuition: a throttle that is put on for a move also holds back a replica that was in sync and fell out, where the lists name
+all replicas of a moving partition, or "*". Such a replica is not a part of the move but of what producers rely on. Our own lists
+do not name it (see decide/lists.py); where others' do, the throttle itself is opened.
 """
 
 from __future__ import annotations
 
-from streaming.contract import Side
-from tuner.model.cluster import BrokerSide, LiveCluster
+from collections.abc import Mapping
+
+from streaming.contract import BrokerSignal, Side
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.memory import Memory
 
 
@@ -21,11 +24,26 @@ def stalled_ends(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     return frozenset(ends)
 
 
-def recovering(live: LiveCluster) -> frozenset[BrokerSide]:
-    """Both ends of what brings replicas back that have been in the ISR and are not now. Those of a dead broker wait for it."""
+def lost_replicas(move: PartitionMove, live: LiveCluster) -> set[int]:
+    """Replicas on living brokers that were in sync and are not; nobody knows where no broker leads."""
+    if move.leader < 0:
+        return set()
+    return {b for b in move.replicas if b not in move.isr and b not in move.adding and b in live.brokers}
+
+
+def recovering(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
+    """Sides whose throttle holds back what brings such replicas back, where partitions take no writes until they are.
+
+    A side whose list does not name them is in nobody's way, and to open it would only let the moves through.
+    """
+    waiting = {b for b, signal in brokers.items() if (signal.under_min_isr_partitions or 0.0) > 0.0}
     ends: set[BrokerSide] = set()
-    for move in live.moves:
-        lost = (live.brokers & {*move.replicas}) - {*move.adding, *move.isr}
-        if lost and move.leader >= 0:
-            ends |= {(move.leader, Side.LEADER), *((broker, Side.FOLLOWER) for broker in lost)}
+    for move in live.moves if waiting else ():
+        lists = live.lists.get(move.topic)
+        if move.leader not in waiting or lists is None:
+            continue
+        lost = lost_replicas(move, live)
+        if lost and lists.leader.lists(move.partition, move.leader):
+            ends.add((move.leader, Side.LEADER))
+        ends |= {(broker, Side.FOLLOWER) for broker in lost if lists.follower.lists(move.partition, broker)}
     return frozenset(ends)

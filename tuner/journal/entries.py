@@ -18,8 +18,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from streaming.contract import Side
+from tuner.journal import list_records
+from tuner.journal.list_records import listed_of, listed_row
 from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Decision, SetRate, action_of
+from tuner.model.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
 from tuner.model.memory import Memory, Owned
 
 RING = 100_000
@@ -72,6 +74,22 @@ def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
         text += f"; and {len(changes) - _TURN_TEXTS} more"
     rates = [[c.broker, c.side.value, c.live_bytes_per_s, c.wanted_bytes_per_s] for c in changes]
     return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
+
+
+def lists_entry(
+    kind: str,
+    changes: Sequence[AddPairs | RemovePairs],
+    at_ms: int,
+    *,
+    failures: Mapping[str, str] | None = None,
+) -> Entry:
+    """All that a cycle changes on the lists for one reason, which would be many; ``failures`` by topic."""
+    failure = "; ".join(f"topic {topic}: {said}" for topic, said in (failures or {}).items()) or None
+    first = changes[0]
+    return Entry(
+        at_ms, kind, action_of(first), first.reason.value, list_records.summary(changes), list_records.rows(changes),
+        failure=failure,
+    )  # fmt: skip
 
 
 def ring_of(entry: Entry) -> str:
@@ -144,6 +162,8 @@ def encode_memory(memory: Memory) -> bytes:
         "idle_lists": sorted(memory.idle_lists),
         "to_clear": sorted(memory.to_clear),
         "orders_at_ms": memory.orders_at_ms,
+        "swept_at_ms": memory.swept_at_ms,
+        "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
     }
     return json.dumps(body).encode()
 
@@ -213,6 +233,8 @@ def decode_memory(value: bytes) -> Memory:
             idle_lists=frozenset(body["idle_lists"]),
             to_clear=frozenset(body["to_clear"]),
             orders_at_ms=int(body.get("orders_at_ms", 0)),
+            swept_at_ms=int(body.get("swept_at_ms", 0)),
+            listed=dict(listed_of(row) for row in body.get("listed", ())),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a memory record of this version: {error!r}") from error

@@ -18,6 +18,7 @@ from dataclasses import replace
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from streaming.throttles import TopicThrottle
 from tuner.journal.entries import (
     RINGS,
     Entry,
@@ -40,6 +41,8 @@ from tuner.journal.entries import (
     seen_key,
     seen_prefix,
 )
+from tuner.journal.inputs import InputLog, topic_of
+from tuner.journal.list_records import decode_listed, encode_listed, listed_key, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
@@ -76,11 +79,13 @@ class KafkaJournal:
         holder: str = "",
         fenced: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
+        inputs: InputLog | None = None,
     ) -> None:
         """
         Args:
             holder: who we are, for people.
             fenced: ``producer`` has a transactional id; ``take_over`` comes before the first write.
+            inputs: what it has to say goes with every write, into a topic beside the journal's.
         """
         self._producer = producer
         self._topic = topic
@@ -88,6 +93,7 @@ class KafkaJournal:
         self.holder = holder
         self._fenced = fenced
         self._monotonic = monotonic
+        self._inputs = inputs
         self._seqs = dict.fromkeys(RINGS, 0)
         self._ours_at_s = float("-inf")
         self.lost = False
@@ -143,6 +149,8 @@ class KafkaJournal:
                     self.orders = decode_orders(value)
                 elif key.startswith(seen_prefix(self._cluster)):
                     memory = replace(memory, seen={**memory.seen, **decode_seen(value)})
+                elif key.startswith(listed_prefix(self._cluster)):
+                    memory = replace(memory, listed=memory.with_listed(*decode_listed(value)))
             except ValueError as error:
                 raise JournalUnreadable(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
@@ -159,6 +167,7 @@ class KafkaJournal:
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         """All of it, or nothing.
 
@@ -166,6 +175,7 @@ class KafkaJournal:
             memory: all that is remembered.
             owned: rates of ours that are newer than the memory written last.
             seen: what was seen moving, of topics of which more was seen since, by topic and partition.
+            listed: our pairs on the lists, of topics on which they have changed since.
 
         Raises:
             JournalError: not acknowledged by all in-sync replicas in time.
@@ -183,8 +193,17 @@ class KafkaJournal:
             records[owned_key(self._cluster, side)] = encode_owned(side, value)
         for topic, rows in (seen or {}).items():
             records[seen_key(self._cluster, topic)] = encode_seen(topic, rows)
-        if records:
-            self._send(records)
+        for topic, pairs in (listed or {}).items():
+            records[listed_key(self._cluster, topic)] = encode_listed(topic, pairs)
+        inputs = self._inputs.take() if self._inputs is not None else []
+        if not records and not inputs:
+            return
+        try:
+            self._send(records, inputs)
+        except JournalError:
+            if self._inputs is not None:
+                self._inputs.lost()
+            raise
 
     def proved_s_ago(self) -> float:
         """How long ago it was certain that nobody had taken the journal over."""
@@ -206,7 +225,7 @@ class KafkaJournal:
         assert self._producer is not None, "this journal is only read"
         return self._producer
 
-    def _send(self, records: Records) -> None:
+    def _send(self, records: Records, inputs: Sequence[bytes] = ()) -> None:
         if self.lost:
             raise JournalLost(f"{self._topic} is not ours to write any more")
         began_s = self._monotonic()
@@ -214,6 +233,8 @@ class KafkaJournal:
             if self._fenced:
                 self._writer.begin_transaction()
             sent = [self._writer.send(self._topic, key=key, value=value) for key, value in records.items()]
+            beside, key = topic_of(self._topic), self._cluster.encode()
+            sent += [self._writer.send(beside, key=key, value=value) for value in inputs]
             for answer in sent:
                 answer.get(timeout=ACK_S_MAX)
             if self._fenced:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streaming.contract import Side
+from streaming.throttles import Pair, ThrottledReplicas, TopicThrottle
 
 
 class Reason(StrEnum):
@@ -14,6 +15,7 @@ class Reason(StrEnum):
     SETTINGS_UNREADABLE = "settings_unreadable"
     SIGNALS_MISSING = "signals_missing"
     SIGNALS_STALE = "signals_stale"
+    SIGNALS_CONTRADICT = "signals_contradict"
     # A person said so.
     PAUSED = "paused"
     RELEASED = "released"
@@ -32,8 +34,10 @@ class Reason(StrEnum):
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
     LOAD_NOT_MEASURED = "load_not_measured"
+    RECOVERS = "recovers"
     # Not well, and not ours to cure by raising: hold and say so.
     NO_LEADER = "no_leader"
+    LIST_FULL = "list_full"
     BROKER_DOWN = "broker_down"
     INFEASIBLE = "infeasible"
     STALLED_UNTHROTTLED = "stalled_unthrottled"
@@ -42,6 +46,10 @@ class Reason(StrEnum):
     STALLED_BELOW_KEEP_UP = "stalled_below_keep_up"
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
     RESCUE_NEEDS_MORE = "rescue_needs_more"
+    MOVE_FOUND = "move_found"
+    IN_SYNC = "in_sync"
+    SWEPT = "swept"
+    UNSEEN_FOR_LONG = "unseen_for_long"
     MOVE_ENDED = "move_ended"
     CHANGED_BY_SOMEBODY = "changed_by_somebody"
 
@@ -102,6 +110,51 @@ class ClearLists:
 
 
 @dataclass(frozen=True, slots=True)
+class StartRate:
+    """Put a throttle where none is in force, at once: the list that needs it comes after it."""
+
+    broker: int
+    side: Side
+    value_bytes_per_s: int
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddPairs:
+    """Replicas of one topic that are to count against the throttles from now on, by side."""
+
+    topic: str
+    leader: tuple[Pair, ...]
+    follower: tuple[Pair, ...]
+    reason: Reason
+    text: str
+
+    @property
+    def pairs(self) -> TopicThrottle:
+        return _throttle(self.leader, self.follower)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePairs:
+    """Replicas of one topic that we had listed and that are to count no more, by side."""
+
+    topic: str
+    leader: tuple[Pair, ...]
+    follower: tuple[Pair, ...]
+    reason: Reason
+    text: str
+
+    @property
+    def pairs(self) -> TopicThrottle:
+        return _throttle(self.leader, self.follower)
+
+
+def _throttle(leader: tuple[Pair, ...], follower: tuple[Pair, ...]) -> TopicThrottle:
+    return TopicThrottle(ThrottledReplicas(pairs=frozenset(leader)), ThrottledReplicas(pairs=frozenset(follower)))
+
+
+@dataclass(frozen=True, slots=True)
 class LetGo:
     """Somebody else changed what we had set: theirs from now on."""
 
@@ -114,7 +167,7 @@ class LetGo:
     text: str
 
 
-Decision = Hold | SetRate | Steer | PutBackRate | ClearLists | LetGo
+Decision = Hold | SetRate | Steer | StartRate | AddPairs | RemovePairs | PutBackRate | ClearLists | LetGo
 
 
 def action_of(decision: Decision) -> str:
@@ -126,6 +179,12 @@ def action_of(decision: Decision) -> str:
             return "set"
         case Steer():
             return "steer"
+        case StartRate():
+            return "start"
+        case AddPairs():
+            return "add_pairs"
+        case RemovePairs():
+            return "remove_pairs"
         case PutBackRate():
             return "put_back"
         case ClearLists():

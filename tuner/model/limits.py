@@ -26,6 +26,13 @@ class Limits:
 
     # Older signals than this are history: three periods of 5 s.
     signal_age_s_max: float = 15.0
+    # A rate that we raised sinks from this age of its signals on, by a tenth at a time: four periods of 15 s.
+    decay_age_s: float = 60.0
+    decay_ratio: float = 0.9
+    # Two measures of one thing differ by a multiple of this only where one of them is wrong: Kafka's quota moves bytes in clumps,
+    # and its own mean spans 11 s where the stream's spans 30. Below the second number clumps are all that there is.
+    doubt_ratio: float = 3.0
+    doubt_bytes_per_s: float = 10 * MB
     # A reassignment has ended when three looks in a row find none: tools that move in batches have pauses of up to 10 s.
     idle_looks_before_end: int = 3
     # How long a value that somebody else wrote is left alone.
@@ -35,6 +42,8 @@ class Limits:
     # An objective for client latency is set and what the brokers can carry is known: throttles follow the clients all the
     # time. Otherwise the tuner only rescues stalled moves.
     steers: bool = False
+    # A move that nobody throttles is throttled: what steers has to have something to turn.
+    throttles_moves: bool = False
     # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
     clear_finished: bool = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streaming.throttles import TopicThrottle
 from tuner.model.cluster import BrokerSide
 
 
@@ -54,8 +55,19 @@ class Memory:
     idle_lists: frozenset[str] = frozenset()
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
     to_clear: frozenset[int] = frozenset()
+    # Replicas that we have put on the throttled-replica lists, by topic: on record before they are listed, and until they are not.
+    listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
+    missing: frozenset[BrokerSide] = (
+        frozenset()
+    )  # Where nothing of ours stood at the last look, and nobody is blamed yet.
+    swept_at_ms: int = 0  # When all our rates were last gone at once.
     idle_looks: int = 0
     orders_at_ms: int = 0  # The newest orders that were heeded.
+
+    def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
+        if pairs:
+            return {**self.listed, topic: pairs}
+        return {key: value for key, value in self.listed.items() if key != topic}
 
     def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:
         if owned is not None:

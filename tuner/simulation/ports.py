@@ -118,6 +118,26 @@ class SimulatedThrottles:
         )
         return None
 
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        for topic, asked in pairs.items():
+            now = self._cluster.lists.get(topic, TopicThrottle())
+            more = now.plus(asked)
+            self.writes += 1
+            self._cluster.set_lists(
+                topic,
+                TopicThrottle(
+                    now.leader if now.leader.every else more.leader,
+                    now.follower if now.follower.every else more.follower,
+                ),
+            )
+        return dict.fromkeys(pairs)
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        for topic, asked in pairs.items():
+            self.writes += 1
+            self._cluster.set_lists(topic, self._cluster.lists.get(topic, TopicThrottle()).without(asked))
+        return dict.fromkeys(pairs)
+
     def _alive(self, broker: int) -> bool:
         return bool(self._cluster.replicas.alive[self._cluster.replicas.index_of[broker]])
 
@@ -136,13 +156,17 @@ class MemoryJournal:
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         self.entries.extend(entries)
         before = self.memory if memory is None else memory
         more = {
             (topic, partition): brokers for topic, rows in (seen or {}).items() for partition, brokers in rows.items()
         }
-        self.memory = replace(before, owned={**before.owned, **(owned or {})}, seen={**before.seen, **more})
+        ours = {topic: pairs for topic, pairs in {**before.listed, **(listed or {})}.items() if pairs}
+        self.memory = replace(
+            before, owned={**before.owned, **(owned or {})}, seen={**before.seen, **more}, listed=ours
+        )
 
 
 class NoOrders:

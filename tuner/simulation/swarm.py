@@ -7,6 +7,7 @@ started again, its journal takes nothing, its clock is set, people write throttl
     write before     a rate we write was on record as ours
     yield            what a person wrote over ours is not touched any more
     no good news     without fresh signals no rate rises
+    exact lists      a pair we list belongs to what moves, has a rate, and was on record as ours; one we take off is ours
     leave no trace   in the end what stood before stands, or what a person wrote
 
 Invariant: the same seed is the same run, so that a failure can be looked at again.
@@ -14,14 +15,15 @@ Invariant: the same seed is the same run, so that a failure can be looked at aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streaming.contract import Side
+from streaming.throttles import Pair, TopicThrottle
 from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import Failure
+from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
 from tuner.decide.freshness import age_s
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
@@ -32,7 +34,7 @@ from tuner.model.memory import Memory, Owned
 from tuner.model.objectives import LawLimits, Objective
 from tuner.model.orders import Orders, Pause
 from tuner.simulation.policy import EPOCH_MS, Desk, Hand, capacities
-from tuner.simulation.ports import MemoryJournal, SilentWatcher, SimulatedThrottles
+from tuner.simulation.ports import MemoryJournal, SilentWatcher, SimulatedThrottles, moves_of
 from tuner.simulation.run import run
 from tuner.simulation.world import (
     BrokerLoss,
@@ -69,6 +71,7 @@ class Mishaps:
     clock_by_s: float = 0.0
     paused_s: tuple[float, float] = (0.0, 0.0)
     released: bool = False  # The pause is a release.
+    swept_at_s: float = float("inf")  # A tool takes every rate away, and the lists: --verify of a move of its own.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,10 @@ def draw(seed: int) -> Drawn:
     def sometimes(share: float) -> bool:
         return bool(rng.random() < share)
 
+    # What a draw of its own decides leaves the worlds as they are that do not ask for it.
+    own = np.random.default_rng([seed, 11])
+    unthrottled, sweeps = bool(own.random() < 0.3), bool(own.random() < 0.3)
+    swept_at_s = float(own.uniform(6, 25))
     moving = int(rng.integers(1, 4))
     start = int(rng.choice([3_100_000, 6_200_000, 12_300_000, 70_000_000]))
     size = start * float(rng.uniform(10.0, 30.0)) / moving
@@ -96,6 +103,8 @@ def draw(seed: int) -> Drawn:
     partitions = tuple(
         PartitionSpec("t", i, size, write, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(moving)
     )
+    if unthrottled:
+        partitions = tuple(replace(p, size_bytes=60e6 * float(own.uniform(10.0, 30.0)) / moving) for p in partitions)
     leaders = {p.replicas[0] for p in partitions}
     sides: list[BrokerSide] = [*((b, Side.LEADER) for b in sorted(leaders)), (3, Side.FOLLOWER)]
     disturbances: list[Disturbance] = []
@@ -124,10 +133,12 @@ def draw(seed: int) -> Drawn:
         brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in (1, 2, 3)),
         partitions=partitions,
         loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.1) for b in (1, 2, 3)),
-        lists=(
+        lists=()
+        if unthrottled
+        else (
             TopicLists("t", ",".join(f"{i}:1,{i}:2" for i in range(moving)), ",".join(f"{i}:3" for i in range(moving))),
         ),
-        rates=tuple(StartRate(b, side, start) for b, side in sides),
+        rates=() if unthrottled else tuple(StartRate(b, side, start) for b, side in sides),
         disturbances=tuple(disturbances),
         duration_s_max=240.0,
         tick_ms=_TICK_MS,
@@ -142,9 +153,13 @@ def draw(seed: int) -> Drawn:
         clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
         paused_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
         released=sometimes(0.5),
+        # What a person wrote would be swept away with the rest, and nobody could be asked for it.
+        swept_at_s=swept_at_s
+        if sweeps and not any(isinstance(d, OperatorWrite) for d in disturbances)
+        else float("inf"),
     )
     limits = Limits(rate_bytes_per_s_max=60 * MB, rate_bytes_per_s_min=5 * MB)
-    return Drawn(world, mishaps, limits, Objective(50.0) if sometimes(0.7) else None)
+    return Drawn(world, mishaps, limits, Objective(50.0) if sometimes(0.7) or unthrottled else None)
 
 
 @dataclass(slots=True)
@@ -173,10 +188,11 @@ class SwarmJournal(MemoryJournal):
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         if self.mute:
             raise JournalError("the brokers of the journal do not answer")
-        super().write(entries, memory=memory, owned=owned, seen=seen)
+        super().write(entries, memory=memory, owned=owned, seen=seen, listed=listed)
         self.saw_a_move |= bool(self.memory.seen)
 
     def recovered(self) -> Memory:
@@ -202,6 +218,25 @@ class WatchedThrottles(SimulatedThrottles):
             self._written_at_s.setdefault(side, []).append(self._desk.cluster.now_s)
         return super().write_rates(rates)
 
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        cluster, now_s = self._desk.cluster, self._desk.cluster.now_s
+        moving = {(m.topic, m.partition): m for m in moves_of(cluster)}
+        for topic, side, (partition, broker) in _each(pairs):
+            move = moving.get((topic, partition))
+            if move is None or broker not in move.replicas or (broker in move.adding) is (side is Side.LEADER):
+                self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and no part of a move")
+            if cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
+                self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
+            if (partition, broker) not in self._journal.memory.listed.get(topic, TopicThrottle()).of(side).pairs:
+                self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and not on record as ours")
+        return super().add_pairs(pairs)
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        for topic, side, pair in _each(pairs):
+            if pair not in self._journal.memory.listed.get(topic, TopicThrottle()).of(side).pairs:
+                self._findings.note(self._desk.cluster.now_s, f"{topic} {pair}: taken off, and not ours")
+        return super().remove_pairs(pairs)
+
     def _unwell(self, side: BrokerSide, rate: int | None) -> list[str]:
         now_s, limits = self._desk.cluster.now_s, self._drawn.limits
         stands, before = self._desk.cluster.controller.rates.get(side), self._before.get(side)
@@ -210,7 +245,7 @@ class WatchedThrottles(SimulatedThrottles):
         put_back = rate == before or (ours is not None and rate == ours.before_bytes_per_s)
         if rate is not None and not put_back:
             # Up from below the floor it goes step by step.
-            least = min(limits.rate_bytes_per_s_min, *(rate for rate in (before, stands) if rate is not None))
+            least = min(rate for rate in (limits.rate_bytes_per_s_min, before, stands) if rate is not None)
             if not least / _ROUND <= rate <= max(limits.rate_bytes_per_s_max, stands or 0) * _ROUND:
                 found.append(f"not within {least} and {limits.rate_bytes_per_s_max:.0f}")
             if ours is None or rate not in ours.may_stand:
@@ -248,6 +283,7 @@ class SwarmHand:
         self._next_cycle_s = 0.0
         self._deaths = list(drawn.mishaps.killed_at_s)
         self._back_at_s = 0.0
+        self._swept = 0  # Of the two parts of a sweep.
         self._persons = list(_persons(drawn.world))
         self.loop: Loop | None = self._born()
 
@@ -255,6 +291,8 @@ class SwarmHand:
         now_s, fate = self._desk.cluster.now_s, self._drawn.mishaps
         while self._persons and self._persons[0].at_s <= now_s:
             self.journal.ours_when[self._persons.pop(0).at_s] = frozenset(self.journal.memory.owned)
+        if self._desk.cluster.moves_ended_s is None:
+            self._sweep(now_s)
         self.journal.mute = fate.mute_s[0] <= now_s < fate.mute_s[1]
         self._orders.latest = _orders(fate, now_s)
         if self._deaths and now_s >= self._deaths[0]:
@@ -270,6 +308,18 @@ class SwarmHand:
         due_s = self.loop.next_due_s()
         if due_s is not None and due_s <= now_s:
             self.loop.tick()
+
+    def _sweep(self, now_s: float) -> None:
+        """The rates first and then the lists, as the tool does it."""
+        cluster, at_s = self._desk.cluster, self._drawn.mishaps.swept_at_s
+        if self._swept < 1 and now_s >= at_s:
+            self._swept = 1
+            for side in list(cluster.controller.rates):
+                cluster.controller.write(now_s, side, None)
+        if self._swept == 1 and now_s >= at_s + _SHOWN_S:
+            self._swept = 2
+            for topic in list(cluster.lists):
+                cluster.set_lists(topic, TopicThrottle())
 
     def _born(self) -> Loop:
         desk, drawn = self._desk, self._drawn
@@ -291,7 +341,7 @@ class SwarmHand:
             journal=self.journal,
             watcher=SilentWatcher(),
             memory=self.journal.recovered(),
-            limits=replace(drawn.limits, steers=steering is not None),
+            limits=replace(drawn.limits, steers=steering is not None, throttles_moves=steering is not None),
             stall_limits=StallLimits(),
             wall_clock=self._wall_clock,
             monotonic=lambda: desk.cluster.now_s,
@@ -356,8 +406,16 @@ def _left_behind(drawn: Drawn, hand: SwarmHand, desk: Desk) -> list[str]:
     for topic, lists in desk.cluster.lists.items():
         if lists.leader or lists.follower:
             found.append(f"topic {topic}: its lists are left behind")
+    found += [f"topic {topic}: its lists are still said to be ours" for topic in hand.journal.memory.listed]
     found += [f"broker {b} {side}: still said to be ours" for b, side in hand.journal.memory.owned]
     return found
+
+
+def _each(pairs: Mapping[str, TopicThrottle]) -> Iterator[tuple[str, Side, Pair]]:
+    for topic, throttle in pairs.items():
+        for side in Side:
+            for pair in throttle.of(side).pairs:
+                yield topic, side, pair
 
 
 def _orders(fate: Mishaps, now_s: float) -> Orders:

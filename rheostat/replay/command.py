@@ -1,0 +1,153 @@
+"""`rheostat replay`, from what was asked to the exit code."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from rheostat.commands.options import out
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
+from rheostat.replay.policy_file import load_policy
+from rheostat.replay.source import Recorded, from_cluster, from_file
+from rheostat.replay.times import moment_text, parse_moment
+from rheostat.settings import load_settings
+from tuner.replay.compare import Compared, Count, compared
+from tuner.replay.film import Missed, Step, steps_of
+from tuner.replay.play import Player
+
+DIFFERENCES = 20
+_SINCE = "-1h"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    from_text: str | None  # None: the last hour, or all of a file.
+    to_text: str
+    config: Path | None = None
+    journal: Path | None = None
+    policy: Path | None = None
+    export: Path | None = None
+
+
+def run_replay(asked: Asked, *, as_json: bool) -> int:
+    """
+    Raises:
+        BadInputError: a moment, a file, or a range in which nothing is on record.
+        UnreachableError, CommandError: the cluster does not answer, or a right is missing.
+    """
+    now_ms = round(time.time() * 1000)
+    since = asked.from_text or ("1970-01-01" if asked.journal is not None else _SINCE)
+    from_ms = parse_moment(since, now_ms, "--from")
+    to_ms = parse_moment(asked.to_text, now_ms, "--to")
+    if from_ms >= to_ms:
+        raise BadInputError(f"--from {since} is not before --to {asked.to_text}")
+    recorded = _recorded(asked, from_ms, to_ms)
+    missed = Missed(unreadable=recorded.unreadable)
+    steps = list(steps_of(recorded.records, missed))
+    if not any(from_ms <= step.now_ms <= to_ms for step in steps):
+        raise BadInputError(
+            f"nothing can be replayed between {moment_text(from_ms)} and {moment_text(to_ms)}{_why(missed)}: {recorded.there_is}"
+        )
+    player = _player(asked, steps, from_ms)
+    found = compared(player.play(steps), from_ms, to_ms, kept=DIFFERENCES)
+    if asked.export is not None:
+        _export(asked.export, recorded.lines)
+    body = _body(asked, found, missed)
+    if as_json:
+        out(json.dumps(body, indent=2))
+    else:
+        _show(body, Console())
+    return EXIT_NOT_WELL if found.different else EXIT_DONE
+
+
+def _recorded(asked: Asked, from_ms: int, to_ms: int) -> Recorded:
+    if asked.journal is not None:
+        return from_file(asked.journal)
+    if asked.config is None:
+        raise BadInputError(
+            "expected --config, the settings file of the cluster, or --journal, a file of exported records"
+        )
+    return from_cluster(load_settings(asked.config), from_ms, to_ms)
+
+
+def _player(asked: Asked, steps: list[Step], from_ms: int) -> Player:
+    if asked.policy is None:
+        return Player()
+    first = next(step for step in steps if step.now_ms >= from_ms)
+    return Player(load_policy(asked.policy, first.in_force))
+
+
+def _why(missed: Missed) -> str:
+    said = [
+        text
+        for count, text in (
+            (missed.before_a_frame, f"{missed.before_a_frame} steps there lack their beginning"),
+            (missed.unfinished, f"{missed.unfinished} were not written to their end"),
+            (missed.unreadable, f"{missed.unreadable} records are of another version of rheostat"),
+        )
+        if count
+    ]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _export(path: Path, lines: list[bytes]) -> None:
+    try:
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+    except OSError as error:
+        raise BadInputError(f"--export {path}: cannot be written: {error.strerror or error}") from error
+
+
+def _body(asked: Asked, found: Compared, missed: Missed) -> dict[str, Any]:
+    return {
+        "program": version("rheostat"),
+        "recorded_by": sorted(found.programs),
+        "policy": None if asked.policy is None else str(asked.policy),
+        "runs": len(found.runs),
+        "from_ms": found.first_ms,
+        "to_ms": found.last_ms,
+        "cycles": asdict(found.cycles),
+        "decisions": asdict(found.decisions),
+        "seconds": asdict(found.seconds),
+        "memory": asdict(found.memory),
+        "seconds_not_asked": found.not_asked,
+        "missed": asdict(missed),
+        "same": found.different == 0,
+        "differences": [asdict(difference) for difference in found.differences],
+    }
+
+
+def _show(body: dict[str, Any], console: Console) -> None:
+    by = ", ".join(body["recorded_by"])
+    console.print(
+        f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {body['runs']} run(s) of rheostat {by}",
+        highlight=False,
+    )
+    console.print(f"decided again by {body['policy'] or 'rheostat ' + body['program']}:", highlight=False)
+    for key, name in (
+        ("cycles", "cycles"),
+        ("decisions", "their decisions"),
+        ("seconds", "seconds of the law"),
+        ("memory", "frames of what is remembered"),
+    ):
+        count = Count(**body[key])
+        if count.same or count.different:
+            console.print(f"  {name}: {count.same} the same, {count.different} different", highlight=False)
+    if body["seconds_not_asked"]:
+        console.print(f"  {body['seconds_not_asked']} seconds of the law are not asked, as no objective is set now")
+    if why := _why(Missed(**body["missed"])):
+        console.print(f"  not replayed:{why}", highlight=False)
+    then, now = ("then", "now ") if body["policy"] is None else ("then", "with")
+    for difference in body["differences"]:
+        console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}", highlight=False)
+        console.print(f"  {then}  {difference['then']}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"  {now}  {difference['now']}", highlight=False, soft_wrap=True, markup=False)
+    told = len(body["differences"])
+    different = sum(body[key]["different"] for key in ("cycles", "seconds", "memory"))
+    if told == DIFFERENCES and different:
+        console.print("and more; --json gives their counts")

@@ -1,0 +1,82 @@
+"""Another policy for the same moments: a YAML file with keys of ``tuner:`` in the settings file; what it leaves out stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rheostat.errors import BadInputError
+from rheostat.yaml_file import YamlFile
+from tuner.journal.in_force import InForce
+from tuner.settings import TunerSettings
+from tuner.steering import writes_max
+
+# What does not bear on a decision that is made from recorded inputs.
+_NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity")
+
+
+def load_policy(path: Path, then: InForce) -> InForce:
+    """``then`` with what the file says.
+
+    Raises:
+        BadInputError: with every fault, one a line: line, key, what was expected.
+    """
+    try:
+        file = YamlFile(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    body: dict[Any, Any] = dict(file.body)
+    useless = [key for key in _NOT_DECIDED_BY if key in body]
+    if useless:
+        why = "has no say in what is decided from recorded inputs: leave it out"
+        raise BadInputError("\n".join(file.fault((key,), why) for key in useless))
+    objective = body.get("objective", {"latency_ms": then.objective.latency_ms} if then.objective is not None else None)
+    whole = {
+        "rate_bytes_per_s_max": then.limits.rate_bytes_per_s_max,
+        "rate_bytes_per_s_min": min(then.limits.rate_bytes_per_s_min, then.limits.rate_bytes_per_s_max),
+        **body,
+        "objective": objective,
+        # What brokers carry is on record; here it only has to be there.
+        **({"capacity": {"in_bytes_per_s": 1, "out_bytes_per_s": 1}} if objective is not None else {}),
+    }
+    try:
+        wanted = TunerSettings.model_validate(whole)
+    except ValidationError as error:
+        raise BadInputError("\n".join(file.faults(error, TunerSettings))) from error
+    if wanted.objective is not None and then.objective is None:
+        at = file.fault(("objective",), "no second of the law is on record there, as the tuner only rescued")
+        raise BadInputError(
+            f"{at}: an objective can be tried where one was in force; `rheostat simulate` tries it anywhere"
+        )
+    return _with(then, wanted, set(body))
+
+
+def _with(then: InForce, wanted: TunerSettings, given: set[str]) -> InForce:
+    asked, law = wanted.limits(), then.law
+    names = {
+        "rate_bytes_per_s_max": "rate_bytes_per_s_max", "rate_bytes_per_s_min": "rate_bytes_per_s_min",
+        "signal_age_s_max": "signal_age_s_max", "yield_s": "yield_s", "clear_finished": "clear_finished",
+        "standing_throttles": "adopts", "unthrottled_moves": "throttles_moves",
+    }  # fmt: skip
+    changes = {field: getattr(asked, field) for key, field in names.items() if key in given}
+    objective = then.objective
+    if law is not None:
+        rates = {name: value for name, value in changes.items() if name.startswith("rate_bytes_per_s_")}
+        law = replace(law, **rates)
+    if "objective" in given:
+        objective = wanted.objective.objective() if wanted.objective is not None else None
+        changes |= {"steers": asked.steers, "throttles_moves": asked.throttles_moves}
+    return replace(
+        then,
+        limits=replace(then.limits, **changes),
+        objective=objective,
+        law=law,
+        writes_max=writes_max(wanted.config_writes_per_s_max)
+        if "config_writes_per_s_max" in given
+        else then.writes_max,
+    )

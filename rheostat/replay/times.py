@@ -1,0 +1,32 @@
+"""Moments as people give them: "2026-11-21T03:00", "-2h", "now"."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rheostat.errors import BadInputError
+from rheostat.units import parse_span
+
+
+def parse_moment(text: str, now_ms: int, option: str) -> int:
+    """Epoch ms; without an offset it is UTC.
+
+    Raises:
+        BadInputError: naming ``option`` and what is expected.
+    """
+    given = text.strip()
+    if given == "now":
+        return now_ms
+    try:
+        if given.startswith("-"):
+            return now_ms - round(parse_span(given[1:]) * 1000)
+        moment = datetime.fromisoformat(given)
+    except ValueError as error:
+        raise BadInputError(
+            f"{option}: expected a moment such as 2026-11-21T03:00 (UTC, or with an offset), -2h or now, found {text!r}"
+        ) from error
+    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def moment_text(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,138 @@
+"""Two topics move and nobody throttled them: picked up while they run, listed exactly, swept away by a tool and set again, off
+the lists as they are done; in the end everything is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from story_kit import make_topic, moving, running, slowed
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.tools import reassign_partitions
+from rheostat.status import last_entries
+from streaming.kafka.cluster import ClusterClient
+from streaming.throttles import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
+from tuner.decide.lists import needed_pairs
+from tuner.model.cluster import LiveCluster
+from tuner.model.limits import MB
+from tuner.observe.live import LiveReader
+
+OBJECTIVE = {"latency_ms": 5_000}  # On two shared cores latency says more about the machine than about replication.
+CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}
+CEILING, FLOOR = 8_000_000, 2_000_000
+BYSTANDER = "audit"
+TOPICS = ("orders", "payments", BYSTANDER)
+STATIC = {LIST_KEYS[side]: "0:1" for side in LIST_KEYS}
+TARGET = {("orders", 0): [1, 3], ("orders", 1): [1, 3], ("payments", 0): [2, 3], ("payments", 1): [2, 3]}
+NOT_MOVING = {("payments", 2): [1, 2]}
+
+
+def look(client: ClusterClient) -> LiveCluster:
+    live = LiveReader(client).look(full=True)
+    assert isinstance(live, LiveCluster), live
+    return live
+
+
+def settings(client: ClusterClient) -> tuple[object, object]:
+    """What stands on brokers and topics, empty values and all."""
+    brokers = client.broker_configs((1, 2, 3), RATE_KEYS.values())
+    return brokers, client.topic_configs(TOPICS, LIST_KEYS.values())
+
+
+class Eye:
+    """Every look at the lists: nothing on them but what moves, each replica on the side on which it belongs."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._needed: dict[str, tuple[set[Pair], set[Pair]]] = {}
+        self.looks = 0
+
+    def exact(self, *, whole: bool = False) -> bool:
+        """Whether there is a list at all (``whole``: and nothing is missing on it)."""
+        live = look(self._client)
+        self.looks += 1
+        now = needed_pairs(live)
+        for topic, each in now.items():
+            leader, follower = self._needed.setdefault(topic, (set(), set()))
+            leader |= each.leader
+            follower |= each.follower
+        for topic, lists in live.lists.items():
+            if topic != BYSTANDER:
+                leader, follower = self._needed.get(topic, (set(), set()))
+                assert lists.leader.pairs <= leader, f"{topic}: {lists.leader.text()}"
+                assert lists.follower.pairs <= follower, f"{topic}: {lists.follower.text()}"
+                rated = live.rates.keys()
+                assert {(b, side) for side in LIST_KEYS for _, b in lists.of(side).pairs} <= rated, (
+                    "listed without a rate"
+                )
+        if whole:
+            stands = {topic: live.lists.get(topic, TopicThrottle()) for topic in now}
+            return bool(now) and all(
+                each.leader <= stands[topic].leader.pairs and each.follower <= stands[topic].follower.pairs
+                for topic, each in now.items()
+            )
+        return any(topic != BYSTANDER for topic in live.lists)
+
+    def partitions(self) -> set[tuple[str, int]]:
+        """That are on the followers' lists."""
+        lists = look(self._client).lists
+        return {(t, p) for t, each in lists.items() if t != BYSTANDER for p, _ in each.follower.pairs}
+
+
+@pytest.mark.timeout(240)
+def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> None:
+    with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        make_topic(lab, "orders", {p: [1, 2] for p in range(2)}, 70)
+        make_topic(lab, "payments", {0: [2, 1], 1: [2, 1], 2: [1, 2]}, 240)
+        make_topic(lab, BYSTANDER, {0: [1, 2]}, 1)
+        assert client.alter_topic_configs({BYSTANDER: STATIC}) == {BYSTANDER: None}
+        before = settings(client)
+        with running(
+            lab,
+            objective=OBJECTIVE,
+            capacity=CAPACITY,
+            cycle_s=1.0,
+            rate_bytes_per_s_max=CEILING,
+            rate_bytes_per_s_min=FLOOR,
+        ) as rheostat:
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
+            eye = Eye(client)
+            # On loopback a move is over before anybody has looked; a slow destination gives it the time a real one takes.
+            with slowed(lab.nodes[3], share=0.04):
+                reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, "--execute")
+                rheostat.until("all that moves is listed", lambda: eye.exact(whole=True), 30)
+            assert moving(client), "the move ended before it was listed: make it longer"
+            most = eye.partitions()
+            rheostat.until("the law has it", lambda: watched(eye, lambda: rheostat.decided("follows_clients")), 30)
+
+            swept = reassign_partitions(lab.artifacts, lab.bootstrap_servers, NOT_MOVING, "--cancel")
+            assert "Clearing topic-level throttles" in swept, swept
+            rheostat.until("the sweep is seen", lambda: rheostat.decided("swept"), 10)
+            rheostat.until("all that moves is listed again", lambda: eye.exact(whole=True), 10)
+            assert rheostat.decided("changed_by_somebody") is None, "a sweep was taken for somebody's word"
+            assert moving(client), "the move ended before it was listed again: make it longer"
+
+            rheostat.until("a partition is off the lists while others move", lambda: gone_before(eye, client, most), 90)
+            rheostat.until("the moves end", lambda: watched(eye, lambda: not moving(client)), 90)
+            rheostat.until("everything is as it was", lambda: settings(client) == before, 30)
+            assert look(client).lists.keys() == {BYSTANDER}
+            assert eye.looks > 10
+
+            entries = last_entries(rheostat.settings, 1000)
+            lists = [(entry.kind, entry.action) for entry in entries if entry.action.endswith("_pairs")]
+            assert ("intent", "add_pairs") in lists
+            assert lists.count(("intent", "remove_pairs")) >= 2, "not all of them at once"
+            assert not [entry.failure for entry in entries if entry.failure]
+
+
+def watched(eye: Eye, probe: Callable[[], object]) -> object:
+    """Looks at the lists whenever it asks."""
+    eye.exact()
+    return probe()
+
+
+def gone_before(eye: Eye, client: ClusterClient, most: set[tuple[str, int]]) -> bool:
+    eye.exact()
+    left = eye.partitions()
+    return moving(client) and bool(left) and left < most

@@ -1,0 +1,128 @@
+"""A simulated move is recorded as a real one is, and replays to the same decisions, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from streaming.contract import Side
+from tuner.actuate.slewing import Slewing
+from tuner.journal.entries import Entry
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.loop import Loop
+from tuner.model.limits import MB, Limits, StallLimits
+from tuner.model.memory import Memory
+from tuner.model.objectives import LawLimits, Objective
+from tuner.replay.compare import Compared, compared
+from tuner.replay.film import Missed, record_of, steps_of
+from tuner.replay.play import Player
+from tuner.simulation.policy import EPOCH_MS, Desk, Hand, capacities
+from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
+from tuner.simulation.run import run
+from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, StartRate, TopicLists, World
+from tuner.steering import Steering, writes_max
+
+WRITES_PER_S_MAX = 50.0
+
+
+class FilmedJournal(MemoryJournal):
+    def __init__(self, inputs: InputLog) -> None:
+        super().__init__()
+        self._inputs = inputs
+        self.records: list[bytes] = []
+
+    def write(self, entries: Sequence[Entry] = (), **kept: Any) -> None:
+        super().write(entries, **kept)
+        self.records += self._inputs.take()
+
+
+@dataclass
+class Filmed:
+    """The production loop, with all that it decides on put on record."""
+
+    objective: Objective | None
+    name: str = "filmed"
+    limits: Limits = field(default_factory=lambda: Limits(rate_bytes_per_s_max=80 * MB))
+    records: list[bytes] = field(default_factory=list)
+
+    def take(self, desk: Desk) -> Hand:
+        limits, law = replace(self.limits, steers=self.objective is not None), LawLimits(rate_bytes_per_s_max=80 * MB)
+
+        def now_s() -> float:
+            return desk.cluster.now_s
+
+        def wall_s() -> float:
+            return EPOCH_MS / 1000 + desk.cluster.now_s
+
+        in_force = InForce(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
+        inputs = InputLog(in_force, run="simulated", program="test", wall_clock=wall_s)
+        journal = FilmedJournal(inputs)
+        self.records = journal.records
+        steering = None
+        if self.objective is not None:
+            known = capacities(desk.cluster.world)
+            steering = Steering(
+                desk.throttles, self.objective, known.__getitem__, law,
+                writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
+            )  # fmt: skip
+        return _Hand(
+            desk,
+            Loop(
+                live=desk.live, signals=desk.signals, throttles=desk.throttles, slewing=Slewing(desk.throttles),
+                steering=steering, orders=NoOrders(), journal=journal, watcher=SilentWatcher(), memory=Memory(),
+                limits=limits, stall_limits=StallLimits(), wall_clock=wall_s, monotonic=now_s,
+                writes_per_s_max=WRITES_PER_S_MAX, dry_run=False, inputs=inputs,
+            ),
+        )  # fmt: skip
+
+    def replayed(self) -> Compared:
+        missed = Missed()
+        found = compared(Player().play(steps_of(map(record_of, self.records), missed)), 0, 2**53, kept=3)
+        assert missed == Missed()
+        return found
+
+
+@dataclass
+class _Hand:
+    desk: Desk
+    loop: Loop
+    next_s: float = 0.0
+
+    def act(self) -> None:
+        now_s = self.desk.cluster.now_s
+        if now_s >= self.next_s:
+            self.next_s += 5.0
+            self.loop.cycle()
+        due_s = self.loop.next_due_s()
+        if due_s is not None and due_s <= now_s:
+            self.loop.tick()
+
+
+def world(rate: int) -> World:
+    """2 GB from brokers 1 and 2 to broker 3, over gigabit links a third of which clients use, with noise."""
+    moves = [PartitionSpec("t", i, 5e8, 1e6, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(4)]
+    return World(
+        seed=5,
+        brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in (1, 2, 3)),
+        partitions=tuple(moves),
+        loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.05) for b in (1, 2, 3)),
+        lists=(TopicLists("t", "0:1,0:2,1:1,1:2,2:1,2:2,3:1,3:2", "0:3,1:3,2:3,3:3"),),
+        rates=(*(StartRate(b, Side.LEADER, rate) for b in (1, 2)), StartRate(3, Side.FOLLOWER, rate)),
+        duration_s_max=400.0,
+    )
+
+
+@pytest.mark.parametrize(("objective", "rate"), [(None, 3_000_000), (Objective(50.0), 20_000_000)])
+def test_a_whole_move_replays(objective: Objective | None, rate: int) -> None:
+    policy = Filmed(objective)
+    trace = run(world(rate), policy)
+    assert trace.summary.completed
+    found = policy.replayed()
+    assert found.differences == []
+    assert found.different == 0
+    assert found.cycles.same > 10
+    assert found.seconds.same > (0 if objective is None else 30) - 1

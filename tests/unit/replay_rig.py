@@ -1,0 +1,146 @@
+"""The standard rig with everything it decides on put on record, as the Kafka journal would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from loop_rig import FakeJournal, Rig
+from tuner_cases import LIMITS, STALL
+
+from streaming.contract import MoveStep
+from tuner.actuate.slewing import Slewing
+from tuner.journal.entries import Entry
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.journal.kafka_journal import JournalError
+from tuner.loop import Loop
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned
+from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.replay.film import Missed, record_of, steps_of
+from tuner.replay.play import Played, Player
+from tuner.steering import Steering, writes_max
+
+WRITES_PER_S_MAX = 50.0
+
+
+@dataclass
+class FilmedJournal(FakeJournal):
+    """Takes the inputs with each write, all of it or nothing, as the topic does."""
+
+    inputs: InputLog | None = None
+    records: list[bytes] = field(default_factory=list)
+
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        **more: object,
+    ) -> None:
+        assert self.inputs is not None
+        taken = self.inputs.take()
+        try:
+            super().write(entries, memory=memory, owned=owned, seen=seen, **more)  # type: ignore[arg-type]
+        except JournalError:
+            self.inputs.lost()
+            raise
+        self.records += taken
+
+
+class FilmedRig(Rig):
+    """Ends, starts again, and is replayed."""
+
+    def __init__(
+        self,
+        memory: Memory | None = None,
+        *,
+        objective: Objective | None = None,
+        dry_run: bool = False,
+        throttles_moves: bool = False,
+    ) -> None:
+        super().__init__(memory, objective=objective, dry_run=dry_run, throttles_moves=throttles_moves)
+        self.throttles_moves = throttles_moves
+        self.objective = objective
+        self.dry_run = dry_run
+        self.runs = 0
+        self.silent = False  # No signals come.
+        self.journal: FilmedJournal = FilmedJournal(self.events)
+        self._make_loop = self.filmed_loop
+        self.loop = self.filmed_loop(self.loop.memory)
+
+    def filmed_loop(self, memory: Memory) -> Loop:
+        self.runs += 1
+        law = LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, start_s=0.1)
+        limits = replace(LIMITS, steers=self.objective is not None, throttles_moves=self.throttles_moves)
+        in_force = InForce(
+            limits, STALL, self.objective, law if self.objective else None, writes_max(WRITES_PER_S_MAX), self.dry_run
+        )
+        inputs = InputLog(in_force, run=f"run {self.runs}", program="test", wall_clock=lambda: self.now_ms / 1000)
+        self.journal.inputs = inputs
+        port = self.loop._throttles
+        steering = None
+        if self.objective is not None:
+            steering = Steering(
+                port, self.objective, lambda _: Capacity(125 * MB, 125 * MB), law,
+                writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
+            )  # fmt: skip
+        return Loop(
+            live=self.live, signals=self.signals, throttles=port, slewing=Slewing(port), steering=steering,
+            orders=self.orders, journal=self.journal, watcher=self.watcher, memory=memory, limits=limits,
+            stall_limits=STALL, wall_clock=lambda: self.now_ms / 1000, monotonic=lambda: self.now_s,
+            writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run, inputs=inputs,
+        )  # fmt: skip
+
+    def goes_on(self, seconds: int, *, gained_bytes_per_s: float = 0.0, cycle_s: int = 5) -> None:
+        """Time goes by, and signals come as the stream sends them: all sides anew every five seconds."""
+        for _ in range(seconds):
+            self.now_s += 1.0
+            self.now_ms += 1000
+            second = round(self.now_s)
+            if second % 5 == 2 and not self.silent:
+                self._hear(gained_bytes_per_s)
+            if second % cycle_s == 0:
+                self.loop.cycle()
+            due_s = self.loop.next_due_s()
+            while due_s is not None and due_s <= self.now_s:
+                self.loop.tick()
+                due_s = self.loop.next_due_s()
+
+    def _hear(self, gained_bytes_per_s: float) -> None:
+        sampled_at_ms = self.now_ms - 2_000
+        wobble = 1.0 + 0.001 * (self.now_ms // 1000 % 7)
+        step = MoveStep(sampled_at_ms, 5.0, 5 * gained_bytes_per_s * wobble, 5 * 1.3 * MB / 3, 600 * MB / wobble)
+        self.signals.moves = {
+            side: replace(
+                move,
+                sampled_at_ms=sampled_at_ms,
+                steps=(*move.steps, step)[-5:],
+                remaining_bytes=None if move.remaining_bytes is None else move.remaining_bytes / 1.01,
+            )
+            for side, move in self.signals.moves.items()
+        }
+        self.signals.brokers = {
+            broker: replace(
+                signal,
+                sampled_at_ms=sampled_at_ms,
+                network_in_bytes_per_s=75.3 * MB * wobble,
+                network_out_bytes_per_s=75.7 * MB * wobble,
+                reassignment_in_bytes_per_s=4 * MB / wobble,
+                reassignment_out_bytes_per_s=4 * MB / wobble,
+                fetch_p99_ms=9.0 * wobble,
+            )
+            for broker, signal in self.signals.brokers.items()
+        }
+
+    def replayed(self, records: Iterable[bytes] | None = None, policy: InForce | None = None) -> list[Played]:
+        film = steps_of(map(record_of, self.journal.records if records is None else records), Missed())
+        return list(Player(policy).play(film))
+
+
+def differing(played: Iterable[Played]) -> list[Played]:
+    return [one for one in played if one.now != one.step.said or one.other_memory]

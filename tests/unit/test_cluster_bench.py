@@ -1,0 +1,251 @@
+"""What benchmarks.cluster makes of its measurements: T*, the front, the bounds, the arguments, the order of runs."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.cluster import kept, main, report
+from benchmarks.cluster_net import Links, check_machine
+from benchmarks.cluster_plot import svg
+from benchmarks.cluster_run import SCENARIOS
+from benchmarks.cluster_score import (
+    OURS,
+    OURS_CALM,
+    POLICIES,
+    Latency,
+    front,
+    in_turn,
+    latency,
+    missed,
+    optimum_s,
+    ratios,
+    throttle_bytes_per_s,
+    totals,
+)
+from rheostat.errors import SetupError
+
+MB = 1_000_000
+
+
+def row(
+    policy: str,
+    ratio: float | None,
+    average: float = 1.0,
+    p99: float = 1.0,
+    *,
+    scenario: str = "steady",
+    run: int = 0,
+    **more: Any,
+) -> dict[str, Any]:
+    return {
+        "scenario": scenario, "policy": policy, "run": run, "completed": ratio is not None, "ratio_to_optimum": ratio,
+        "produce_latency_ratio": {"average": average, "p99": p99}, "during": {"average_ms": 3 * average, "p99_ms": 9 * p99},
+        "cpu_share": 0.5, "keys_left": 0, "seconds": [],
+    } | more  # fmt: skip
+
+
+# -- T* ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_optimum_of_a_steady_link_is_a_division() -> None:
+    assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB)]) == 60.0
+
+
+def test_while_clients_take_half_the_link_it_takes_so_much_longer() -> None:
+    # 20 s × 20 MB, 30 s × 10 MB, and the 500 MB that are left at 20 MB/s.
+    assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB), (20.0, 10.0 * MB), (50.0, 20.0 * MB)]) == 75.0
+
+
+def test_a_move_that_ends_before_a_step_does_not_hear_of_it() -> None:
+    assert optimum_s(200 * MB, [(0.0, 20.0 * MB), (20.0, 1.0 * MB)]) == 10.0
+
+
+def test_what_is_written_faster_than_it_can_be_sent_adds_to_what_is_left() -> None:
+    # 10 s at −2 MB/s: 120 MB instead of 100.
+    assert optimum_s(100 * MB, [(0.0, -2.0 * MB), (10.0, 20.0 * MB)]) == 16.0
+
+
+@pytest.mark.parametrize("last", [0.0, -1.0 * MB])
+def test_a_link_without_room_never_ends_it(last: float) -> None:
+    assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB), (20.0, last)]) is None
+
+
+@given(
+    size=st.floats(1e6, 1e12),
+    rates=st.lists(st.floats(1e5, 1e9), min_size=1, max_size=5),
+    lasts=st.floats(1.0, 100.0),
+)
+def test_in_the_optimal_time_the_link_carries_just_the_move(size: float, rates: list[float], lasts: float) -> None:
+    stretches = [(i * lasts, rate) for i, rate in enumerate(rates)]
+    found = optimum_s(size, stretches)
+    assert found is not None
+    ends = [begin for begin, _ in stretches[1:]] + [float("inf")]
+    carried = sum(max(0.0, min(end, found) - begin) * rate for (begin, rate), end in zip(stretches, ends, strict=True))
+    assert carried == pytest.approx(size)
+
+
+def test_a_quota_for_a_share_of_the_link_has_room_for_in_sync_followers_besides() -> None:
+    assert throttle_bytes_per_s(0.5, 20.0 * MB, 0.5 * MB) == 10_500_000
+    assert throttle_bytes_per_s(1.0, 20.0 * MB, 0.0) == 20_000_000
+
+
+# -- latency -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_99th_percentile_leaves_one_in_a_hundred_above_it() -> None:
+    assert latency([float(n) for n in range(200, 0, -1)]) == Latency(200, 100.5, 198.0, 200.0)
+
+
+def test_of_too_few_samples_nothing_is_said() -> None:
+    assert latency([1.0] * 99) is None
+
+
+def test_latency_is_told_by_that_before_the_move() -> None:
+    assert ratios(Latency(100, 2.0, 10.0, 20.0), Latency(100, 5.0, 15.0, 66.0)) == {"average": 2.5, "p99": 1.5}
+
+
+# -- over the runs -----------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_told_by_their_median_and_their_worst() -> None:
+    (total,) = totals([row(OURS, 1.2, 2.0), row(OURS, 1.1, 4.0, run=1), row(OURS, 1.6, 3.0, run=2, cpu_share=0.7)])
+    assert (total["ratio_to_optimum"], total["ratio_worst"], total["cpu_share"]) == (1.2, 1.6, 0.7)
+    assert total["produce_latency_ratio"]["average"] == 3.0
+
+
+def test_one_run_that_does_not_end_leaves_no_time_to_tell() -> None:
+    (total,) = totals([row(OURS, 1.2), row(OURS, None, run=1)])
+    assert (total["completed"], total["runs"], total["ratio_to_optimum"]) == (1, 2, None)
+
+
+def test_the_front_is_what_nothing_else_beats() -> None:
+    found = totals(
+        [
+            row("none", 1.0, 6.0),
+            row("static-25", 4.2, 1.2),
+            row("static-50", 2.1, 2.5),  # Slower than ours and rougher.
+            row("static-100", 1.1, 5.0),
+            row(OURS, 1.2, 2.0),
+            row("static-too-low", None, 1.0),  # The gentlest of all, and never done.
+        ]
+    )
+    assert front(found, "average") == ["none", "static-100", OURS, "static-25"]
+
+
+def test_bounds_that_hold_are_not_told() -> None:
+    assert missed([row(OURS, 1.25, 2.0), row("static-100", 1.1, 5.0, 5.0), row("static-25", 4.0, 1.1, 1.0)]) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(OURS, 1.26)], "ours (steady) took 1.26 × T*, the bound is 1.25"),
+        ([row(OURS_CALM, 1.26)], "ours-window-3 (steady) took 1.26 × T*, the bound is 1.25"),
+        ([row(OURS, None)], "ours (steady) did not end in 1 of 1 runs"),
+        ([row(OURS, 1.1, keys_left=2)], "ours (steady) left 2 throttle keys behind"),
+        ([row(OURS, 1.2, 2.0, 1.0), row("static-75", 1.2, 2.0, 1.1)], "static-75 is as fast as ours (steady) and as gentle by the average"),
+        ([row(OURS, 1.2, 1.0, 2.0), row("static-75", 1.1, 1.5, 1.9)], "static-75 is as fast as ours (steady) and as gentle by the p99"),
+    ],
+)  # fmt: skip
+def test_a_bound_that_does_not_hold_is_told_as_a_sentence(rows: list[dict[str, Any]], said: str) -> None:
+    assert missed(rows) == [said]
+
+
+def test_a_static_throttle_of_another_scenario_beats_nobody() -> None:
+    assert missed([row(OURS, 1.2, 2.0), row("static-75", 1.0, 1.0, scenario="steps")]) == []
+
+
+def test_no_throttle_may_be_faster_and_a_machine_without_idle_time_is_named() -> None:
+    assert missed([row(OURS, 1.2, 2.0), row("none", 1.0, 1.0)]) == []
+    assert report([row(OURS, 1.2, cpu_share=0.86)])["missed"] == [
+        "the machine limits: steady, ours used over 85% of it"
+    ]
+
+
+def test_every_turn_begins_with_another_policy_and_brokers_start_once_for_each_window() -> None:
+    chosen = [policy for policy in POLICIES if policy.name in ("none", "static-50", OURS, OURS_CALM)]
+    turns = [{samples: [p.name for p in own] for samples, own in in_turn(chosen, turn).items()} for turn in range(4)]
+    assert [turn[11] for turn in turns] == [
+        [OURS, "none", "static-50"],
+        ["none", "static-50", OURS],
+        ["static-50", OURS, "none"],
+        [OURS, "none", "static-50"],
+    ]
+    assert all(turn[3] == [OURS_CALM] for turn in turns)
+
+
+def test_every_policy_of_a_scenario_exists() -> None:
+    assert {name for scenario in SCENARIOS.values() for name in scenario.policies} == {p.name for p in POLICIES}
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_a_campaign_goes_on_with_what_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(json.dumps(r) + "\n" for r in (row(OURS, 1.2, 2.0), row("static-50", 2.2, 3.0))))
+    assert [r["policy"] for r in kept(file)] == [OURS, "static-50"]
+    assert main(["--report", "--save", str(file), "--json", "--plot", str(tmp_path / "front.svg")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["front"] == {"steady": {"average": [OURS], "p99": [OURS]}}
+    assert "seconds" not in found["rows"][0]
+    picture = (tmp_path / "front-steady-average.svg").read_text()
+    assert picture.count("<circle") == 2
+    assert main(["--report", "--save", str(file)]) == 0
+    assert "ours                1     1    1.20   1.20" in capsys.readouterr().out
+
+
+def test_a_bound_that_is_missed_is_an_exit_code(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text(json.dumps(row(OURS, 1.5)) + "\n")
+    assert main(["--report", "--save", str(file)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("{\n", "line 1: not a run that --save has written"), ("", "holds no runs"), ('{"policy": "ours"}', "line 1")],
+)
+def test_a_file_that_holds_no_runs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text(text)
+    assert main(["--report", "--save", str(file)]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--runs", "0"], ["--runs", "x"], ["--report"], ["--scenario", "none"], ["--policies", "fast"]])  # fmt: skip
+def test_an_argument_that_cannot_be_meant_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_without_iproute2_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SetupError, match="ip and tc is not installed: on Debian apt-get install iproute2"):
+        check_machine()
+    assert main([]) == 1
+
+
+def test_addresses_do_not_meet() -> None:
+    links = Links(4, subnet=ipaddress.IPv4Network("10.213.80.0/24"))
+    assert [links.host(node) for node in (None, 0, 1, 4)] == [
+        "10.213.80.1",
+        "10.213.80.10",
+        "10.213.80.11",
+        "10.213.80.14",
+    ]
+
+
+def test_a_picture_of_nothing_has_axes_and_no_points() -> None:
+    picture = svg("nothing & nobody", totals([row("static-too-low", None)]), "p99")
+    assert "nothing &amp; nobody" in picture
+    assert "<circle" not in picture

@@ -1,0 +1,138 @@
+"""Columns and shapes: what goes on record comes back bit for bit, however much of it there is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, broker_signal, live, move_signal, owned, traced
+
+from streaming.contract import BrokerSignal, MoveSignal, Side
+from tuner.decide.course import Course, LawMemory
+from tuner.decide.headroom import Load
+from tuner.decide.newest import Steps
+from tuner.decide.sight import Direction, Sight
+from tuner.decide.tracking import Wanted
+from tuner.journal.columns import packed, unpacked
+from tuner.journal.shapes import LEFT_OUT, shape_of
+from tuner.model.cluster import LiveCluster
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory, Owned
+from tuner.model.objectives import LawLimits, Objective
+from tuner.model.orders import Orders, Override, Pause
+from tuner.plan.window import steady
+
+COLUMNS = st.one_of(
+    st.lists(st.floats(allow_nan=False)),
+    st.lists(st.integers(-(2**70), 2**70)),
+    st.lists(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()),
+    st.tuples(st.integers(0, 300), st.none() | st.floats(allow_nan=False) | st.integers() | st.text()).map(
+        lambda drawn: [drawn[1]] * drawn[0]
+    ),
+    st.lists(st.integers(0, 255), min_size=20),
+    st.lists(st.sampled_from([0.0, -0.0]), min_size=20),
+)
+
+
+def through_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+@given(COLUMNS)
+def test_a_column_comes_back_as_it_was_with_its_types_and_the_sign_of_its_zeros(column: list[Any]) -> None:
+    found = unpacked(through_json(packed(column)))
+    assert found == column
+    assert list(map(type, found)) == list(map(type, column))
+    assert [math.copysign(1, f) for f in found if isinstance(f, float)] == [
+        math.copysign(1, f) for f in column if isinstance(f, float)
+    ]
+
+
+def test_a_short_column_can_be_read_and_a_long_one_is_small() -> None:
+    assert packed([1.5, None]) == [1.5, None]
+    assert packed([7] * 1000) == {"n": 1000, "same": 7}
+    assert len(json.dumps(packed([i / 7 for i in range(1000)]))) < 10.8 * 1000
+
+
+@pytest.mark.parametrize("body", [{}, {"code": "d"}, {"code": "?", "bytes": ""}, {"code": "d", "bytes": "AAA="}, 7])
+def test_what_is_no_column_is_refused(body: Any) -> None:
+    with pytest.raises(ValueError, match="not a column"):
+        unpacked(body)
+
+
+SIGHT = Sight(
+    NOW_MS, 5.0, 0.05, {s: Direction(Steps((1.1, 2.2)), Steps(), Load(3.3, 0.1, 0.2), True) for s in Side}, NOW_MS
+)
+COURSE = Course(NOW_MS, 9.9, Wanted(1.1, binds=True), steady(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None)
+VALUES: list[tuple[Any, Any]] = [
+    (Memory, Memory()),
+    (
+        Memory,
+        Memory(
+            stalls={3: STALLED},
+            rescued=frozenset({3}),
+            owned={TARGET: owned(None, 5 * MB), SOURCE: Owned(1, 2, (None, 2))},
+            theirs_until_ms={SOURCE: NOW_MS},
+            seen=SEEN,
+            standing={SOURCE: 7},
+            standing_lists=frozenset({"orders"}),
+        ),
+    ),
+    (LiveCluster, live()),
+    (LiveCluster, live(lists={}, unreadable=(2,))),
+    (Orders, Orders(7, Pause(1, "me", released=True), 5, {SOURCE: Override(1, 2, "me")})),
+    (LawMemory, LawMemory({1: SIGHT}, {SOURCE: COURSE, TARGET: COURSE})),
+    (Objective, Objective(latency_ms=50.0)),
+    (LawLimits, LawLimits()),
+    (Limits, Limits(rate_bytes_per_s_max=1e9)),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), VALUES)
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_values_come_back_as_they_were(kind: Any, value: Any, count: int) -> None:
+    shape = shape_of(kind)
+    assert shape.got(through_json(shape.put([value] * count))) == [value] * count
+    assert shape.got(through_json(shape.put([]))) == []
+
+
+def test_a_mapping_keeps_its_order() -> None:
+    shape = shape_of(Mapping[int, int])
+    (found,) = shape.got(through_json(shape.put([{3: 1, 1: 2, 2: 3}])))
+    assert list(found) == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "signal"),
+    [
+        (BrokerSignal, broker_signal(1, leader=9.5 * MB / 7)),
+        (MoveSignal, move_signal(*TARGET, steps=tuple(traced([1.0 / 3, 2.5])))),
+    ],
+)
+def test_of_a_signal_everything_comes_back_that_somebody_decides_by(kind: type, signal: Any) -> None:
+    (found,) = shape_of(kind).got(through_json(shape_of(kind).put([signal])))
+    for name in signal.__slots__:
+        assert getattr(found, name) == LEFT_OUT[kind].get(name, getattr(signal, name)), name
+
+
+def test_a_field_that_an_older_program_did_not_know_has_its_default() -> None:
+    body = shape_of(Memory).put([Memory(seen=SEEN, throttled=True)])
+    del body["throttled"], body["stalls"]
+    assert shape_of(Memory).got(body) == [Memory(seen=SEEN)]
+
+
+def test_a_field_that_must_be_there_and_is_not_is_named() -> None:
+    body = shape_of(Owned).put([owned(None, 5)])
+    del body["wanted_bytes_per_s"]
+    with pytest.raises(ValueError, match="no wanted_bytes_per_s in what was recorded of Owned"):
+        shape_of(Owned).got(body)
+
+
+def test_a_type_without_a_shape_is_refused_when_it_is_first_seen() -> None:
+    with pytest.raises(TypeError, match="have no shape"):
+        shape_of(complex)

@@ -1,0 +1,104 @@
+"""The inputs go beside the journal, in the very transaction of what was decided on them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import kafka.errors
+import pytest
+from tuner_cases import LIMITS, NOW_MS, STALL, live, observation
+
+from tuner.journal.entries import entry_of
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog, topic_of
+from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.model.decision import Hold, Reason
+from tuner.model.memory import Memory
+
+HOLD = Hold(1, None, Reason.WATCHING, "too early to say")
+
+
+class Sent:
+    def get(self, timeout: float) -> None:
+        assert timeout > 0
+
+
+class Producer:
+    """Notes what it is told; ``refusing`` a topic, as a broker without a leader for it does."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.refusing: str | None = None
+
+    def begin_transaction(self) -> None:
+        self.told.append("begin")
+
+    def commit_transaction(self) -> None:
+        self.told.append("commit")
+
+    def abort_transaction(self) -> None:
+        self.told.append("abort")
+
+    def send(self, topic: str, key: bytes, value: bytes) -> Sent:
+        if topic == self.refusing:
+            raise kafka.errors.KafkaTimeoutError(f"no leader for {topic}")
+        self.told.append((topic, key.decode().split("|")[0], json.loads(value)))
+        return Sent()
+
+
+def made() -> tuple[Producer, InputLog, KafkaJournal]:
+    producer = Producer()
+    inputs = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
+    return producer, inputs, KafkaJournal(producer, "rheostat.journal", "lab", fenced=True, inputs=inputs)
+
+
+def decided(inputs: InputLog) -> None:
+    inputs.cycle(observation(live()), Memory(), Memory(), [HOLD])
+
+
+def headers(producer: Producer) -> list[str]:
+    """Of what was sent beside the journal."""
+    bodies = [told[2] for told in producer.told if told[0] == "rheostat.inputs"]
+    return [next(kind for kind in ("frame", "step") if kind in h) for body in bodies for h in body["headers"]]
+
+
+def test_the_topic_has_the_journals_prefix() -> None:
+    assert topic_of("rheostat.journal") == "rheostat.inputs"
+    assert topic_of("of-another-name") == "of-another-name.inputs"
+
+
+def test_they_are_written_in_the_transaction_of_the_decision() -> None:
+    producer, inputs, journal = made()
+    decided(inputs)
+    journal.write([entry_of("decision", HOLD, NOW_MS)])
+    assert (producer.told[0], producer.told[-1]) == ("begin", "commit")
+    assert [told[:2] for told in producer.told[1:-1]] == [("rheostat.journal", "entry"), ("rheostat.inputs", "lab")]
+    assert sorted(headers(producer)) == ["frame", "step"]
+
+
+def test_a_cycle_that_decided_nothing_new_is_written_all_the_same() -> None:
+    producer, inputs, journal = made()
+    decided(inputs)
+    journal.write()
+    assert [told for told in producer.told if isinstance(told, str)] == ["begin", "commit"]
+    producer.told.clear()
+    journal.write()
+    assert producer.told == []
+
+
+@pytest.mark.parametrize("topic", ["rheostat.journal", "rheostat.inputs"])
+def test_all_of_it_or_nothing_and_then_anew_with_a_frame(topic: str) -> None:
+    producer, inputs, journal = made()
+    decided(inputs)
+    journal.write()
+    decided(inputs)
+    producer.refusing = topic
+    with pytest.raises(JournalError, match="did not take the record"):
+        journal.write([entry_of("decision", HOLD, NOW_MS)])
+    assert producer.told[-1] == "abort"
+    producer.refusing = None
+    producer.told.clear()
+    decided(inputs)
+    journal.write()
+    assert sorted(headers(producer)) == ["frame", "step"]

@@ -1,0 +1,24 @@
+"""What is ours on the lists is written by topic: a partition that joins does not write the whole memory."""
+
+from __future__ import annotations
+
+from loop_rig import FakeJournal
+from tuner_cases import LIMITS, throttle
+
+from tuner.ledger import Ledger
+from tuner.model.memory import Memory
+
+SEEN = {(topic, p): frozenset({1, 2, 3}) for topic in "ab" for p in range(500)}
+LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(500)]) for topic in "ab"}
+
+
+def test_only_the_topics_that_changed_are_written_and_one_of_which_nothing_is_left_is_empty() -> None:
+    journal = FakeJournal([])
+    ledger = Ledger(journal, Memory(), LIMITS, wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False)
+    ledger.record((), Memory(seen=SEEN, listed=LISTED))
+    assert len(journal.memories) == 1
+    left = throttle([(0, 1)], [(0, 3)])
+    ledger.record((), Memory(seen=SEEN, listed={**LISTED, "b": left}))
+    assert (len(journal.memories), journal.listed) == (1, {"b": left})
+    ledger.record((), Memory(seen=SEEN, listed={"a": LISTED["a"]}))
+    assert (len(journal.memories), journal.listed) == (1, {"b": throttle()})

@@ -1,0 +1,72 @@
+"""What is ours on the lists, in the journal: it comes back as it was, older records have none, and an entry stays small."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import NOW_MS, throttle
+
+from tuner.journal.entries import decode_entry, decode_memory, encode_entry, encode_memory, lists_entry
+from tuner.journal.list_records import batches, decode_listed, encode_listed, listed_key, listed_prefix
+from tuner.model.decision import AddPairs, Reason, RemovePairs
+from tuner.model.memory import Memory
+
+PAIRS = st.frozensets(st.tuples(st.integers(0, 10**6), st.integers(0, 10**5)), max_size=8)
+LISTS = st.builds(throttle, PAIRS, PAIRS)
+
+
+@given(st.dictionaries(st.text(max_size=20), LISTS, max_size=5))
+def test_a_memory_comes_back_with_what_is_ours_on_the_lists(listed: dict[str, object]) -> None:
+    memory = Memory(listed=listed, swept_at_ms=7)  # type: ignore[arg-type]
+    assert decode_memory(encode_memory(memory)) == memory
+
+
+def test_a_memory_of_an_older_version_owns_no_list() -> None:
+    body = json.loads(encode_memory(Memory(listed={"orders": throttle([(0, 1)])})))
+    del body["listed"], body["swept_at_ms"]
+    assert decode_memory(json.dumps(body).encode()) == Memory()
+
+
+@given(st.text(max_size=20), LISTS)
+def test_a_topics_record_comes_back_as_it_was(topic: str, pairs: object) -> None:
+    assert decode_listed(encode_listed(topic, pairs)) == (topic, pairs)  # type: ignore[arg-type]
+    assert listed_key("lab", topic).startswith(listed_prefix("lab"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"{}", b"[]", b'{"v": 2, "listed": ["a", "", ""]}', b'{"v": 1}', b'{"v": 1, "listed": ["a"]}', b"nothing"],
+)
+def test_another_record_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"version|not a record|not enough values|Expecting value"):
+        decode_listed(value)
+
+
+def change(topic: str, pairs: int, reason: Reason = Reason.IN_SYNC) -> RemovePairs:
+    return RemovePairs(topic, tuple((p, 1) for p in range(pairs)), (), reason, f"topic {topic}")
+
+
+def test_an_entry_says_what_it_is_about_and_names_the_first_topics() -> None:
+    entry = lists_entry("outcome", [change(t, 1) for t in "abcde"], NOW_MS, failures={"b": "busy", "e": "gone"})
+    assert (entry.kind, entry.action, entry.reason) == ("outcome", "remove_pairs", "in_sync")
+    assert entry.text == "topic a; topic b; topic c; and 2 more topics"
+    assert entry.decision["topics"][0] == ["a", "0:1", ""]
+    assert entry.failure == "topic b: busy; topic e: gone"
+    assert decode_entry(encode_entry(entry)) == entry
+
+
+def test_a_record_holds_as_much_as_kafka_takes_and_one_kind_only() -> None:
+    add = AddPairs("z", ((0, 1),), (), Reason.MOVE_FOUND, "")
+    changes: list[AddPairs | RemovePairs] = [
+        change("a", 15_000),
+        change("b", 5_000),
+        change("c", 1),
+        change("d", 1, Reason.RECOVERS),
+        add,
+    ]
+    assert [[c.topic for c in some] for some in batches(changes)] == [["a", "b"], ["c"], ["d"], ["z"]]
+    assert list(batches([])) == []
+    assert [len(some) for some in batches([change("a", 30_000), change("b", 1)])] == [1, 1]

@@ -1,0 +1,432 @@
+"""Moves that nobody throttled, in the loop: a rate, then the lists; off again as they are done; swept away and set again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from loop_rig import Rig
+from test_steering import OBJECTIVE, loaded, seconds
+from tuner_cases import LIMITS, NOW_MS, SEEN, SOURCE, STALL, TARGET, L, move, move_signal, owned, throttle
+
+from streaming.throttles import TopicThrottle
+from tuner.decide.policy import decide
+from tuner.model.cluster import LiveCluster
+from tuner.model.decision import AddPairs, Reason, RemovePairs, StartRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.objectives import LawLimits
+from tuner.model.orders import Orders, Pause
+
+WANTED = {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
+STANDBY = (2, L)
+NOTHING = TopicThrottle()
+
+
+def unthrottled(memory: Memory | None = None, *, dry_run: bool = False, throttles_moves: bool = True) -> Rig:
+    """The standard move, that somebody started without a throttle."""
+    rig = Rig(
+        memory or Memory(),
+        objective=OBJECTIVE,
+        dry_run=dry_run,
+        law_limits=LawLimits(rate_bytes_per_s_max=50 * MB, start_s=0.1),
+        throttles_moves=throttles_moves,
+    )
+    rig.throttles.rates.clear()
+    rig.throttles.lists = {"orders": NOTHING, "payments": NOTHING}
+    rig.signals.brokers = {b: loaded(b) for b in (1, 2, 3)}
+    rig.signals.moves = {
+        side: replace(move_signal(*side, listed=0, keep_up=0.0), write_bytes_per_s=3.0 * MB)
+        for side in (SOURCE, TARGET)
+    }
+    return rig
+
+
+def cycle(rig: Rig) -> list[Reason]:
+    rig.now_s += 5.0
+    return rig.cycle()
+
+
+def listed(rig: Rig) -> dict[str, TopicThrottle]:
+    return {topic: lists for topic, lists in rig.throttles.lists.items() if lists}
+
+
+def test_a_move_is_picked_up_within_a_cycle_rates_first_and_each_write_on_record_before() -> None:
+    rig = unthrottled()
+    assert cycle(rig)[:4] == [Reason.MOVE_FOUND] * 4  # Three rates, one topic.
+    assert rig.throttles.rates == {SOURCE: 7_200_000, STANDBY: 5 * MB, TARGET: 5 * MB}
+    assert listed(rig) == WANTED
+    assert rig.loop.memory.listed == WANTED
+    kinds: list[Any] = [e[:2] if e[0] in ("intent", "outcome") else e[0] for e in rig.events]
+    assert kinds.index("write") < kinds.index("add")
+    assert kinds.index(("intent", "start")) < kinds.index("write") < kinds.index(("outcome", "start"))
+    assert kinds.index(("intent", "add_pairs")) < kinds.index("add") < kinds.index(("outcome", "add_pairs"))
+    assert {**rig.journal.memories[-1].listed, **rig.journal.listed} == WANTED
+
+
+def test_the_law_has_it_in_the_cycle_after_though_no_signal_tells_of_the_lists_yet() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    assert cycle(rig) == [Reason.FOLLOWS_CLIENTS] * 2
+    seconds(rig, 4)
+    assert rig.throttles.rates[SOURCE] > 8 * MB
+
+
+def test_nothing_is_written_twice() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    rig.events.clear()
+    cycle(rig)
+    assert rig.writes() == []
+
+
+def test_each_pair_goes_as_it_joins_and_in_the_end_nothing_is_left() -> None:
+    rig = unthrottled()
+    rig.live.moves = (move(replicas=(3, 4, 2, 1), adding=(3, 4)), move(partition=1))
+    rig.throttles.brokers.add(4)
+    cycle(rig)
+    assert listed(rig)["orders"].follower.pairs == {(0, 3), (0, 4), (1, 3)}
+    rig.live.moves = (move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 4)), move(partition=1))
+    cycle(rig)
+    assert listed(rig)["orders"] == throttle(leader=[(0, 1), (0, 2), (1, 1), (1, 2)], follower=[(0, 3), (1, 3)])
+    rig.live.moves = (move(partition=1),)
+    cycle(rig)
+    assert listed(rig)["orders"] == throttle(leader=[(1, 1), (1, 2)], follower=[(1, 3)])
+    rig.live.moves = ()
+    cycle(rig)
+    assert listed(rig) == {}
+    assert rig.throttles.rates != {}  # Perhaps only the moment between two batches.
+    for _ in range(3):
+        cycle(rig)
+    assert rig.throttles.rates == {}
+    assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.seen) == ({}, {}, {})
+
+
+def test_a_second_move_joins_and_a_static_list_stays_as_it_is() -> None:
+    rig = unthrottled()
+    static = throttle(leader=[(7, 2)], follower=[(7, 1)])
+    rig.throttles.lists["payments"] = static
+    cycle(rig)
+    rig.live.moves = (move(), move(topic="payments", partition=2, leader=2, adding=(3,), replicas=(3, 2), isr=(2,)))
+    cycle(rig)
+    assert listed(rig)["payments"] == throttle(leader=[(7, 2), (2, 2)], follower=[(7, 1), (2, 3)])
+    rig.live.moves = ()
+    for _ in range(5):
+        cycle(rig)
+    assert listed(rig) == {"payments": static}
+    assert rig.throttles.rates == {}
+
+
+def test_a_throttle_that_came_with_the_move_is_its_own_until_the_end() -> None:
+    rig = unthrottled()
+    rig.throttles.rates = {SOURCE: 10 * MB, TARGET: 10 * MB}
+    rig.throttles.lists["orders"] = WANTED["orders"]
+    cycle(rig)
+    assert rig.loop.memory.listed == {}
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert listed(rig) == {}
+    assert rig.throttles.rates == {}
+    assert "remove" not in {e[0] for e in rig.writes()}
+
+
+def test_with_leave_or_without_an_objective_it_is_left_alone() -> None:
+    rig = unthrottled(throttles_moves=False)
+    cycle(rig)
+    assert rig.writes() == []
+    assert rig.cycle() == [Reason.NOT_THROTTLED] * 2
+
+
+def test_what_is_ours_goes_when_the_setting_says_leave() -> None:
+    rig = unthrottled(Memory(listed=WANTED, seen=SEEN), throttles_moves=False)
+    rig.throttles.lists |= WANTED
+    cycle(rig)
+    assert listed(rig) == {}
+
+
+def test_a_dry_run_says_it_once_and_writes_nothing() -> None:
+    rig = unthrottled(dry_run=True)
+    for _ in range(3):
+        cycle(rig)
+    assert rig.writes() == []
+    assert rig.loop.memory.listed == {}
+    told = [e for e in rig.journal.entries if e.action == "add_pairs"]
+    assert [(e.kind, e.dry_run) for e in told] == [("intent", True)]
+    assert told[0].decision["leader"] == ((0, 1), (0, 2))
+    assert [e.dry_run for e in rig.journal.entries if e.action == "start"] == [True] * 3
+
+
+def test_what_kafka_refuses_waits_for_its_next_try_and_the_rest_goes_on() -> None:
+    rig = unthrottled()
+    rig.live.moves = (move(), move(topic="payments"))
+    rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
+    cycle(rig)
+    assert listed(rig) == {"payments": WANTED["orders"]}
+    assert [e.failure for e in rig.journal.entries if e.action == "add_pairs" and e.kind == "outcome"] == [
+        "topic orders: missing right: AlterConfigs on Topic"
+    ]
+    del rig.throttles.refusing["orders"]
+    rig.events.clear()
+    rig.loop.cycle()
+    assert rig.writes() == []
+    cycle(rig)
+    assert listed(rig).keys() == {"orders", "payments"}
+
+
+def test_without_a_rate_nothing_is_listed() -> None:
+    rig = unthrottled()
+    rig.throttles.refusing[1] = "broker 1 is busy"
+    cycle(rig)
+    assert listed(rig) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
+    del rig.throttles.refusing[1]
+    cycle(rig)
+    cycle(rig)
+    assert listed(rig) == WANTED
+    assert SOURCE in rig.throttles.rates
+
+
+def test_a_rate_that_somebody_sets_in_the_very_moment_stands() -> None:
+    rig = unthrottled()
+    look = rig.live.look
+
+    def and_then_kim(*, full: bool) -> object:
+        found = look(full=full)
+        rig.throttles.rates[SOURCE] = 7 * MB
+        return found
+
+    rig.live.look = and_then_kim  # type: ignore[method-assign,assignment]
+    cycle(rig)
+    assert rig.throttles.rates[SOURCE] == 7 * MB
+    assert SOURCE not in rig.loop.memory.owned
+    assert listed(rig) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
+    rig.live.look = look  # type: ignore[method-assign]
+    cycle(rig)
+    assert listed(rig) == WANTED
+
+
+def test_without_a_record_nothing_is_done() -> None:
+    rig = unthrottled()
+    rig.journal.refusing_kinds = frozenset({"intent"})
+    cycle(rig)
+    assert rig.writes() == []
+    assert rig.loop.memory.listed == {}
+
+
+def test_while_paused_nothing_changes_and_released_all_of_it_goes() -> None:
+    rig = unthrottled()
+    rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"))
+    cycle(rig)
+    assert rig.writes() == []
+    rig.orders.latest = Orders(NOW_MS + 1)
+    cycle(rig)
+    assert listed(rig) == WANTED
+    rig.events.clear()
+    rig.orders.latest = Orders(NOW_MS + 2, pause=Pause(NOW_MS + 2, "kim@desk", released=True))
+    cycle(rig)
+    assert (listed(rig), rig.throttles.rates, rig.loop.memory.listed) == ({}, {}, {})
+    assert next(e[0] for e in rig.writes()) == "remove", "lists before rates"
+
+
+def test_a_topic_that_was_deleted_is_forgotten() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    del rig.throttles.lists["orders"]
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert rig.throttles.rates == {}
+    assert rig.loop.memory.listed == {}
+
+
+def test_while_ours_cannot_be_taken_off_the_rates_stay() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
+    rig.live.moves = ()
+    for _ in range(5):
+        cycle(rig)
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+    del rig.throttles.refusing["orders"]
+    rig.now_s += 300.0
+    for _ in range(2):
+        cycle(rig)
+    assert (listed(rig), rig.throttles.rates) == ({}, {})
+
+
+def test_at_the_end_the_lists_of_others_are_cleared_and_ours_taken_off() -> None:
+    rig = unthrottled()
+    rig.live.moves = (move(), move(topic="payments"))
+    rig.throttles.lists["payments"] = WANTED["orders"]
+    cycle(rig)
+    assert rig.loop.memory.listed == WANTED
+    rig.throttles.refusing["orders"] = "busy"
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert {e[1] for e in rig.writes() if e[0] == "clear"} == {"payments"}
+    assert listed(rig) == WANTED
+
+
+def test_whoever_verifies_a_move_that_has_ended_has_only_been_quicker() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    rig.live.moves = ()
+    rig.throttles.rates.clear()
+    rig.throttles.lists["orders"] = NOTHING
+    for _ in range(4):
+        assert Reason.CHANGED_BY_SOMEBODY not in cycle(rig)
+    assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.theirs_until_ms) == ({}, {}, {})
+    rig.live.moves = (move(),)
+    cycle(rig)
+    assert listed(rig) == WANTED
+
+
+# -- swept away, or changed by somebody ----------------------------------------------------------------------------------
+
+
+def steered_for_a_while() -> Rig:
+    rig = unthrottled()
+    cycle(rig)
+    cycle(rig)
+    seconds(rig, 4)
+    return rig
+
+
+def test_what_a_tool_sweeps_away_is_set_again_within_a_cycle_as_it_stood() -> None:
+    rig = steered_for_a_while()
+    stood = dict(rig.throttles.rates)
+    rig.throttles.rates.clear()
+    rig.throttles.lists["orders"] = NOTHING
+    assert Reason.SWEPT in cycle(rig)
+    assert rig.throttles.rates == stood
+    assert listed(rig) == WANTED
+    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.kinds("let_go") == []
+
+
+def test_a_sweep_that_the_law_sees_first_is_no_persons_word() -> None:
+    rig = steered_for_a_while()
+    rig.throttles.rates.clear()
+    seconds(rig, 2)
+    rig.throttles.lists["orders"] = NOTHING
+    assert Reason.SWEPT in cycle(rig)
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+    assert rig.loop.memory.theirs_until_ms == {}
+
+
+def test_a_sweep_of_which_the_first_look_sees_a_part_is_known_by_the_second() -> None:
+    rig = steered_for_a_while()
+    del rig.throttles.rates[SOURCE]
+    assert Reason.CHANGED_BY_SOMEBODY not in cycle(rig)
+    assert rig.loop.memory.missing == {SOURCE}
+    assert SOURCE not in rig.throttles.rates, "nobody knows yet whose it is"
+    rig.throttles.rates.clear()
+    rig.throttles.lists["orders"] = NOTHING
+    assert Reason.SWEPT in cycle(rig)
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+
+
+def test_one_rate_taken_away_is_a_persons_word() -> None:
+    rig = steered_for_a_while()
+    del rig.throttles.rates[SOURCE]
+    cycle(rig)
+    assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+    for _ in range(3):
+        cycle(rig)
+    assert SOURCE not in rig.throttles.rates
+    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE}
+
+
+def test_all_rates_taken_away_at_once_are_set_again_and_the_second_time_it_is_a_persons_word() -> None:
+    """As `--cancel` of another topic's plan does it, which leaves the lists of ours. Who insists means it."""
+    rig = steered_for_a_while()
+    rig.throttles.rates.clear()
+    assert Reason.SWEPT in cycle(rig)
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+    rig.die_and_start_again()
+    cycle(rig)
+    rig.throttles.rates.clear()
+    for _ in range(4):
+        assert Reason.SWEPT not in cycle(rig)
+    assert rig.throttles.rates == {}
+    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE, STANDBY, TARGET}
+
+
+def test_with_the_lists_it_is_a_tool_however_often() -> None:
+    rig = steered_for_a_while()
+    for _ in range(3):
+        rig.throttles.rates.clear()
+        rig.throttles.lists["orders"] = NOTHING
+        assert Reason.SWEPT in cycle(rig)
+        assert listed(rig) == WANTED
+
+
+def test_all_rates_of_one_broker_are_a_persons_word() -> None:
+    rig = unthrottled()
+    rig.throttles.rates = {STANDBY: 10 * MB, TARGET: 10 * MB}  # Somebody else's.
+    cycle(rig)
+    assert rig.loop.memory.owned.keys() == {SOURCE}
+    del rig.throttles.rates[SOURCE]
+    cycle(rig)
+    assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+
+
+def test_another_value_is_a_persons_word_at_once() -> None:
+    rig = steered_for_a_while()
+    rig.throttles.rates[SOURCE] = 7 * MB
+    assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+    assert rig.throttles.rates[SOURCE] == 7 * MB
+
+
+def test_a_throttle_of_somebody_elses_that_is_swept_away_is_followed_by_ours() -> None:
+    rig = unthrottled()
+    rig.throttles.rates = {SOURCE: 10 * MB, STANDBY: 10 * MB, TARGET: 10 * MB}
+    rig.throttles.lists["orders"] = WANTED["orders"]
+    rig.signals.moves = {side: move_signal(*side) for side in (SOURCE, TARGET)}
+    cycle(rig)
+    seconds(rig, 4)
+    assert rig.loop.memory.owned.keys() == {SOURCE, TARGET}
+    rig.throttles.rates.clear()
+    rig.throttles.lists["orders"] = NOTHING
+    cycle(rig)
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+    assert rig.throttles.rates[SOURCE] > 10 * MB
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert (listed(rig), rig.throttles.rates) == ({}, {})
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_replica_that_comes_back_is_not_held_up(lost: bool) -> None:
+    rig = steered_for_a_while()
+    rig.live.moves = (move(isr=(1,) if lost else (1, 2)),)
+    reasons = cycle(rig)
+    assert (Reason.RECOVERS in reasons) is lost
+    assert bool(listed(rig)["orders"].leader) is not lost
+    assert listed(rig)["orders"].follower.pairs == {(0, 3)}
+    rig.live.moves = (move(),)
+    cycle(rig)
+    assert listed(rig) == WANTED
+
+
+def test_the_decision_is_a_value() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    seen, _, _ = rig.watcher.cycles[-1]
+    limits = replace(LIMITS, steers=True, throttles_moves=True)
+    _, decisions = decide(seen, Memory(), limits, STALL)
+    assert [type(d) for d in decisions[:4]] == [StartRate, StartRate, StartRate, AddPairs]
+    assert isinstance(seen.live, LiveCluster)
+    over = replace(seen, live=replace(seen.live, moves=()))
+    _, decisions = decide(over, Memory(listed=WANTED), limits, STALL)
+    assert [type(d) for d in decisions] == [RemovePairs]
+
+
+def test_a_rate_that_is_only_being_set_was_not_swept_away() -> None:
+    rig = unthrottled(Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)}, seen=SEEN, listed=WANTED))  # type: ignore[arg-type]
+    assert Reason.SWEPT not in cycle(rig)
+    assert listed(rig) == WANTED
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}

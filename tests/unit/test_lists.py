@@ -1,0 +1,285 @@
+"""Which replicas have to be listed: literal cases, and whatever comes, ours only and only what moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, move_signal, observation, throttle
+
+from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
+from tuner.decide.lists import (
+    intend_pairs,
+    list_moves,
+    needed_pairs,
+    settle_pairs,
+    start_bytes_per_s,
+    take_off,
+    without_ours,
+    without_sides,
+)
+from tuner.decide.moves_view import MovesView
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, RateSetting
+from tuner.model.decision import AddPairs, Decision, Hold, Reason, RemovePairs, StartRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override
+
+THROTTLES = replace(LIMITS, steers=True, throttles_moves=True)
+EVERYWHERE = {(b, side): 10.0 * MB for b in (1, 2, 3) for side in (L, F)}
+
+
+def view_of(cluster: LiveCluster, *, orders: Orders | None = None) -> MovesView:
+    seen = replace(observation(cluster), orders=orders or Orders())
+    return MovesView(seen, cluster, THROTTLES)
+
+
+def think(cluster: LiveCluster, memory: Memory | None = None) -> list[Decision]:
+    return [*list_moves(view_of(cluster), memory or Memory(), {})]
+
+
+def adds(decisions: list[Decision]) -> dict[str, TopicThrottle]:
+    return {d.topic: d.pairs for d in decisions if isinstance(d, AddPairs)}
+
+
+def removed(decisions: list[Decision]) -> dict[str, TopicThrottle]:
+    return {d.topic: d.pairs for d in decisions if isinstance(d, RemovePairs)}
+
+
+def starts(decisions: list[Decision]) -> set[BrokerSide]:
+    return {(d.broker, d.side) for d in decisions if isinstance(d, StartRate)}
+
+
+# -- what is needed -----------------------------------------------------------------------------------------------------
+
+
+def test_the_leaders_side_gets_all_replicas_that_may_lead_and_the_followers_side_those_that_come() -> None:
+    decisions = think(live({}, lists={}))
+    assert adds(decisions) == {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
+    assert starts(decisions) == {(1, L), (2, L), (3, F)}
+
+
+def test_only_what_is_missing_is_added() -> None:
+    stands = {"orders": throttle(leader=[(0, 1), (9, 9)])}
+    assert adds(think(live(EVERYWHERE, lists=stands))) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
+
+
+def test_what_is_listed_already_needs_nothing() -> None:
+    stands = {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
+    assert think(live(lists=stands)) == []
+
+
+def test_a_star_lists_everything_already() -> None:
+    star = ThrottledReplicas(every=True)
+    assert think(live(EVERYWHERE, lists={"orders": TopicThrottle(star, star)})) == []
+    assert adds(think(live(EVERYWHERE, lists={"orders": TopicThrottle(leader=star)}))) == {
+        "orders": throttle(follower=[(0, 3)])
+    }
+
+
+@pytest.mark.parametrize(
+    "still",
+    [
+        move(adding=(), removing=(1,), replicas=(2, 1)),
+        move(adding=(3,), isr=(1, 2, 3)),
+    ],
+    ids=["only removing", "all of it in sync"],
+)
+def test_a_move_that_copies_nothing_needs_nothing(still: PartitionMove) -> None:
+    assert think(live({}, moves=(still,), lists={})) == []
+
+
+def test_of_two_that_come_the_one_in_sync_is_not_listed() -> None:
+    half = move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 3))
+    assert needed_pairs(live(moves=(half,)))["orders"].follower == {(0, 4)}
+
+
+# -- what goes ----------------------------------------------------------------------------------------------------------
+
+OURS = Memory(listed={"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])})
+
+
+def test_what_joined_is_taken_off_and_what_is_needed_stays() -> None:
+    half = move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 3))
+    memory = Memory(listed={"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3), (0, 4)])})
+    decisions = think(live(EVERYWHERE, moves=(half,), lists=dict(memory.listed)), memory)
+    assert removed(decisions) == {"orders": throttle(follower=[(0, 3)])}
+
+
+def test_a_move_that_ended_was_cancelled_or_whose_topic_went_leaves_nothing_of_ours() -> None:
+    assert removed([*take_off(OURS, {})]) == OURS.listed
+    others = live(moves=(move(topic="payments"),), lists=dict(OURS.listed))
+    assert removed(think(others, OURS)) == OURS.listed
+
+
+def test_what_somebody_else_listed_is_never_taken_off() -> None:
+    stands = {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)], follower=[(0, 3)])}
+    memory = Memory(listed={"orders": throttle(follower=[(0, 3)])})
+    assert removed([*take_off(memory, {})]) == {"orders": throttle(follower=[(0, 3)])}
+    assert without_ours(live(lists=stands), memory) == {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)])}
+    assert without_ours(live(lists=OURS.listed), OURS) == {}
+
+
+def test_a_move_to_another_broker_lists_that_one_and_not_the_first() -> None:
+    elsewhere = move(replicas=(4, 3, 2, 1), adding=(4,), removing=(3, 1), isr=(1, 2))
+    found = needed_pairs(live(moves=(elsewhere,), brokers=(1, 2, 4)))["orders"]
+    assert found.leader == {(0, 1), (0, 2), (0, 3)}
+    assert found.follower == {(0, 4)}
+
+
+# -- replicas that fell out ---------------------------------------------------------------------------------------------
+
+LOST = move(isr=(1,))
+
+
+def test_while_a_replica_comes_back_its_partition_is_off_the_leaders_list() -> None:
+    cluster = live(EVERYWHERE, moves=(LOST, move(partition=1)), lists={})
+    assert adds(think(cluster)) == {"orders": throttle(leader=[(1, 1), (1, 2)], follower=[(0, 3), (1, 3)])}
+    decisions = think(live(EVERYWHERE, moves=(LOST,), lists=dict(OURS.listed)), OURS)
+    [gone] = [d for d in decisions if isinstance(d, RemovePairs)]
+    assert gone.pairs == throttle(leader=[(0, 1), (0, 2)])
+    assert gone.reason is Reason.RECOVERS
+    assert gone.text == (
+        "topic orders: replicas of partition 0 that were in sync come back, and are not held up: off the leader's list until "
+        "they are"
+    )
+
+
+def test_a_replica_of_a_dead_broker_waits_for_it_and_stays_listed() -> None:
+    cluster = live(EVERYWHERE, moves=(LOST,), brokers=(1, 3), lists={})
+    assert needed_pairs(cluster)["orders"].leader == {(0, 1), (0, 2)}
+
+
+def test_where_no_broker_leads_nobody_is_called_lost() -> None:
+    cluster = live(EVERYWHERE, moves=(move(leader=-1, isr=()),), lists={})
+    assert needed_pairs(cluster)["orders"].leader == {(0, 1), (0, 2)}
+
+
+# -- rates --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_stands_already_whoever_set_it() -> None:
+    inherited = replace(live({}, lists={}), rates={side: RateSetting(8 * MB, own=False) for side in EVERYWHERE})
+    assert starts(think(inherited)) == set()
+    assert adds(think(inherited)) == {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
+
+
+@pytest.mark.parametrize(
+    ("memory", "cluster"),
+    [
+        (Memory(theirs_until_ms={SOURCE: NOW_MS + 1}), live({}, lists={})),
+        (Memory(missing=frozenset({SOURCE})), live({}, lists={})),
+        (Memory(), live({}, lists={}, unreadable=(1,))),
+        (Memory(), live({}, lists={}, brokers=(2, 3))),
+    ],
+    ids=["somebody took it away", "perhaps swept", "does not tell its settings", "down"],
+)
+def test_nothing_is_listed_on_a_side_where_no_rate_may_be_put(memory: Memory, cluster: LiveCluster) -> None:
+    decisions = think(cluster, memory)
+    assert starts(decisions) == {(2, L), (3, F)}
+    assert adds(decisions) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
+
+
+def test_a_start_is_the_least_that_drains() -> None:
+    """Partition 0 is written with 4 MB/s: two followers in all take 8 from its leader, and 20 % more drain."""
+    cluster = live({}, lists={})
+    source = replace(move_signal(*SOURCE, listed=0, keep_up=0.0), write_bytes_per_s=4.0 * MB)
+    target = replace(move_signal(*TARGET, listed=0, keep_up=0.0), write_bytes_per_s=4.0 * MB)
+    view = MovesView(observation(cluster, [source, target]), cluster, THROTTLES)
+    assert start_bytes_per_s(SOURCE, view) == 9_600_000
+    assert start_bytes_per_s(TARGET, view) == 5 * MB
+    assert start_bytes_per_s((2, L), view) == 5 * MB
+    fast = replace(source, write_bytes_per_s=80.0 * MB)
+    assert start_bytes_per_s(SOURCE, MovesView(observation(cluster, [fast]), cluster, THROTTLES)) == 50 * MB
+
+
+def test_a_start_after_a_sweep_is_what_stood_and_an_order_comes_before_it() -> None:
+    cluster = live({}, lists={})
+    found = list_moves(view_of(cluster), Memory(), {SOURCE: 21 * MB, TARGET: 99 * MB})
+    rates = {(d.broker, d.side): d.value_bytes_per_s for d in found if isinstance(d, StartRate)}
+    assert rates == {SOURCE: 21 * MB, (2, L): 5 * MB, TARGET: 50 * MB}
+    order = Orders(NOW_MS, overrides={SOURCE: Override(7 * MB, NOW_MS + 1000, "kim@desk")})
+    found = list_moves(view_of(cluster, orders=order), Memory(), {SOURCE: 21 * MB})
+    assert next(d for d in found if isinstance(d, StartRate)).value_bytes_per_s == 7 * MB
+
+
+def test_without_a_rate_that_was_refused_its_pairs_wait() -> None:
+    add = AddPairs("orders", ((0, 1), (0, 2)), ((0, 3),), Reason.MOVE_FOUND, "")
+    assert without_sides([add], {(1, L)}) == [replace(add, leader=((0, 2),))]
+    assert without_sides([add], {(1, L), (2, L), (3, F)}) == []
+
+
+# -- lists that are full ------------------------------------------------------------------------------------------------
+
+
+def test_a_list_takes_what_fits_leaders_first_and_it_is_said() -> None:
+    many = tuple(move(partition=p) for p in range(4000))
+    decisions = think(live(EVERYWHERE, moves=many, lists={}))
+    [add] = [d for d in decisions if isinstance(d, AddPairs)]
+    assert len(add.pairs.leader.text()) <= LIST_CHARS_MAX
+    assert len(add.pairs.follower.text()) <= LIST_CHARS_MAX
+    assert len(add.leader) > 4000  # Each partition's leader, and some of the others.
+    assert {pair for pair in add.leader if pair[1] == 1} == {(p, 1) for p in range(4000)}
+    [full] = [d for d in decisions if isinstance(d, Hold)]
+    assert full.reason is Reason.LIST_FULL
+    assert "topic orders: more replicas move than fit" in full.text
+
+
+def test_what_leaves_a_list_makes_room_for_what_comes() -> None:
+    done = frozenset((p, b) for p in range(2000, 4000) for b in (1, 2))
+    memory = Memory(listed={"orders": throttle(leader=done)})
+    moves = tuple(move(partition=p) for p in range(2000))
+    decisions = think(live(EVERYWHERE, moves=moves, lists=dict(memory.listed)), memory)
+    assert len(adds(decisions)["orders"].leader.pairs) == 4000
+    assert not [d for d in decisions if isinstance(d, Hold)]
+
+
+# -- whatever comes -----------------------------------------------------------------------------------------------------
+
+PARTITIONS, BROKERS = range(3), (1, 2, 3, 4)
+PAIRS = st.frozensets(st.tuples(st.sampled_from(PARTITIONS), st.sampled_from(BROKERS)), max_size=4)
+OTHERS = st.builds(throttle, PAIRS, PAIRS) | st.just(TopicThrottle(ThrottledReplicas(every=True)))
+
+
+@st.composite
+def a_move(draw: st.DrawFn) -> PartitionMove:
+    replicas = tuple(draw(st.permutations(BROKERS)))
+    count = draw(st.integers(0, 3))
+    isr = (replicas[count], *draw(st.sets(st.sampled_from(replicas))))
+    leader = draw(st.sampled_from((replicas[count], -1)))
+    return PartitionMove("a", draw(st.sampled_from(PARTITIONS)), leader, replicas, replicas[:count], (), isr)
+
+
+MOVES = st.lists(a_move(), max_size=3, unique_by=lambda found: found.partition)
+RATED = st.sets(st.tuples(st.sampled_from(BROKERS), st.sampled_from((L, F))))
+
+
+@given(OTHERS, st.lists(st.tuples(MOVES, RATED), min_size=1, max_size=4))
+def test_after_any_looks_ours_are_pairs_of_live_moves_and_what_others_listed_stands(
+    others: TopicThrottle, looks: list[tuple[list[PartitionMove], set[BrokerSide]]]
+) -> None:
+    memory = Memory()
+    for moves, rated in looks:
+        ours = memory.listed.get("a", TopicThrottle())
+        stands = others if others.leader.every else others.plus(ours)
+        cluster = live(
+            dict.fromkeys(rated, 10.0 * MB), moves=tuple(moves), brokers=BROKERS, lists={"a": stands} if stands else {}
+        )
+        decisions = think(cluster, memory)
+        gone = removed(decisions).get("a", TopicThrottle())
+        come = adds(decisions).get("a", TopicThrottle())
+        moving = {found.partition: found for found in moves}
+        for side in (L, F):
+            assert gone.of(side).pairs <= ours.of(side).pairs, "what others listed is taken off"
+            assert come.of(side).pairs.isdisjoint(stands.of(side).pairs)
+            assert not (come.of(side) and stands.of(side).every)
+            assert {(broker, side) for _, broker in come.of(side).pairs} <= rated | starts(decisions)
+        memory = settle_pairs(memory, [d for d in decisions if isinstance(d, RemovePairs)])
+        memory = intend_pairs(memory, [d for d in decisions if isinstance(d, AddPairs)])
+        now = memory.listed.get("a", TopicThrottle())
+        assert all(b in moving[p].replicas and b not in moving[p].adding for p, b in now.leader.pairs)
+        assert all(b in moving[p].adding and b not in moving[p].isr for p, b in now.follower.pairs)
+        assert all(memory.listed.values()), "a topic of which nothing is ours is not remembered"
+    assert settle_pairs(memory, take_off(memory, {})).listed == {}

@@ -1,0 +1,198 @@
+"""What has changed between two looks, written and read again, makes of the first the second; also a large one, in pieces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import LIMITS, NOW_MS, STALL, TARGET, F, L, broker_signal, live, move, move_signal, observation
+
+from streaming.contract import MoveStep
+from tuner.journal.columns import unpacked
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import FRAME_EVERY_S, InputLog
+from tuner.journal.members import Piece, apply, changed, decoded, encoded, whole
+from tuner.journal.said import LINES_MAX, said
+from tuner.model.cluster import Observation, RateSetting
+from tuner.model.decision import Hold, Reason, SetRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.replay.film import Missed, Step, record_of, steps_of
+
+POOL = [move("orders", p) for p in range(12)]
+MOVES = st.lists(st.sampled_from(POOL), unique_by=id).map(tuple)
+
+
+def read(pieces: Sequence[Piece]) -> list[Piece]:
+    found = [decoded(json.loads(json.dumps(encoded(piece)))) for piece in pieces]
+    return [piece for piece in found if piece is not None]
+
+
+def made_of(member: str, before: Any, value: Any) -> Any:
+    known = {member: before}
+    for piece in read(list(changed(member, before, value))):
+        apply(known, piece)
+    return known[member]
+
+
+@given(MOVES, MOVES)
+def test_of_moves_the_order_comes_back_too(before: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+    assert made_of("live.moves", before, value) == value
+
+
+def test_of_a_few_moves_among_many_only_those_are_written() -> None:
+    before = tuple(move("orders", p) for p in range(3000))
+    other = replace(before[700], isr=(1,))
+    value = (*before[5:700], other, *before[701:1500], *before[1503:], move("new", 1))
+    pieces = list(changed("live.moves", before, value))
+    assert [piece.op for piece in pieces] == ["out", "in"]
+    assert pieces[0].value == (0, 1, 2, 3, 4, 700, 1500, 1501, 1502)
+    assert [row for _, row in pieces[1].value] == [other, move("new", 1)]
+    assert made_of("live.moves", before, value) == value
+
+
+RATES = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.sampled_from([L, F])), st.builds(RateSetting, st.integers(0, 3))
+)
+
+
+@given(RATES, RATES)
+def test_of_mappings_what_came_went_and_differs(before: Any, value: Any) -> None:
+    assert made_of("live.rates", before, value) == value
+
+
+STEPS = st.lists(st.builds(MoveStep, st.integers(1, 3), *[st.sampled_from([0.0, 0.1])] * 4), max_size=4).map(tuple)
+
+
+@given(STEPS, STEPS)
+def test_steps_that_two_signals_share_are_written_once_and_those_that_differ_in_full(before: Any, value: Any) -> None:
+    old = {
+        TARGET: replace(
+            move_signal(*TARGET, steps=before), cluster="", window_end_ms=0, remaining_slope_bytes_per_s=None
+        )
+    }
+    new = {TARGET: replace(old[TARGET], steps=value)}
+    assert made_of("signals.moves", old, new) == new
+
+
+def test_one_new_step_is_all_that_is_written_of_five() -> None:
+    steps = tuple(MoveStep(NOW_MS + 5000 * i, 5.0, 1.0, 2.0, 3.0) for i in range(6))
+    old, new = ({TARGET: move_signal(*TARGET, steps=s)} for s in (steps[:5], steps[1:]))
+    [piece] = changed("signals.moves", old, new)
+    assert piece.op == "slide"
+    kept, more, _ = piece.value[TARGET]
+    assert (kept, more) == (4, steps[5:])
+    assert json.dumps(encoded(piece)).count("gained_bytes") == 1
+
+
+def test_what_is_the_same_is_not_written() -> None:
+    for member, value in (
+        ("live.moves", POOL),
+        ("live.rates", {TARGET: RateSetting(5)}),
+        ("busy", frozenset({TARGET})),
+    ):
+        assert list(changed(member, value, value)) == []
+    assert list(changed("live.rates", {TARGET: RateSetting(5)}, {TARGET: RateSetting(5)})) == []
+
+
+def test_a_member_that_this_program_does_not_know_is_passed_over() -> None:
+    assert decoded({"of": "live.weather", "op": "is", "value": [7]}) is None
+
+
+def test_a_large_whole_is_cut_into_pieces() -> None:
+    moves = tuple(move("orders", p) for p in range(1200))
+    pieces = list(whole("live.moves", moves))
+    assert [len(piece.value) for piece in pieces] == [512, 512, 176]
+    known: dict[str, Any] = {}
+    for piece in read(pieces):
+        apply(known, piece)
+    assert known["live.moves"] == moves
+    assert [piece.value for piece in whole("live.rates", {})] == [{}]
+
+
+# -- a cluster that is too large for one write ------------------------------------------------------------------------
+
+BROKERS = range(900)
+
+
+def large(cycle: int) -> Observation:
+    sampled_at_ms = NOW_MS + 5000 * cycle
+    bare = {"cluster": "", "window_end_ms": 0, "sampled_at_ms": sampled_at_ms}
+    return Observation(
+        sampled_at_ms + 1,
+        live({(b, side): b + cycle for b in BROKERS for side in (L, F)}, moves=LARGE[cycle:], brokers=BROKERS),
+        {b: replace(broker_signal(b, leader=b / 7 + cycle), **bare) for b in BROKERS},
+        {(b, s): replace(move_signal(b, s, slope=None), **bare) for b in BROKERS for s in (L, F)},
+    )
+
+
+LARGE = tuple(move("orders", p) for p in range(3000))
+SAID = [Hold(b, L, Reason.WATCHING, f"broker {b}") for b in range(100)]
+
+
+def filmed(cycles: int, takes: int) -> tuple[list[list[bytes]], InputLog]:
+    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
+    written = []
+    for cycle in range(cycles):
+        log.cycle(large(cycle), Memory(), Memory(), SAID)
+        written += [log.take() for _ in range(takes)]
+    return written, log
+
+
+def shown(written: Sequence[Sequence[bytes]]) -> tuple[list[Step], Missed]:
+    missed = Missed()
+    return list(steps_of([record_of(r) for records in written for r in records], missed)), missed
+
+
+def test_what_does_not_fit_one_write_goes_with_the_next_ones() -> None:
+    written, _ = filmed(3, 6)
+    assert max(len(record) for records in written for record in records) < 400_000
+    assert sum(bool(records) for records in written) > 6
+    steps, missed = shown(written)
+    assert (len(steps), missed) == (3, Missed())
+    known = steps[0].frame
+    assert known is not None
+    for cycle, step in enumerate(steps):
+        for piece in step.pieces or ():
+            apply(known, piece)
+        then = large(cycle)
+        assert known["signals.brokers"] == then.brokers
+        assert known["signals.moves"] == then.moves
+        assert (known["live.moves"], known["live.rates"]) == (then.live.moves, then.live.rates)  # type: ignore[union-attr]
+
+
+def test_a_tuner_that_is_killed_on_the_way_leaves_out_only_what_was_not_written() -> None:
+    written, _ = filmed(3, 6)
+    assert len(shown(written[:13])[0]) == 2  # The third cycle was told and not yet written.
+    steps, missed = shown(written[:2])
+    assert steps == []
+    assert missed.unfinished + missed.before_a_frame <= 1
+
+
+def test_what_piles_up_is_written_faster() -> None:
+    _, log = filmed(40, 1)
+    waiting = len(log._steps)
+    assert waiting < 12
+
+
+def test_a_frame_comes_again_after_ten_minutes() -> None:
+    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
+    written = []
+    for second in range(0, round(2 * FRAME_EVERY_S) + 10, 10):
+        log.cycle(observation(live(), now_ms=NOW_MS + 1000 * second), Memory(), Memory(), SAID[:1])
+        written += [log.take() for _ in range(6)]
+    assert [step.number for step in shown(written)[0] if step.frame is not None] == [1, 61, 121]
+
+
+def test_of_many_decisions_those_that_act_are_written_out_and_of_each_there_is_a_sum() -> None:
+    act = SetRate(3, F, 5 * MB, 6 * MB, Reason.STALLED_THROTTLE_BOUND, "it has stalled")
+    many = said([*SAID, act])
+    assert [row["text"] for row in many["rows"]] == ["it has stalled"]
+    other = said([*SAID[:50], replace(SAID[50], text="!"), *SAID[51:], replace(act, wanted_bytes_per_s=6 * MB + 1)])
+    sums = zip(unpacked(many["sums"]), unpacked(other["sums"]), strict=True)
+    assert [i for i, (one, now) in enumerate(sums) if one != now] == [50, 100]
+    assert len(said(SAID[:LINES_MAX])["rows"]) == LINES_MAX

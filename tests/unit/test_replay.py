@@ -1,0 +1,278 @@
+"""The journal replays to the same decisions, bit for bit; and what is not the same is found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from replay_rig import FilmedRig, differing
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, move
+
+from streaming.contract import Side
+from streaming.throttles import TopicThrottle
+from tuner.decide import replication_rate
+from tuner.decide.course import LawMemory
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import FRAME_EVERY_S
+from tuner.journal.said import said
+from tuner.model import objectives
+from tuner.model.decision import Hold, Reason
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory
+from tuner.model.objectives import LawLimits, Objective
+from tuner.model.orders import Orders, Pause
+from tuner.replay.compare import compared
+from tuner.replay.film import Missed, Step, record_of, steps_of
+from tuner.replay.play import Played
+
+ALWAYS = (0, 2**53)
+OBJECTIVE = Objective(latency_ms=50.0)
+
+
+def rescued() -> FilmedRig:
+    """A stalled move is found, answered, goes on, and ends; at the end nothing is left."""
+    rig = FilmedRig(Memory())
+    rig.goes_on(60)
+    rig.goes_on(40, gained_bytes_per_s=40 * MB)
+    rig.live.moves = ()
+    rig.goes_on(30)
+    assert rig.throttles.rates == {}
+    return rig
+
+
+def steered() -> FilmedRig:
+    """Two minutes of the law, in which somebody changes one side, the tuner is paused, and one more partition moves."""
+    rig = FilmedRig(Memory(), objective=OBJECTIVE)
+    rig.goes_on(42, gained_bytes_per_s=4 * MB)
+    rig.throttles.rates[TARGET] = 7 * MB
+    rig.goes_on(20, gained_bytes_per_s=4 * MB)
+    rig.orders.latest = Orders(at_ms=rig.now_ms, pause=Pause(rig.now_ms, "me"))
+    rig.goes_on(10)
+    rig.orders.latest = Orders(at_ms=rig.now_ms, resumed_at_ms=rig.now_ms)
+    rig.live.moves = (*rig.live.moves, move("orders", 1))
+    rig.goes_on(48, gained_bytes_per_s=4 * MB)
+    return rig
+
+
+def actions(played: list[Played]) -> set[str]:
+    return {row["action"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
+
+
+def test_a_rescue_replays_to_the_same_decisions() -> None:
+    played = rescued().replayed()
+    assert actions(played) >= {"hold", "set", "clear_lists", "put_back"}
+    assert differing(played) == []
+
+
+def test_the_law_replays_to_the_same_rates_second_by_second() -> None:
+    rig = steered()
+    played = rig.replayed()
+    seconds = [one for one in played if one.step.kind == "second"]
+    assert len(seconds) > 90
+    written = [row for one in seconds for row in one.step.said]
+    assert {(row[0], row[1]) for row in written} == {(1, "leader"), (3, "follower")}
+    assert {"steer", "let_go", "hold"} <= actions(played)
+    assert differing(played) == []
+    # What was written is what the journal says was written, to the byte.
+    turns = [row for e in rig.journal.entries if e.kind == "turn" for row in e.decision["rates"]]
+    assert [row for row in turns if row not in written] == []
+
+
+def test_what_may_only_sink_replays_too() -> None:
+    """The signals stop: what is steered is held, and sinks after half a minute; then they are back."""
+    rig = FilmedRig(Memory(), objective=OBJECTIVE)
+    rig.goes_on(40, gained_bytes_per_s=4 * MB)
+    rig.silent = True
+    rig.goes_on(60)
+    rig.silent = False
+    rig.goes_on(20, gained_bytes_per_s=4 * MB)
+    played = rig.replayed()
+    quiet = [one for one in played if one.step.kind == "second" and 70 < (one.step.now_ms - NOW_MS) / 1000 < 100]
+    assert any(row[3] < row[2] for one in quiet for row in one.step.said)
+    assert differing(played) == []
+
+
+def test_a_move_that_nobody_throttled_replays_with_the_lists_that_are_put_on_for_it() -> None:
+    rig = FilmedRig(Memory(), objective=OBJECTIVE, throttles_moves=True)
+    rig.throttles.lists["orders"] = TopicThrottle()
+    rig.throttles.rates.clear()
+    rig.signals.moves = {side: replace(signal, listed_partitions=0) for side, signal in rig.signals.moves.items()}
+    rig.goes_on(40, gained_bytes_per_s=4 * MB)
+    rig.live.moves = ()
+    rig.goes_on(30)
+    played = rig.replayed()
+    assert {"start", "add_pairs", "remove_pairs", "put_back"} <= actions(played)
+    assert differing(played) == []
+
+
+def test_a_dry_run_is_on_record_too() -> None:
+    rig = FilmedRig(Memory(), dry_run=True)
+    rig.goes_on(60)
+    played = rig.replayed()
+    assert "set" in actions(played)
+    assert played[0].step.in_force.dry_run
+    assert differing(played) == []
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_nothing_is_recorded_while_nothing_moves() -> None:
+    rig = FilmedRig(Memory())
+    rig.live.moves = ()
+    rig.throttles.lists.clear()
+    rig.throttles.rates.clear()
+    rig.goes_on(120)
+    assert rig.journal.records == []
+
+
+def long_steered() -> FilmedRig:
+    rig = FilmedRig(Memory(), objective=OBJECTIVE)
+    rig.goes_on(round(FRAME_EVERY_S) + 40, gained_bytes_per_s=4 * MB)
+    return rig
+
+
+def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
+    rig = long_steered()
+    whole = rig.replayed()
+    frames = [i for i, one in enumerate(whole) if one.step.frame is not None]
+    assert len(frames) == 2
+    assert differing(whole) == []  # What is remembered at the second frame is what the replay had come to.
+    missed = Missed()
+    later = list(steps_of([record_of(r) for r in rig.journal.records[50:]], missed))
+    assert missed.before_a_frame > 100
+    assert [step.number for step in later] == [one.step.number for one in whole[frames[1] :]]
+    assert differing(rig.replayed(rig.journal.records[50:])) == []
+
+
+def test_after_a_kill_another_run_begins_and_both_replay() -> None:
+    rig = FilmedRig(Memory(), objective=OBJECTIVE)
+    rig.goes_on(33, gained_bytes_per_s=4 * MB)
+    rig.die_and_start_again()
+    rig.goes_on(33, gained_bytes_per_s=4 * MB)
+    played = rig.replayed()
+    assert {one.step.run for one in played} == {"run 1", "run 2"}
+    assert sum(one.step.frame is not None for one in played) == 2
+    assert differing(played) == []
+
+
+def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame_and_nothing_else() -> None:
+    records = rescued().journal.records
+    missed = Missed()
+    steps = list(steps_of([record_of(r) for i, r in enumerate(records) if i != 4], missed))
+    assert 0 < len(steps) < len(list(steps_of(map(record_of, records), Missed())))
+    assert missed.before_a_frame > 0
+
+
+def test_a_write_that_fails_is_followed_by_a_frame() -> None:
+    rig = FilmedRig(Memory())
+    rig.goes_on(20)
+    rig.journal.refusing = True
+    rig.goes_on(10)
+    rig.journal.refusing = False
+    rig.goes_on(40)
+    played = rig.replayed()
+    assert sum(one.step.frame is not None for one in played) == 2
+    assert differing(played) == []
+
+
+def test_records_of_two_tuners_that_stand_between_each_other_are_told_apart() -> None:
+    one, other = rescued().journal.records, steered().journal.records
+    other = [json.dumps(json.loads(r) | {"run": "other"}).encode() for r in other]
+    mixed = [r for pair in zip(one, other, strict=False) for r in pair]
+    rig = FilmedRig(Memory())
+    played = rig.replayed(mixed)
+    assert {p.step.run for p in played} == {"run 1", "other"}
+    assert differing(played) == []
+
+
+# -- what is not the same ---------------------------------------------------------------------------------------------
+
+
+def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = steered()
+    [pace] = [f for f in objectives.LawLimits.__dataclass_fields__.values() if f.name == "pace_slack"]
+    original = LawLimits.__init__
+
+    def slower(self: LawLimits, **given: Any) -> None:
+        original(self, **({"pace_slack": pace.default + 0.1} | given))
+
+    monkeypatch.setattr(LawLimits, "__init__", slower)
+    found = compared(rig.replayed(), *ALWAYS, kept=5)
+    assert found.seconds.different > 0
+    assert found.different > 0
+    assert found.differences[0].kind == "second"
+    assert found.differences[0].then.startswith("broker 1 leader throttle ")
+
+
+def test_another_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = steered()
+    monkeypatch.setattr(replication_rate, "_sunk", lambda course, _: course.wanted)
+    monkeypatch.setattr(replication_rate, "taken_over", lambda meant, *_: meant)
+    assert compared(rig.replayed(), *ALWAYS, kept=5).seconds.different > 0
+
+
+def test_a_difference_tells_both_texts() -> None:
+    rig = rescued()
+    policy = InForce(replace(LIMITS, rate_bytes_per_s_max=20 * MB), STALL)
+    found = compared(rig.replayed(policy=policy), *ALWAYS, kept=3)
+    assert (found.cycles.different > 0, found.cycles.same > 0) == (True, True)
+    first = found.differences[0]
+    assert first.then.startswith("set, stalled_throttle_bound: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
+    assert first.now.startswith("set, stalled_throttle_bound: broker 1 leader throttle 10.0 MB/s → 20.0 MB/s")
+    assert first.now.endswith("(20000000 bytes/s)")
+    assert len(found.differences) == 2
+    assert (found.cycles.different, compared(rig.replayed(policy=policy), *ALWAYS, kept=1).cycles.different) == (1, 1)
+
+
+def test_of_many_decisions_those_that_are_other_ones_are_found_one_by_one() -> None:
+    holds = [Hold(b, Side.LEADER, Reason.WATCHING, f"broker {b} is watched") for b in range(200)]
+    other = [*holds[:70], Hold(70, Side.LEADER, Reason.PROGRESSING, "broker 70 goes on"), *holds[71:]]
+    step = Step("r", 1, "cycle", NOW_MS, json.loads(json.dumps(said(holds))), InForce(LIMITS, STALL), "p", [], None)
+    found = compared([Played(step, said(other), tuple(d.text for d in other))], *ALWAYS, kept=5)
+    assert (found.decisions.same, found.decisions.different) == (199, 1)
+    assert [d.now for d in found.differences] == ["broker 70 goes on"]
+    assert found.differences[0].then.startswith("not written out then")
+    # Their order says nothing.
+    again = compared([Played(step, said(holds[::-1]), tuple(d.text for d in holds[::-1]))], *ALWAYS, kept=5)
+    assert (again.different, again.decisions.same) == (0, 200)
+
+
+def test_only_the_range_counts_and_what_comes_before_it_leads_up_to_it() -> None:
+    played = rescued().replayed()
+    from_ms = played[5].step.now_ms
+    found = compared(played, from_ms, from_ms + 10_000, kept=3)
+    assert (found.cycles.same, found.cycles.different, found.first_ms) == (3, 0, from_ms)
+
+
+def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
+    rig = steered()
+    found = compared(rig.replayed(policy=InForce(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, kept=3)
+    assert found.not_asked > 90
+    assert (found.seconds.same, found.seconds.different) == (0, 0)
+
+
+def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = long_steered()
+    real = replication_rate.turn
+
+    def drifting(view: Any, memory: LawMemory, *rest: Any) -> Any:
+        after, rates = real(view, memory, *rest)
+        sights = {b: replace(s, margin=s.margin + 1e-9) for b, s in after.sights.items()}
+        return replace(after, sights=sights), rates
+
+    monkeypatch.setattr("tuner.replay.play.turn", drifting)
+    found = compared(rig.replayed(), *ALWAYS, kept=1000)
+    assert found.memory.different == 1
+    [told] = [d for d in found.differences if d.kind == "memory"]
+    assert "law.sights" in told.now
+
+
+def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:
+    assert rescued().replayed()[0].step.in_force == InForce(LIMITS, STALL)
+    body = InForce(LIMITS, STALL, OBJECTIVE, LawLimits(rate_bytes_per_s_max=7.0)).body()
+    assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_looks_before_end": 2}
+    assert (body["stall"], body["law"]) == ({}, {"rate_bytes_per_s_max": 7.0})
+    assert InForce.of(json.loads(json.dumps(body))).objective == OBJECTIVE
+    older = {**body, "limits": {**body["limits"], "moons_max": 3}}
+    assert InForce.of(older) == InForce.of(body)

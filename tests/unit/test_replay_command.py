@@ -1,0 +1,185 @@
+"""`rheostat replay` on exported records: its words, its exit codes, and what it refuses by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay_rig import FilmedRig
+from tuner_cases import NOW_MS
+from typer.testing import CliRunner, Result
+
+from rheostat.cli import app
+from rheostat.errors import BadInputError, CommandError
+from rheostat.replay.times import moment_text, parse_moment
+from tuner.model.memory import Memory
+from tuner.model.objectives import Objective
+
+AT = "2023-11-14T22:13:20"  # NOW_MS: where the rigs begin.
+RANGE = ("--from", AT, "--to", "2023-11-14T22:20")
+
+
+def exported(tmp_path: Path, *, objective: Objective | None = None) -> Path:
+    rig = FilmedRig(Memory(), objective=objective)
+    rig.goes_on(60)
+    file = tmp_path / "case.jsonl"
+    file.write_bytes(b"".join(record + b"\n" for record in rig.journal.records))
+    return file
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["replay", *map(str, arguments)], env={"RHEOSTAT_CONFIG": ""})
+
+
+def refused(*arguments: str | Path) -> str:
+    with pytest.raises(BadInputError) as error:
+        CliRunner().invoke(app, ["replay", *map(str, arguments)], catch_exceptions=False)
+    assert isinstance(error.value, CommandError)
+    assert error.value.exit_code == 2
+    return str(error.value)
+
+
+def test_all_the_same_is_0_and_counted(tmp_path: Path) -> None:
+    file = exported(tmp_path)
+    done = run("--journal", file, *RANGE)
+    assert done.exit_code == 0, done.output
+    assert "cycles: 12 the same, 0 different" in done.output
+    assert "their decisions: 24 the same, 0 different" in done.output
+    body = json.loads(run("--journal", file, *RANGE, "--json").stdout)
+    assert json.loads(run("--journal", file, "--json").stdout) == body  # All of a file, where no moment is given.
+    assert (body["same"], body["cycles"], body["differences"]) == (True, {"same": 12, "different": 0}, [])
+    assert body["recorded_by"] == ["test"]
+
+
+def test_only_what_lies_in_the_range_is_counted(tmp_path: Path) -> None:
+    done = run(
+        "--journal", exported(tmp_path), "--from", "2023-11-14T22:13:45", "--to", "2023-11-14T22:13:55", "--json"
+    )
+    assert json.loads(done.stdout)["cycles"] == {"same": 3, "different": 0}
+
+
+def test_another_policy_differs_with_both_texts_and_1(tmp_path: Path) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
+    done = run("--journal", exported(tmp_path), *RANGE, "--policy", policy)
+    assert done.exit_code == 1, done.output
+    then, now = (
+        next(line for line in done.output.splitlines() if line.startswith(f"  {word}  ")) for word in ("then", "with")
+    )
+    assert "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled" in then
+    assert "broker 1 leader throttle 10.0 MB/s → 20.0 MB/s: the move onto broker 3 has stalled" in now
+
+
+def test_another_objective_of_the_law_differs(tmp_path: Path) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text("objective:\n  latency_ms: 50\n  mode: share\n  share_max: 0.05\n")
+    file = exported(tmp_path, objective=Objective(50.0))
+    found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
+    assert found["seconds"]["different"] > 0
+    policy.write_text("objective:\n  latency_ms: 50\nunthrottled_moves: leave\n")
+    assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
+    policy.write_text("yield_s: 60\n")
+    assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
+    policy.write_text("objective: null\n")
+    found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
+    assert (found["seconds_not_asked"], found["seconds"]) == (55, {"same": 0, "different": 0})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "rate_bytes_per_s_maxx: 5\n",
+            "p.yaml:1: rate_bytes_per_s_maxx: unknown key: did you mean rate_bytes_per_s_max?",
+        ),
+        ("\nyield_s: soon\n", "p.yaml:2: yield_s: "),
+        ("http:\n  port: 7\n", "p.yaml:1: http: has no say in what is decided from recorded inputs: leave it out"),
+        ("objective:\n  latency_ms: -5\n", "p.yaml:2: objective.latency_ms: "),
+        ("objective:\n  latency_ms: 5\n", "an objective can be tried where one was in force"),
+        ("rate_bytes_per_s_min: 90000000\n", "is above rate_bytes_per_s_max"),
+        ("- 7\n", "p.yaml:1: expected keys and values, found list"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_named(tmp_path: Path, text: str, said: str) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text(text)
+    assert said in refused("--journal", exported(tmp_path), *RANGE, "--policy", policy)
+
+
+def test_a_policy_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "nowhere.yaml: cannot be read: No such file" in refused(
+        "--journal", exported(tmp_path), *RANGE, "--policy", "nowhere.yaml"
+    )
+
+
+def test_a_range_with_nothing_in_it_says_what_there_is(tmp_path: Path) -> None:
+    said = refused("--journal", exported(tmp_path), "--from", "-2h")
+    assert said.startswith("nothing can be replayed between ")
+    assert said.endswith(": on record is what lies between 2023-11-14 22:13:25 UTC and 2023-11-14 22:14:20 UTC")
+
+
+def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
+    file = exported(tmp_path)
+    file.write_bytes(b"\n".join(file.read_bytes().splitlines()[3:]))
+    assert "(9 steps there lack their beginning)" in refused("--journal", file, *RANGE)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([b"not json"], "case.jsonl:1: "),
+        ([b"{}"], "case.jsonl:1: not a record of inputs: KeyError('v'): expected a line as `rheostat replay --export`"),
+        ([b'{"v": 9}'], "case.jsonl:1: version 9, this program reads 1"),
+        ([], "case.jsonl is empty"),
+    ],
+)
+def test_a_file_that_is_no_journal_is_named(tmp_path: Path, lines: list[bytes], said: str) -> None:
+    file = tmp_path / "case.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    assert said in refused("--journal", file, *RANGE)
+
+
+def test_a_piece_that_was_altered_ends_what_can_be_told_and_is_counted(tmp_path: Path) -> None:
+    file = exported(tmp_path)
+    lines = file.read_bytes().splitlines()
+    body: dict[str, Any] = json.loads(lines[5])
+    body["pieces"][0]["value"] = 7
+    file.write_bytes(b"\n".join([*lines[:5], json.dumps(body).encode(), *lines[6:]]))
+    found = json.loads(run("--journal", file, *RANGE, "--json").stdout)
+    assert found["missed"]["unreadable"] == 1
+    assert 0 < found["cycles"]["same"] < 12
+
+
+def test_export_writes_what_journal_reads(tmp_path: Path) -> None:
+    file, copy = exported(tmp_path), tmp_path / "copy.jsonl"
+    assert run("--journal", file, *RANGE, "--export", copy).exit_code == 0
+    assert copy.read_bytes() == file.read_bytes()
+    assert "--export" in refused("--journal", file, *RANGE, "--export", tmp_path)
+
+
+def test_without_a_source_and_with_times_that_cannot_be_meant(tmp_path: Path) -> None:
+    assert "expected --config" in refused(*RANGE)
+    assert "--from yesterday: " not in refused("--from", "yesterday")
+    assert "--from: expected a moment such as 2026-11-21T03:00" in refused("--from", "yesterday")
+    assert "is not before --to" in refused("--from", "-1h", "--to", "-2h")
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        (AT, NOW_MS),
+        ("2023-11-14 22:13:20", NOW_MS),
+        ("2023-11-14T23:13:20+01:00", NOW_MS),
+        ("2023-11-14T22:13:20Z", NOW_MS),
+        ("-1h30m", NOW_MS - 5_400_000),
+        ("now", NOW_MS),
+    ],
+)
+def test_moments(text: str, at_ms: int) -> None:
+    assert parse_moment(text, NOW_MS, "--from") == at_ms
+
+
+def test_a_moment_is_shown_with_its_zone() -> None:
+    assert moment_text(NOW_MS) == "2023-11-14 22:13:20 UTC"

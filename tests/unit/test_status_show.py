@@ -1,0 +1,36 @@
+"""The status for people: the last decisions, and what the law turned in its last seconds."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from rheostat.status import show
+
+
+def shown(**parts: Any) -> str:
+    nothing = {
+        "cluster": "lab",
+        "brokers": [],
+        "moves": [],
+        "remaining_bytes": {},
+        "last_decisions": [],
+        "last_turns": [],
+    }
+    text = io.StringIO()
+    show(nothing | parts, Console(file=text, width=200))
+    return text.getvalue()
+
+
+def test_the_laws_seconds_have_a_line_each() -> None:
+    turn = "broker 1 leader throttle 10.0 MB/s → 12.5 MB/s: 12.2 MB/s is meant"
+    told = shown(
+        last_turns=[{"at_ms": 1_700_000_000_000, "rates": [[1, "leader", 10_000_000, 12_500_000]], "text": turn}]
+    )
+    assert told.splitlines()[-2:] == ["Last seconds of the law:", f"  2023-11-14 22:13:20 {turn}"]
+
+
+def test_where_the_law_has_turned_nothing_there_is_no_heading_for_it() -> None:
+    assert "law" not in shown()

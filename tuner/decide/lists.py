@@ -1,0 +1,308 @@
+"""Which replicas have to be on the throttled-replica lists, so that what moves is throttled and nothing else is?
+
+Intuition: a throttle is two numbers and two lists, and counts only what the lists name. The leader's side gets every replica
+that may lead and serve the partition, so that a change of leader does not open the gate; the follower's side gets those that
+are being added, until they are in sync. A rate without a list throttles nobody, so a rate comes first and its list after it.
+
+A replica that was in sync and fell out would be held back by the leader's side, and it is no part of the move but of what
+producers rely on. While one comes back its partition is off the leader's list; what is being added stays on the other.
+
+Invariant: what is taken off was put on by us, and what is put on belongs to a move that runs. A "*" lists everything already.
+
+Vocabulary:
+    pair     (partition, broker), as a list has it.
+    needed   what has to be listed for the moves that run, whoever lists it.
+    ours     what we have put on, by the memory; what others have put on is theirs, also where it is the same pair.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streaming.contract import Side
+from streaming.throttles import LIST_CHARS_MAX, Pair, ThrottledReplicas, TopicThrottle, text_of
+from tuner.decide import words
+from tuner.decide.moves_view import MovesView
+from tuner.decide.urgency import lost_replicas
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
+from tuner.model.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
+from tuner.model.memory import Memory
+
+NOTHING = TopicThrottle()
+_PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Of one topic."""
+
+    leader: frozenset[Pair] = frozenset()
+    follower: frozenset[Pair] = frozenset()
+    first: frozenset[Pair] = frozenset()  # Of the leader's side, what counts now and not only after a failure.
+    out: tuple[PartitionMove, ...] = ()  # Of which a replica that was in sync is not.
+    recovering: frozenset[int] = frozenset()  # Partitions that are off the leader's side for that.
+
+    def of(self, side: Side) -> frozenset[Pair]:
+        return self.leader if side is Side.LEADER else self.follower
+
+
+Known = dict[str, tuple[list[PartitionMove], Needed]]
+
+# Of tens of thousands of partitions nearly all move as they did a look before, and are the same objects: what was worked out of
+# them is kept from one call to the next, and is what it would be again.
+_known: Known = {}
+
+
+def needed_pairs(live: LiveCluster) -> dict[str, Needed]:
+    """What has to be listed, by topic."""
+    global _known
+    by_topic: defaultdict[str, list[PartitionMove]] = defaultdict(list)
+    for move in live.moves:
+        by_topic[move.topic].append(move)
+    known: Known = {}
+    for topic, moves in by_topic.items():
+        before = _known.get(topic)
+        known[topic] = before if before is not None and before[0] == moves else (moves, _needed_whole(moves))
+    _known = known
+    found = {topic: _without_recovering(needed, live) for topic, (_, needed) in known.items()}
+    return {topic: needed for topic, needed in found.items() if needed.follower}
+
+
+def _needed_whole(moves: Sequence[PartitionMove]) -> Needed:
+    leader: set[Pair] = set()
+    follower: set[Pair] = set()
+    first: set[Pair] = set()
+    out = []
+    for move in moves:
+        waited_for = [b for b in move.adding if b not in move.isr]
+        if not waited_for:
+            continue  # Nothing is to be copied, or nothing any more.
+        kept = [b for b in move.replicas if b not in move.adding]
+        follower.update((move.partition, b) for b in waited_for)
+        leader.update((move.partition, b) for b in kept)
+        first.add((move.partition, move.leader))
+        if not all(b in move.isr for b in kept):
+            out.append(move)
+    return Needed(frozenset(leader), frozenset(follower), frozenset(first), tuple(out))
+
+
+def _without_recovering(needed: Needed, live: LiveCluster) -> Needed:
+    recovering = frozenset(move.partition for move in needed.out if lost_replicas(move, live))
+    if not recovering:
+        return needed
+    leader = frozenset(pair for pair in needed.leader if pair[0] not in recovering)
+    return replace(needed, leader=leader, recovering=recovering)
+
+
+def without_ours(live: LiveCluster, memory: Memory) -> Mapping[str, TopicThrottle]:
+    """The lists as others have made them."""
+    if not memory.listed:
+        return live.lists
+    left = {topic: throttle.without(memory.listed.get(topic, NOTHING)) for topic, throttle in live.lists.items()}
+    return {topic: throttle for topic, throttle in left.items() if throttle}
+
+
+def list_moves(
+    view: MovesView, memory: Memory, again: Mapping[BrokerSide, int]
+) -> list[Hold | StartRate | AddPairs | RemovePairs]:
+    """What the moves that run need: first the rates, then what counts against them, and what does not any more.
+
+    Args:
+        again: rates that stood there until somebody swept them away, lists and all.
+    """
+    live = view.live
+    needed = needed_pairs(live)
+    missing = {topic: _missing(each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()}
+    starts = _starts(view, memory, needed, missing, again)
+    rated = live.rates.keys() | {(start.broker, start.side) for start in starts}
+    removals = take_off(memory, needed)
+    going: dict[str, TopicThrottle] = {}
+    for removal in removals:
+        going[removal.topic] = going.get(removal.topic, NOTHING).plus(removal.pairs)
+    adds: list[AddPairs] = []
+    full: list[str] = []
+    for topic, pairs in missing.items():
+        if not any(pairs.values()):
+            continue
+        counted = {side: {pair for pair in pairs[side] if (pair[1], side) in rated} for side in Side}
+        stands = live.lists.get(topic, NOTHING).without(going.get(topic, NOTHING))
+        fits = {side: _that_fit(counted[side], stands.of(side), needed[topic].first) for side in Side}
+        if any(len(fits[side]) < len(counted[side]) for side in Side):
+            full.append(topic)
+        if any(fits.values()):
+            adds.append(_add(topic, fits))
+    return [*_full(full), *starts, *removals, *adds]
+
+
+def take_off(
+    memory: Memory,
+    needed: Mapping[str, Needed],
+    reason: Reason = Reason.IN_SYNC,
+    why: str = "in sync, or no longer moving",
+) -> list[RemovePairs]:
+    """Of ours what is not needed."""
+    removals = []
+    for topic, ours in sorted(memory.listed.items()):
+        of_topic = needed.get(topic, Needed())
+        done = {side: _less(ours.of(side).pairs, of_topic.of(side)) for side in Side}
+        if not any(done.values()):
+            continue
+        back = frozenset(pair for pair in done[Side.LEADER] if pair[0] in of_topic.recovering)
+        if back:
+            removals.append(_remove_recovering(topic, back))
+            done[Side.LEADER] = done[Side.LEADER] - back
+        if any(done.values()):
+            count = sum(map(len, done.values()))
+            text = f"topic {topic}: {count} of our entries leave its throttled-replica lists: {why}"
+            removals.append(RemovePairs(topic, _sorted(done[Side.LEADER]), _sorted(done[Side.FOLLOWER]), reason, text))
+    return removals
+
+
+def without_sides(adds: Sequence[AddPairs], failed: Collection[BrokerSide]) -> list[AddPairs]:
+    """Without the pairs that would count against a rate that could not be set."""
+    kept = []
+    for add in adds:
+        leader = tuple(pair for pair in add.leader if (pair[1], Side.LEADER) not in failed)
+        follower = tuple(pair for pair in add.follower if (pair[1], Side.FOLLOWER) not in failed)
+        if leader or follower:
+            kept.append(replace(add, leader=leader, follower=follower))
+    return kept
+
+
+def intend_pairs(memory: Memory, adds: Iterable[AddPairs]) -> Memory:
+    """From now on these may be on the lists, and are ours there."""
+    more = {add.topic: memory.listed.get(add.topic, NOTHING).plus(add.pairs) for add in adds}
+    return replace(memory, listed={**memory.listed, **more}) if more else memory
+
+
+def settle_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
+    """After they were taken off."""
+    listed = dict(memory.listed)
+    for removal in removals:
+        left = listed.pop(removal.topic, NOTHING).without(removal.pairs)
+        if left:
+            listed[removal.topic] = left
+    return replace(memory, listed=listed)
+
+
+# -- what is missing --------------------------------------------------------------------------------------------------
+
+
+def _missing(needed: Needed, stands: TopicThrottle) -> dict[Side, frozenset[Pair]]:
+    return {
+        side: frozenset() if stands.of(side).every else _less(needed.of(side), stands.of(side).pairs) for side in Side
+    }
+
+
+def _less(pairs: frozenset[Pair], others: frozenset[Pair]) -> frozenset[Pair]:
+    """What is not among the others; mostly nothing, which is cheaper to see than to make a set of."""
+    return frozenset() if pairs <= others else pairs - others
+
+
+def _starts(
+    view: MovesView,
+    memory: Memory,
+    needed: Mapping[str, Needed],
+    missing: Mapping[str, Mapping[Side, frozenset[Pair]]],
+    again: Mapping[BrokerSide, int],
+) -> list[StartRate]:
+    """A rate on every side where something of ours is to count, and none is in force."""
+    live = view.live
+    brokers = live.brokers - live.unreadable
+    bare = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
+    bare -= memory.theirs_until_ms.keys() | memory.missing | view.busy
+    if not bare:
+        return []
+    wanted: set[BrokerSide] = set()
+    for topic, of_topic in needed.items():
+        ours = memory.listed.get(topic, NOTHING)
+        for side in Side:
+            pairs = missing[topic][side] | (ours.of(side).pairs & of_topic.of(side))
+            wanted.update((broker, side) for _, broker in pairs)
+    return [_start(side, view, again) for side in sorted(wanted & bare)]
+
+
+def _start(side: BrokerSide, view: MovesView, again: Mapping[BrokerSide, int]) -> StartRate:
+    order = view.orders.overrides.get(side)
+    if order is not None and view.now_ms < order.until_ms:
+        rate, why = order.bytes_per_s, f"by order of {order.by}"
+    elif side in again:
+        rate = round(min(again[side], view.limits.rate_bytes_per_s_max))
+        why = "as it stood until it was swept away"
+    else:
+        rate, why = (
+            start_bytes_per_s(side, view),
+            "a move that nobody throttles takes part here; the law goes on from it",
+        )
+    text = f"{side_name(side)}: {words.rate(rate)}, where none stood: {why}"
+    return StartRate(*side, rate, Reason.MOVE_FOUND, text)
+
+
+def start_bytes_per_s(side: BrokerSide, view: MovesView) -> int:
+    """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile."""
+    limits, signal = view.limits, view.fresh_signal(side)
+    copies = max((_copies(move) for move in view.live.moves if move.leader == side[0]), default=1)
+    # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
+    factor = copies if side[1] is Side.LEADER else 1
+    write = (signal.write_bytes_per_s or 0.0) if signal is not None else 0.0
+    least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * factor * write)
+    return round(min(limits.rate_bytes_per_s_max, least))
+
+
+def _copies(move: PartitionMove) -> int:
+    """Followers that fetch each byte from its leader: those in sync, and those that are added."""
+    return len({*move.isr, *move.adding} - {move.leader})
+
+
+def _that_fit(pairs: set[Pair], stands: ThrottledReplicas, first: frozenset[Pair]) -> tuple[Pair, ...]:
+    """As many as Kafka takes in one list: of what counts now before what might."""
+    if (len(pairs) + len(stands.pairs)) * _PAIR_CHARS_MAX <= LIST_CHARS_MAX:
+        return _sorted(pairs)
+    left = LIST_CHARS_MAX - len(text_of(stands.pairs))
+    taken = []
+    for pair in sorted(pairs, key=lambda pair: (pair not in first, pair)):
+        left -= len(f",{pair[0]}:{pair[1]}")
+        if left < 0:
+            break
+        taken.append(pair)
+    return tuple(sorted(taken))
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _add(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
+    leader, follower = fits[Side.LEADER], fits[Side.FOLLOWER]
+    partitions = len({partition for partition, _ in (*leader, *follower)})
+    text = (
+        f"topic {topic}: {partitions} of its partitions move and are not on its throttled-replica lists: "
+        f"{len(leader)} entries on the leader side, {len(follower)} on the follower side"
+    )
+    return AddPairs(topic, leader, follower, Reason.MOVE_FOUND, text)
+
+
+def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
+    partitions = sorted({partition for partition, _ in pairs})
+    some = ", ".join(map(str, partitions[:5])) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+    text = (
+        f"topic {topic}: replicas of partition {some} that were in sync come back, and are not held up: off the leader's list "
+        "until they are"
+    )
+    return RemovePairs(topic, _sorted(pairs), (), Reason.RECOVERS, text)
+
+
+def _full(topics: Sequence[str]) -> list[Hold]:
+    if not topics:
+        return []
+    some = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+    text = (
+        f"topic {some}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), so the rest "
+        "is not throttled until others are done: move fewer partitions at a time"
+    )
+    return [Hold(None, None, Reason.LIST_FULL, text)]
+
+
+def _sorted(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+    return tuple(sorted(pairs))

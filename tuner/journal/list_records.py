@@ -1,0 +1,78 @@
+"""The throttled-replica lists in the journal: which pairs are ours, and one entry for all that a cycle changes on them.
+
+listed   key ``listed|<cluster>|<topic>``: our pairs on the lists of one topic, newer than a memory that was written before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.model.decision import AddPairs, RemovePairs
+
+VERSION = 1
+_TEXTS = 3
+_PAIRS_MAX = 20_000  # Some 200 kB; Kafka takes 1 MB.
+
+
+def listed_prefix(cluster: str) -> bytes:
+    return f"listed|{cluster}|".encode()
+
+
+def listed_key(cluster: str, topic: str) -> bytes:
+    return listed_prefix(cluster) + topic.encode()
+
+
+def encode_listed(topic: str, pairs: TopicThrottle) -> bytes:
+    return json.dumps({"v": VERSION, "listed": listed_row(topic, pairs)}).encode()
+
+
+def decode_listed(value: bytes) -> tuple[str, TopicThrottle]:
+    """
+    Raises:
+        ValueError: not a record of a version we read.
+    """
+    try:
+        body = json.loads(value)
+        if body["v"] != VERSION:
+            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
+        return listed_of(body["listed"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a record of this version: {error!r}") from error
+
+
+def listed_row(topic: str, pairs: TopicThrottle) -> list[str]:
+    return [topic, pairs.leader.text(), pairs.follower.text()]
+
+
+def listed_of(row: Sequence[str]) -> tuple[str, TopicThrottle]:
+    topic, leader, follower = row
+    return topic, TopicThrottle(ThrottledReplicas.parse(leader), ThrottledReplicas.parse(follower))
+
+
+def summary(changes: Sequence[AddPairs | RemovePairs]) -> str:
+    """Of many topics the first are named."""
+    text = "; ".join(change.text for change in changes[:_TEXTS])
+    return text if len(changes) <= _TEXTS else f"{text}; and {len(changes) - _TEXTS} more topics"
+
+
+def rows(changes: Sequence[AddPairs | RemovePairs]) -> Mapping[str, Any]:
+    """What an entry for all of them holds."""
+    return {"topics": [listed_row(change.topic, change.pairs) for change in changes]}
+
+
+def batches(changes: Sequence[AddPairs | RemovePairs]) -> Iterator[list[AddPairs | RemovePairs]]:
+    """Those of one kind and reason together, as many as a record holds."""
+    batch: list[AddPairs | RemovePairs] = []
+    held = 0
+    for change in changes:
+        size = len(change.leader) + len(change.follower)
+        if batch and (held + size > _PAIRS_MAX or (type(change), change.reason) != (type(batch[0]), batch[0].reason)):
+            yield batch
+            batch, held = [], 0
+        batch.append(change)
+        held += size
+    if batch:
+        yield batch

@@ -1,0 +1,170 @@
+"""The records of the inputs as a film: runs of steps, each with all that was seen and remembered before it.
+
+Invariant: a step is only shown where everything that it needs is there. A run whose beginning was deleted starts with its first
+whole frame; one that was killed ends with the last step of which every piece was written; where a record is missing between
+two others, what follows waits for a frame.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import VERSION
+from tuner.journal.members import Known, Piece, apply, decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    run: str
+    number: int
+    at_ms: int
+    headers: tuple[Mapping[str, Any], ...]
+    pieces: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(slots=True)
+class Step:
+    """One cycle or second.
+
+    ``pieces`` are what changed since the step before, None where that is not known; ``frame`` is all that was known just before
+    it was decided, where that is on record as a whole. One of the two is there.
+    """
+
+    run: str
+    number: int
+    kind: str  # "cycle", "second"
+    now_ms: int
+    said: Any  # As said.py has it.
+    in_force: InForce
+    program: str
+    pieces: list[Piece] | None
+    frame: Known | None
+
+
+@dataclass(slots=True)
+class Missed:
+    """What is in the records and cannot be shown."""
+
+    before_a_frame: int = 0  # Steps of which the beginning is not there any more.
+    unfinished: int = 0  # Steps of which the tuner had not written everything when it ended.
+    unreadable: int = 0  # Records.
+
+
+def record_of(value: bytes) -> Record:
+    """
+    Raises:
+        ValueError: not a record of a version we read.
+    """
+    try:
+        body = json.loads(value)
+        if body["v"] != VERSION:
+            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
+        return Record(body["run"], body["record"], body["at_ms"], tuple(body["headers"]), tuple(body["pieces"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a record of inputs: {error!r}") from error
+
+
+def steps_of(records: Iterable[Record], missed: Missed) -> Iterator[Step]:
+    """Every step that can be shown, in the order of the records; of runs that overlap one after the other.
+
+    Args:
+        missed: is told of what cannot.
+    """
+    runs: dict[str, list[Record]] = {}
+    for record in records:
+        runs.setdefault(record.run, []).append(record)
+    for run, theirs in runs.items():
+        for stretch in _without_gaps(sorted(theirs, key=lambda record: record.number)):
+            yield from _Stretch(missed).steps(run, stretch)
+
+
+def _without_gaps(records: Iterable[Record]) -> Iterator[list[Record]]:
+    stretch: list[Record] = []
+    for record in records:
+        if stretch and record.number == stretch[-1].number:
+            continue  # A producer's second try.
+        if stretch and record.number != stretch[-1].number + 1:
+            yield stretch
+            stretch = []
+        stretch.append(record)
+    if stretch:
+        yield stretch
+
+
+@dataclass(slots=True)
+class _Frame:
+    header: Mapping[str, Any]
+    pieces: list[Piece] = field(default_factory=list)
+    came: int = 0
+
+    def known(self) -> Known | None:
+        """None while not all of it is there."""
+        if self.came < self.header["pieces"]:
+            return None
+        known: Known = {}
+        for piece in self.pieces:
+            apply(known, piece)
+        return known
+
+
+class _Stretch:
+    """Records one after another, none missing."""
+
+    def __init__(self, missed: Missed) -> None:
+        self._missed = missed
+        self._headers: list[Mapping[str, Any]] = []
+        self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)  # By step; None: of an unknown member.
+        self._frames: dict[int, _Frame] = {}
+
+    def steps(self, run: str, records: Iterable[Record]) -> Iterator[Step]:
+        for record in records:
+            try:
+                self._take(record)
+            except (ValueError, KeyError, TypeError):
+                self._missed.unreadable += 1
+                break  # What follows cannot be told without it.
+        yield from self._shown(run)
+
+    def _take(self, record: Record) -> None:
+        for header in record.headers:
+            if "frame" in header:
+                self._frames[header["frame"]] = _Frame(header)
+            else:
+                self._headers.append(header)
+        for body in record.pieces:
+            piece = decoded(body)
+            if "step" in body:
+                self._pieces[body["step"]].append(piece)
+            # Of a frame that began before our first record nothing is whole.
+            elif (frame := self._frames.get(body["frame"])) is not None:
+                frame.came += 1
+                frame.pieces += [piece] if piece is not None else []
+
+    def _shown(self, run: str) -> Iterator[Step]:
+        settings: Mapping[str, Any] | None = None
+        running = unfinished = False
+        for header in self._headers:
+            number = header["step"]
+            frame = self._frames.pop(number, None)
+            pieces = self._pieces.pop(number, [])
+            settings = settings if frame is None else frame.header
+            known = frame.known() if frame is not None else None
+            follows = running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
+            if known is None and not follows:
+                unfinished = unfinished or running or frame is not None
+                running = False
+                self._missed.unfinished += unfinished
+                self._missed.before_a_frame += not unfinished
+                continue
+            running, unfinished = True, False
+            assert settings is not None, "nothing runs before a frame"
+            yield Step(
+                run, number, header["kind"], header["now_ms"], header["out"],
+                InForce.of(settings["in_force"]), settings["program"],
+                [piece for piece in pieces if piece is not None] if follows else None, known,
+            )  # fmt: skip

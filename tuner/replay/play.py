@@ -1,0 +1,110 @@
+"""Every step of a film decided again, by this program and, where one is given, by another policy.
+
+What is observed is what was observed, whatever would have come of other decisions: a replay with another policy answers what
+it would have said to each moment as it was, and not how the move would have gone.
+
+Between two steps what is remembered goes on from the replay's own decisions, with what came in from outside (what was written,
+what people ordered). With each frame it begins again from what is on record; where it had come to something else, that is
+told too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from tuner.decide.course import LawMemory, LawView
+from tuner.decide.policy import decide
+from tuner.decide.replication_rate import turn
+from tuner.journal.in_force import InForce
+from tuner.journal.members import Known, apply
+from tuner.journal.said import said, turned
+from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation
+from tuner.model.decision import Decision
+from tuner.model.memory import Memory
+from tuner.replay.film import Step
+from tuner.steering import changes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """``now`` is None where this program, or this policy, has nothing to decide there: the law's seconds without an objective."""
+
+    step: Step
+    now: Any
+    texts: tuple[str, ...] = ()  # Of the decisions that a cycle makes now.
+    other_memory: tuple[str, ...] = ()  # Members that this program had come to remember otherwise, up to a frame.
+
+
+class Player:
+    """Steps of one run after another."""
+
+    def __init__(self, policy: InForce | None = None) -> None:
+        """
+        Args:
+            policy: in place of what was in force.
+        """
+        self._policy = policy
+        self._known: Known = {}
+
+    def play(self, steps: Iterable[Step]) -> Iterator[Played]:
+        for step in steps:
+            other = self._see(step)
+            in_force = step.in_force if self._policy is None else self._policy
+            if step.kind == "cycle":
+                decisions = self._cycle(step, in_force)
+                yield Played(step, said(decisions), tuple(decision.text for decision in decisions), other)
+            else:
+                yield Played(step, self._second(step, in_force), (), other)
+
+    def _see(self, step: Step) -> tuple[str, ...]:
+        if step.pieces is not None:
+            for piece in step.pieces:
+                apply(self._known, piece)
+        if step.frame is None:
+            return ()
+        then, self._known = self._known, dict(step.frame)
+        if step.pieces is None:
+            return ()
+        remembered = (name for name in then if name.startswith(("memory.", "law.")))
+        return tuple(name for name in remembered if then[name] != self._known.get(name))
+
+    def _cycle(self, step: Step, in_force: InForce) -> Sequence[Decision]:
+        known = self._known
+        live = NotSeen(known["not_seen"]) if known["not_seen"] is not None else self._of(LiveCluster, "live")
+        law = self._of(LawMemory, "law")
+        courses = {
+            side: Course(c.wanted.rate_bytes_per_s, c.wanted.infeasible, c.blind)
+            for side in known["steered"]
+            if (c := law.courses.get(side)) is not None
+        }
+        observation = Observation(
+            step.now_ms, live, known["signals.brokers"], known["signals.moves"],
+            busy=known["busy"], courses=courses, orders=known["orders"],
+        )  # fmt: skip
+        memory, decisions = decide(observation, self._of(Memory, "memory"), in_force.limits, in_force.stall)
+        self._remember("memory", memory)
+        return decisions
+
+    def _second(self, step: Step, in_force: InForce) -> Any:
+        known = self._known
+        if in_force.objective is None or in_force.law is None:
+            return None
+        stands = known["second.stands"]
+        view = LawView(
+            step.now_ms, known["signals.brokers"], known["signals.moves"], stands, known["second.capacities"],
+            stalled=known["second.stalled"], recovering=known["second.recovering"],
+        )  # fmt: skip
+        limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
+        memory, rates = turn(view, self._of(LawMemory, "law"), in_force.objective, limits)
+        self._remember("law", memory)
+        return turned(changes_of(rates, memory, stands, {}, known["second.held"], in_force.writes_max))
+
+    def _of(self, kind: type[Any], prefix: str) -> Any:
+        """What a member that is not on record would be by default, it is."""
+        names = {f.name: f"{prefix}.{f.name}" for f in fields(kind)}
+        return kind(**{name: self._known[member] for name, member in names.items() if member in self._known})
+
+    def _remember(self, prefix: str, value: Memory | LawMemory) -> None:
+        self._known |= {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}
