@@ -12,7 +12,7 @@ PACKAGES := streaming tuner rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test check bench swarm format lock image
+.PHONY: help venv demo test faults check bench swarm format lock image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: venv ## a stalled reassignment on a real cluster is rescued; about two min
 
 test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
+
+faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about half an hour
+	$(BIN)/python -m pytest tests/faults -m "" $(ARGS)
 
 check: venv ## style, types, import rules, generated files
 	$(BIN)/ruff check $(CODE)

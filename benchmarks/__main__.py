@@ -1,15 +1,15 @@
-"""Runs every benchmark, one after another."""
+"""Runs every benchmark, one after another; the one on real links last, as it takes longest and needs root."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import collector, control, footprint, forecast, pipeline, scale, stall
+from benchmarks import cluster, collector, control, footprint, forecast, pipeline, scale, stall
 
 if __name__ == "__main__":
     sys.exit(
         max(
             benchmark.main(sys.argv[1:])
-            for benchmark in (footprint, collector, pipeline, stall, control, forecast, scale)
+            for benchmark in (footprint, collector, pipeline, stall, control, forecast, scale, cluster)
         )
     )

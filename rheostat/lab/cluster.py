@@ -22,7 +22,7 @@ from kafka.admin import KafkaAdminClient
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
-from rheostat.lab.node import HOST, Node, free_ports, kafka_uuid
+from rheostat.lab.node import Node, Place, free_ports, kafka_uuid
 from streaming.contract import Role
 from streaming.kafka import KafkaSettings, admin_client
 from streaming.kafka.cluster import ClusterClient, ClusterError
@@ -44,7 +44,8 @@ class LabSpec:
 
     ``settings`` go to every node, ``broker_settings`` to the brokers, ``settings_by_node`` to one; later ones win.
     ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: they get no rights but those granted,
-    while the plain listener keeps all of them. ``java_options`` go to every node's JVM, as for another agent in it.
+    while the plain listener keeps all of them. ``java_options`` go to every node's JVM, as for another agent in it. ``places`` says
+    which nodes do not live on loopback.
     """
 
     brokers: int = 3
@@ -55,6 +56,7 @@ class LabSpec:
     settings_by_node: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
+    places: Mapping[int, Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.brokers < 1 or self.controllers not in (1, 3):
@@ -131,9 +133,9 @@ class Lab:
             self.nodes[node_id] = Node(
                 node_id, role, self.home / f"{role}-{node_id}", logs / f"{role}-{node_id}.log",
                 port=next(ports), jmx_port=next(ports), client_port=next(ports) if spec.users else None, heap_mb=spec.heap_mb,
-                java_options=spec.java_options,
+                java_options=spec.java_options, place=spec.places.get(node_id, Place()),
             )  # fmt: skip
-        voters = ",".join(f"{n.node_id}@{HOST}:{n.port}" for n in self.nodes.values() if n.role is Role.CONTROLLER)
+        voters = ",".join(f"{n.node_id}@{n.address}" for n in self.nodes.values() if n.role is Role.CONTROLLER)
         for node in self.nodes.values():
             node.settings = self._settings(node, voters)
 
@@ -165,12 +167,12 @@ class Lab:
                 ),
             }
         if node.role is Role.CONTROLLER:
-            settings["listeners"] = f"CONTROLLER://{HOST}:{node.port}"
+            settings["listeners"] = f"CONTROLLER://{node.address}"
             del settings["inter.broker.listener.name"]
         else:
-            listeners = f"PLAINTEXT://{HOST}:{node.port}"
+            listeners = f"PLAINTEXT://{node.address}"
             if node.client_port is not None:
-                listeners += f",CLIENT://{HOST}:{node.client_port}"
+                listeners += f",CLIENT://{node.place.host}:{node.client_port}"
             settings |= {"listeners": listeners, "advertised.listeners": listeners} | dict(spec.broker_settings)
         return settings | dict(spec.settings) | dict(spec.settings_by_node.get(node.node_id, {}))
 
@@ -200,17 +202,21 @@ class Lab:
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
+    def start_again(self, node_id: int) -> None:
+        """A node that has ended, with the data and the ports that it had. Call it from the main thread, as ``spawn``."""
+        self.nodes[node_id].start(self._java, self.artifacts)
+
     @property
     def brokers(self) -> list[Node]:
         return [node for node in self.nodes.values() if node.role is Role.BROKER]
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{HOST}:{node.port}" for node in self.brokers)
+        return ",".join(node.address for node in self.brokers)
 
     @property
     def sasl_bootstrap_servers(self) -> str:
-        return ",".join(f"{HOST}:{node.client_port}" for node in self.brokers)
+        return ",".join(f"{node.place.host}:{node.client_port}" for node in self.brokers)
 
     def kafka_settings(self) -> KafkaSettings:
         return KafkaSettings(bootstrap_servers=self.bootstrap_servers)

@@ -42,6 +42,14 @@ def kafka_uuid() -> str:
             return text
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node lives: the address it listens on, and what its command starts with to get there."""
+
+    host: str = HOST
+    prefix: tuple[str, ...] = ()  # As ("ip", "netns", "exec", "name"); it must become the command, not wait for it.
+
+
 @dataclass(slots=True)
 class Node:
     node_id: int
@@ -54,6 +62,7 @@ class Node:
     heap_mb: int = 400
     settings: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
+    place: Place = Place()
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -61,8 +70,12 @@ class Node:
         return f"{self.role}-{self.node_id}"
 
     @property
+    def address(self) -> str:
+        return f"{self.place.host}:{self.port}"
+
+    @property
     def jmx_url(self) -> str:
-        return f"http://{HOST}:{self.jmx_port}/metrics"
+        return f"http://{self.place.host}:{self.jmx_port}/metrics"
 
     def prepare(self, cluster_id: str) -> None:
         """Writes what ``kafka-storage format`` would, without a JVM start a node (1.5 s each)."""
@@ -78,13 +91,14 @@ class Node:
     def start(self, java: Path, artifacts: Artifacts) -> None:
         rules = conf_file("collectors", "jmx-exporter.yaml")
         command = [
+            *self.place.prefix,
             str(java),
             f"-Xmx{self.heap_mb}m",
             f"-Xms{min(self.heap_mb, 128)}m",
             *_JVM_OPTIONS,
             *self.java_options,
             f"-Dlog4j2.configurationFile={conf_file('jvm', 'log4j2-lab.xml')}",
-            f"-javaagent:{artifacts.jmx_agent}={HOST}:{self.jmx_port}:{rules}",
+            f"-javaagent:{artifacts.jmx_agent}={self.place.host}:{self.jmx_port}:{rules}",
             "-cp", artifacts.kafka_class_path, "kafka.Kafka", str(self.home / "server.properties"),
         ]  # fmt: skip
         # A signal between the start and the assignment would leave a node that nobody knows of.

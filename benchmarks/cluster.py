@@ -1,0 +1,213 @@
+"""How close does a move come to the shortest time there is on real brokers behind slow links, and what do clients pay?
+
+The same reassignment under no throttle, static throttles (25 to 100 % of what clients leave of the link) and rheostat, on a real
+cluster whose links are limited (cluster_net.py says how, cluster_run.py what a run is). T* divides the bytes to be moved by what
+the link leaves them, both measured in the same run: the link with a transfer, the clients before the move begins. Latency is
+that of a client, from send to acknowledgement, over the same client's before the move.
+
+Needs root and iproute2. A run takes one to six minutes; ``--save`` keeps each as it ends, so that a campaign goes on where it
+was stopped. Nothing else should run: the share of the machine's processors that was used is told beside every figure, and
+from 85 % on it is the machine that is measured.
+
+Bounds: rheostat ends within 1.25 × T* and leaves nothing behind, and no static throttle is both as fast and as gentle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cluster_net import Links, check_machine
+from benchmarks.cluster_plot import svg
+from benchmarks.cluster_run import BROKERS, SCENARIOS, Bench, Scenario, Size, say
+from benchmarks.cluster_score import POLICIES, RATIO_MAX, START_SHARE, Policy, Row, front, in_turn, missed, totals
+from rheostat.errors import BadInputError, CommandError
+from rheostat.logs import set_up_logs
+
+CPU_SHARE_MAX = 0.85
+RUNS = 3
+_INTERRUPTED = 130
+
+
+def measure(given: argparse.Namespace, rows: list[Row]) -> None:
+    """Adds to ``rows``, and to the file where they are kept, whatever is not there yet."""
+    began_s = time.monotonic()
+    size = replace(
+        Size(), link_mbit_per_s=given.link_mbit, moved_bytes=given.moved_mb * 1e6, latency_ms=given.latency_ms
+    )
+    for turn in range(given.runs):
+        for samples in (11, 3):
+            wanted = [
+                (scenario, policy)
+                for scenario in (SCENARIOS[name] for name in given.scenario)
+                for policy in in_turn(_chosen(scenario, given), turn).get(samples, [])
+                if (scenario.name, policy.name, turn) not in {(r["scenario"], r["policy"], r["run"]) for r in rows}
+            ]
+            if not wanted:
+                continue
+            with Links(BROKERS) as links, Bench(links, size, samples) as bench:
+                for scenario, policy in wanted:
+                    if time.monotonic() - began_s > given.minutes_max * 60:
+                        say(f"{given.minutes_max:g} minutes are over; what is missing can be measured with --save")
+                        return
+                    row = bench.run(policy, scenario) | {"run": turn}
+                    rows.append(row)
+                    if given.save is not None:
+                        with given.save.open("a") as out:
+                            out.write(json.dumps(row) + "\n")
+
+
+def _chosen(scenario: Scenario, given: argparse.Namespace) -> list[Policy]:
+    return [
+        replace(policy, throttle_share=given.start_share) if policy.acts else policy
+        for policy in POLICIES
+        if policy.name in scenario.policies and (not given.policies or policy.name in given.policies)
+    ]
+
+
+def kept(file: Path | None) -> list[Row]:
+    """The runs that a file holds.
+
+    Raises:
+        BadInputError: something else is in it.
+    """
+    if file is None or not file.exists():
+        return []
+    rows = []
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        try:
+            row = json.loads(line)
+            rows.append({**row, "run": int(row["run"]), "policy": str(row["policy"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInputError(
+                f"{file}, line {number}: not a run that --save has written. Give another file, or take the line out."
+            ) from error
+    return rows
+
+
+def report(rows: Sequence[Row]) -> dict[str, Any]:
+    found = totals(rows)
+    scenarios = dict.fromkeys(total["scenario"] for total in found)
+    busy = [f"{t['scenario']}, {t['policy']}" for t in found if t["cpu_share"] > CPU_SHARE_MAX]
+    return {
+        "totals": found,
+        "front": {
+            name: {key: front([t for t in found if t["scenario"] == name], key) for key in ("average", "p99")}
+            for name in scenarios
+        },
+        "bounds": {"ratio_to_optimum": RATIO_MAX, "cpu_share": CPU_SHARE_MAX},
+        "missed": missed(rows) + [f"the machine limits: {name} used over {CPU_SHARE_MAX:.0%} of it" for name in busy],
+        "rows": [{key: value for key, value in row.items() if key != "seconds"} for row in rows],
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    for name in found["front"]:
+        own = [total for total in found["totals"] if total["scenario"] == name]
+        print(f"{name}: {SCENARIOS[name].about}")
+        print(
+            f"{'policy':16} {'runs':>4} {'ended':>5} {'T ÷ T*':>7} {'worst':>6} {'average ÷ idle':>14} {'p99 ÷ idle':>11} "
+            f"{'average ms':>10} {'p99 ms':>7} {'cpu':>5}"
+        )
+        for total in own:
+            median, worst = (f"{total[k]:.2f}" if total[k] else "never" for k in ("ratio_to_optimum", "ratio_worst"))
+            latency = total["produce_latency_ratio"]
+            print(
+                f"{total['policy']:16} {total['runs']:4d} {total['completed']:5d} {median:>7} {worst:>6} "
+                f"{latency['average']:14.2f} {latency['p99']:11.2f} {total['average_ms']:10.1f} {total['p99_ms']:7.1f} "
+                f"{total['cpu_share']:5.0%}"
+            )
+        for key, best in found["front"][name].items():
+            print(f"front by the {key}: {', '.join(best) or 'nothing ended'}")
+        print()
+    for failure in found["missed"]:
+        print(f"missed: {failure}")
+
+
+def _plots(file: Path, found: dict[str, Any]) -> None:
+    """One picture a scenario and figure, beside each other: FILE is made to FILE-steady-p99.svg and so on."""
+    for name in found["front"]:
+        own = [total for total in found["totals"] if total["scenario"] == name]
+        for key in ("average", "p99"):
+            path = file.with_name(f"{file.stem}-{name}-{key}.svg")
+            path.write_text(svg(f"A move on real brokers, {name}", own, key))
+            print(path, file=sys.stderr)
+
+
+def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    names = [policy.name for policy in POLICIES]
+    size = Size()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="may be repeated; steady")
+    parser.add_argument("--runs", type=_count, default=RUNS, help=f"of every policy; {RUNS}")
+    parser.add_argument("--policies", nargs="+", default=[], choices=names, metavar="POLICY", help=", ".join(names))
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="keep every run there; those in it are not done again"
+    )
+    parser.add_argument("--report", action="store_true", help="measure nothing: tell what --save FILE holds")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw time against latency")
+    parser.add_argument("--minutes-max", type=float, default=float("inf"), help="begin no run after so long")
+    parser.add_argument("--moved-mb", type=float, default=size.moved_bytes / 1e6, help="MB to be moved")
+    parser.add_argument("--link-mbit", type=float, default=size.link_mbit_per_s, help="of every broker's link, Mbit/s")
+    parser.add_argument("--latency-ms", type=float, default=size.latency_ms, help="rheostat's objective, p99")
+    parser.add_argument(
+        "--start-share",
+        type=float,
+        default=START_SHARE,
+        help="of the free link: the operator's throttle that rheostat finds",
+    )
+    given = parser.parse_args(arguments)
+    given.scenario = given.scenario or ["steady"]
+    if given.report and given.save is None:
+        parser.error("--report tells what a file holds: name it with --save FILE")
+    return given
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
+    return int(text)
+
+
+def main(arguments: list[str]) -> int:
+    given = _arguments(arguments)
+    set_up_logs()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    try:
+        rows = kept(given.save)
+        if given.report and not rows:
+            raise BadInputError(f"{given.save} holds no runs: measure some with --save {given.save}, without --report.")
+        if not given.report:
+            check_machine()
+            measure(given, rows)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    found = report(rows)
+    if given.plot is not None:
+        _plots(given.plot, found)
+    if given.json:
+        print(json.dumps(found))
+    else:
+        _print(found)
+    return 1 if found["missed"] else 0
+
+
+def _end(number: int, _: object) -> None:
+    """As Ctrl-C does: what was made is put back on the way out."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

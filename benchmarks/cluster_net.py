@@ -1,0 +1,243 @@
+"""Brokers behind slow links on one machine: a network namespace for each, one bridge between them, a token bucket both ways.
+
+    root namespace                 <lan>: br0                   <b1> … <bN>, <load>
+    controller, rheostat ── veth ──┤
+                                   ├── veth, tbf: what goes in ── tbf: what comes out, broker 1
+                                   ├── … ── broker N
+                                   └── veth ── producers (not limited)
+
+Intuition: what makes clients suffer from a move is the queue before a link that is full, and loopback has no such queue.
+
+Invariant: whatever was made is gone when the ``with`` block ends, last made first. The bridge sits in a namespace of its own,
+so nothing of the machine's own network is changed: no address but one on a veth, no route, no rule, no sysctl. Where a
+Docker engine runs, frames of a bridge pass iptables, whose FORWARD policy drops them: that holds for bridges in the root
+namespace alone, and is why this one is elsewhere. What a killed run leaves are namespaces named after its process;
+they are found, named and removed by the next one.
+
+Vocabulary: out and in are meant from the broker.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import psutil
+
+from rheostat.errors import SetupError
+
+PREFIX = "rheostat-links-"
+LOAD = 0  # The producers' namespace, among those of brokers.
+_BURST, _LATENCY = "256kb", "50ms"
+_SUBNETS = [ipaddress.IPv4Network(f"10.213.{n}.0/24") for n in range(77, 100)]
+_COMMAND_S_MAX = 20.0
+_PROBE_PORT = 9_999
+_DROPS = re.compile(r"dropped (\d+)")
+_ABSENT = re.compile(r"No such file or directory|Cannot find device")
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Bytes since the link was made, headers included but for those that segmentation adds (about 2 %)."""
+
+    out_bytes: int
+    in_bytes: int
+
+
+@dataclass(slots=True)
+class Links:
+    """Use it as a context manager, as root. Links are not limited until ``limit`` is called."""
+
+    brokers: int
+    subnet: ipaddress.IPv4Network = field(default_factory=lambda: _free_subnet())
+    _undo: ExitStack = field(default_factory=ExitStack)
+    _limited: bool = False
+
+    def __enter__(self) -> Links:
+        check_machine()
+        sweep()
+        try:
+            self._build()
+        except BaseException:
+            self._tear_down()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tear_down()
+
+    def _tear_down(self) -> None:
+        with _uninterrupted():
+            self._undo.close()
+
+    def _build(self) -> None:
+        lan, root = _name("lan"), f"rheo{os.getpid()}"
+        self._namespace(lan)
+        _run("ip", "-n", lan, "link", "add", "br0", "type", "bridge")
+        _run("ip", "-n", lan, "link", "set", "br0", "up")
+        self._undo.callback(_gone, "link", "ip", "link", "del", root)
+        _run("ip", "link", "add", root, "type", "veth", "peer", "name", "root", "netns", lan)
+        _run("ip", "-n", lan, "link", "set", "root", "master", "br0", "up")
+        _run("ip", "addr", "add", f"{self.host(None)}/{self.subnet.prefixlen}", "dev", root)
+        _run("ip", "link", "set", root, "up")
+        for node in range(self.brokers + 1):
+            own, here = _name(str(node)), f"v{node}"
+            self._namespace(own)
+            _run("ip", "-n", lan, "link", "add", here, "type", "veth", "peer", "name", "eth0", "netns", own)
+            _run("ip", "-n", lan, "link", "set", here, "master", "br0", "up")
+            _run("ip", "-n", own, "addr", "add", f"{self.host(node)}/{self.subnet.prefixlen}", "dev", "eth0")
+            _run("ip", "-n", own, "link", "set", "lo", "up")
+            _run("ip", "-n", own, "link", "set", "eth0", "up")
+
+    def _namespace(self, name: str) -> None:
+        # Before it is there: an interrupt may come between any two lines.
+        self._undo.callback(_gone, "namespace", "ip", "netns", "del", name)
+        _run("ip", "netns", "add", name)
+
+    def host(self, node: int | None) -> str:
+        """The address of a broker, of the producers (LOAD), or of the root namespace (None)."""
+        return str(self.subnet[1 if node is None else 10 + node])
+
+    def prefix(self, node: int) -> tuple[str, ...]:
+        return ("ip", "netns", "exec", _name(str(node)))
+
+    def limit(self, mbit_per_s: float) -> None:
+        """Every broker's link carries so much, each way, from now on.
+
+        Raises:
+            SetupError: the kernel has no tbf.
+        """
+        shape = ("root", "tbf", "rate", f"{mbit_per_s:g}mbit", "burst", _BURST, "latency", _LATENCY)
+        for namespace, device in self._ends():
+            try:
+                _run("tc", "-n", namespace, "qdisc", "replace", "dev", device, *shape)
+            except SetupError as error:
+                raise SetupError(
+                    f"{error} If the kernel has no tbf (`modprobe sch_tbf` fails), this benchmark cannot run here."
+                ) from error
+        self._limited = True
+
+    def unlimit(self) -> None:
+        if self._limited:
+            for namespace, device in self._ends():
+                _run("tc", "-n", namespace, "qdisc", "del", "dev", device, "root")
+        self._limited = False
+
+    def _ends(self) -> list[tuple[str, str]]:
+        brokers = range(1, self.brokers + 1)
+        return [(_name("lan"), f"v{b}") for b in brokers] + [(_name(str(b)), "eth0") for b in brokers]
+
+    def passed(self) -> dict[int, Passed]:
+        """By broker; LOAD is the producers."""
+        found = json.loads(_run("ip", "-n", _name("lan"), "-j", "-s", "link", "show"))
+        return {
+            int(link["ifname"][1:]): Passed(link["stats64"]["rx"]["bytes"], link["stats64"]["tx"]["bytes"])
+            for link in found
+            if re.fullmatch(r"v\d+", link["ifname"])
+        }
+
+    def dropped(self, broker: int) -> int:
+        """Packets that the queue before this broker's way out had no room for."""
+        text = _run("tc", "-n", _name(str(broker)), "-s", "qdisc", "show", "dev", "eth0")
+        return sum(int(count) for count in _DROPS.findall(text))
+
+    def capacity_bytes_per_s(self, source: int, target: int, lasts_s: float = 5.0) -> float:
+        """What one TCP connection carries of payload between two brokers; nothing else should be going on."""
+        address = (self.host(target), str(_PROBE_PORT))
+        probe = (sys.executable, "-m", "benchmarks.cluster_probe")
+        with subprocess.Popen(
+            [*self.prefix(target), *probe, "receive", *address], stdout=subprocess.PIPE, text=True
+        ) as receiver:
+            try:
+                _run(*self.prefix(source), *probe, "send", *address, str(lasts_s))
+                told, _ = receiver.communicate(timeout=_COMMAND_S_MAX)
+            finally:
+                receiver.kill()
+        return float(told)
+
+
+# -- the machine ------------------------------------------------------------------------------------------------------
+
+
+def check_machine() -> None:
+    """
+    Raises:
+        SetupError: not root, or iproute2 is missing.
+    """
+    missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
+    if missing:
+        raise SetupError(
+            f"benchmarks.cluster puts brokers behind slow links with iproute2, and {' and '.join(missing)} is not "
+            "installed: on Debian apt-get install iproute2."
+        )
+    if os.geteuid() != 0:
+        raise SetupError("benchmarks.cluster makes network namespaces, which only root may: run it with sudo.")
+
+
+def sweep() -> list[str]:
+    """Removes what runs that were killed have left, and says so; those of living runs stay."""
+    swept = []
+    for name in _namespaces():
+        if name.startswith(PREFIX) and not psutil.pid_exists(int(name[len(PREFIX) :].split("-")[0])):
+            _run("ip", "netns", "del", name)
+            swept.append(name)
+    if swept:
+        print(f"a run that was killed had left {', '.join(swept)}: removed", file=sys.stderr)
+    return swept
+
+
+def _namespaces() -> list[str]:
+    found = json.loads(_run("ip", "-j", "netns", "list") or "[]")
+    return [str(entry["name"]) for entry in found]
+
+
+def _name(part: str) -> str:
+    return f"{PREFIX}{os.getpid()}-{part}"
+
+
+def _free_subnet() -> ipaddress.IPv4Network:
+    held = [
+        ipaddress.IPv4Address(info["local"])
+        for link in json.loads(_run("ip", "-4", "-j", "addr"))
+        for info in link["addr_info"]
+    ]
+    for subnet in _SUBNETS:
+        if not any(address in subnet for address in held):
+            return subnet
+    raise SetupError(f"All of {_SUBNETS[0]} to {_SUBNETS[-1]} are in use on this machine.")
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S_MAX, check=False)
+    if done.returncode != 0:
+        raise SetupError(f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def _gone(what: str, *command: str) -> None:
+    """One step of the way back: it says what it could not do and lets the next one do its part."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S_MAX, check=False)
+    if done.returncode != 0 and not _ABSENT.search(done.stderr):
+        print(f"the {what} {command[-1]} is left: {done.stderr.strip()}", file=sys.stderr)
+
+
+@contextmanager
+def _uninterrupted(numbers: Sequence[int] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)) -> Iterator[None]:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

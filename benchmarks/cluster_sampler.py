@@ -1,0 +1,42 @@
+"""A client that measures what it waits for: small records at an even pace, each timed from ``send`` to its acknowledgement.
+
+``python -m benchmarks.cluster_sampler BOOTSTRAP TOPIC FILE``: one line a record, when it was sent (monotonic clock, s) and the
+milliseconds until all in-sync replicas had it. It takes the partitions in turn, so every pair of brokers has its share.
+A broker's own p99 looks back over minutes and begins when a request has come; this begins where a client does.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TextIO
+
+from kafka import KafkaProducer
+
+EVERY_S = 0.02
+_RECORD = bytes(1_000)
+
+
+def sample(bootstrap_servers: str, topic: str, out: TextIO, stop: threading.Event) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", linger_ms=0, client_id="sampler")
+    partitions = sorted(producer.partitions_for(topic))
+    due_s, count = time.monotonic(), 0
+    while not stop.wait(max(0.0, due_s - time.monotonic())):
+        began_s = time.monotonic()
+        future = producer.send(topic, _RECORD, partition=partitions[count % len(partitions)])
+        future.add_callback(functools.partial(_note, out, began_s))
+        # A record that was late is not made up for by a crowd.
+        due_s, count = max(due_s + EVERY_S, time.monotonic()), count + 1
+
+
+def _note(out: TextIO, began_s: float, _: object) -> None:
+    out.write(f"{began_s:.4f} {1000 * (time.monotonic() - began_s):.3f}\n")
+
+
+if __name__ == "__main__":
+    bootstrap_servers, topic, file = sys.argv[1:]
+    with Path(file).open("w", buffering=1) as out:
+        sample(bootstrap_servers, topic, out, threading.Event())

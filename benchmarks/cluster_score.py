@@ -1,0 +1,178 @@
+"""What a run is worth: its time over T*, its clients' latency over that before it, and which policies nothing else beats.
+
+Intuition: a policy is good where it is fast and gentle at once. Nobody can be faster than T* without taking from the
+clients what they send, so time is told as a share of it; the front are those that no other policy beats in both.
+
+Invariant: figures of figures only; no clock, no cluster.
+
+Vocabulary:
+    free      bytes/s that the clients leave of the moving side's link.
+    optimum   T*: the least T with ∫₀ᵀ (free − written to the moving replicas) dt ≥ the bytes to be moved.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+OURS, OURS_CALM, UNTHROTTLED, TOO_LOW = "ours", "ours-window-3", "none", "static-too-low"
+RATIO_MAX = 1.25
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``throttle_share`` is of the free link, set once by the operator's tool; ``acts`` says whether rheostat may turn it."""
+
+    name: str
+    throttle_share: float | None
+    acts: bool = False
+    quota_samples: int = 11  # replication.quota.window.num of the brokers.
+
+
+# A careful operator's choice; rheostat begins where it stands.
+START_SHARE = 0.5
+POLICIES = (
+    # First what goes by the brokers' p99, which remembers the policy before.
+    Policy(OURS, START_SHARE, acts=True),
+    Policy(OURS_CALM, START_SHARE, acts=True, quota_samples=3),
+    Policy(UNTHROTTLED, None),
+    *(Policy(f"static-{percent}", percent / 100) for percent in (25, 50, 75, 100)),
+    Policy(TOO_LOW, 0.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Of acknowledgements, in milliseconds."""
+
+    samples: int
+    average_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+def latency(samples_ms: Sequence[float]) -> Latency | None:
+    """None of fewer than a hundred: their 99th percentile would be their largest."""
+    if len(samples_ms) < 100:
+        return None
+    ordered = sorted(samples_ms)
+    p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
+    return Latency(len(ordered), statistics.fmean(ordered), p99, ordered[-1])
+
+
+def optimum_s(size_bytes: float, free: Sequence[tuple[float, float]]) -> float | None:
+    """
+    Args:
+        size_bytes: what there is to be moved at the beginning.
+        free: (from so many seconds on, bytes/s free less what is written to the moving replicas); the first from 0 on, the
+            last for ever.
+
+    Returns:
+        Seconds; None when the last stretch leaves nothing and those before it did not do.
+    """
+    left = size_bytes
+    ends = [begin for begin, _ in free[1:]] + [math.inf]
+    for (begin_s, rate), end_s in zip(free, ends, strict=True):
+        if rate > 0 and left <= rate * (end_s - begin_s):
+            return begin_s + left / rate
+        left -= rate * (end_s - begin_s) if math.isfinite(end_s) else 0.0
+    return None
+
+
+def throttle_bytes_per_s(share: float, free_bytes_per_s: float, in_sync_bytes_per_s: float) -> int:
+    """The quota that lets a share of the free link through: in-sync followers of listed partitions count against it as well."""
+    return round(share * free_bytes_per_s + in_sync_bytes_per_s)
+
+
+def ratios(idle: Latency, during: Latency) -> dict[str, float]:
+    return {
+        "average": round(during.average_ms / idle.average_ms, 2),
+        "p99": round(during.p99_ms / idle.p99_ms, 2),
+    }
+
+
+# -- over the runs ----------------------------------------------------------------------------------------------------
+
+
+def totals(rows: Sequence[Row]) -> list[Row]:
+    """Of every scenario and policy: medians over its runs. A policy of which one run did not end has no time."""
+    found = []
+    for scenario, policy in dict.fromkeys((row["scenario"], row["policy"]) for row in rows):
+        own = [row for row in rows if (row["scenario"], row["policy"]) == (scenario, policy)]
+        ended = [row["ratio_to_optimum"] for row in own if row["completed"]]
+        found.append(
+            {
+                "scenario": scenario,
+                "policy": policy,
+                "runs": len(own),
+                "completed": len(ended),
+                "ratio_to_optimum": statistics.median(ended) if len(ended) == len(own) else None,
+                "ratio_worst": max(ended) if len(ended) == len(own) else None,
+                "produce_latency_ratio": {
+                    key: statistics.median(row["produce_latency_ratio"][key] for row in own)
+                    for key in ("average", "p99")
+                },
+                "average_ms": statistics.median(row["during"]["average_ms"] for row in own),
+                "p99_ms": statistics.median(row["during"]["p99_ms"] for row in own),
+                "cpu_share": max(row["cpu_share"] for row in own),
+                "keys_left": max(row["keys_left"] for row in own),
+            }
+        )
+    return found
+
+
+def beaten_by(total: Row, others: Sequence[Row], key: str) -> list[str]:
+    """Those that are at least as fast and at least as gentle; ``key`` is what gentleness is told by, average or p99."""
+    return [other["policy"] for other in others if other is not total and _as_good(other, total, key)]
+
+
+def _as_good(one: Row, other: Row, key: str) -> bool:
+    if one["ratio_to_optimum"] is None:
+        return False
+    as_fast = other["ratio_to_optimum"] is None or one["ratio_to_optimum"] <= other["ratio_to_optimum"]
+    return as_fast and bool(one["produce_latency_ratio"][key] <= other["produce_latency_ratio"][key])
+
+
+def front(found: Sequence[Row], key: str) -> list[str]:
+    """The policies of one scenario that no other is as good as, fastest first."""
+    ended = [total for total in found if total["ratio_to_optimum"] is not None]
+    best = [total for total in ended if not beaten_by(total, ended, key)]
+    return [total["policy"] for total in sorted(best, key=lambda total: float(total["ratio_to_optimum"]))]
+
+
+def missed(rows: Sequence[Row]) -> list[str]:
+    """Every bound that does not hold, as a sentence."""
+    found = totals(rows)
+    failures = []
+    for total in found:
+        if total["policy"] not in (OURS, OURS_CALM):
+            continue
+        name = f"{total['policy']} ({total['scenario']})"
+        if total["keys_left"]:
+            failures.append(f"{name} left {total['keys_left']} throttle keys behind")
+        if total["completed"] < total["runs"]:
+            failures.append(f"{name} did not end in {total['runs'] - total['completed']} of {total['runs']} runs")
+        elif total["ratio_to_optimum"] > RATIO_MAX:
+            failures.append(f"{name} took {total['ratio_to_optimum']:.2f} × T*, the bound is {RATIO_MAX}")
+        statics = [t for t in found if t["scenario"] == total["scenario"] and t["policy"].startswith("static")]
+        failures += [
+            f"{rival} is as fast as {name} and as gentle by the {key}"
+            for key in ("average", "p99")
+            for rival in beaten_by(total, statics, key)
+        ]
+    return failures
+
+
+def in_turn(policies: Sequence[Policy], turn: int) -> dict[int, list[Policy]]:
+    """Those of every setting of the brokers' window, which are started anew for it; each turn begins with another policy."""
+    found = {}
+    for samples in sorted({policy.quota_samples for policy in policies}, reverse=True):
+        group = [policy for policy in policies if policy.quota_samples == samples]
+        shift = turn % len(group)
+        found[samples] = [*group[shift:], *group[:shift]]
+    return found

@@ -1,0 +1,136 @@
+"""The tuner as a user starts it, with its steps written down; it can be told to die at one of them, and its clock can be set.
+
+    python launcher.py PLAN.json tune --config rheostat.yaml
+
+Nothing in the product knows of this. What is wrapped is what cannot be gone round: every request that changes a setting of
+the cluster, every read-back, the journal's records and commits, and the beginning of a cycle. So a step that is new is on
+the list as soon as it is made once.
+
+A *point* is the moment between two steps, named after both. The plan:
+
+    trace    file that gets a JSON line before each step (monotonic seconds, process, step, point), and one when it is done
+    spares   the process kills itself with SIGKILL at the first point that is not among these; null: it lives
+    clock    file with the seconds that are added to ``time.time``; read again several times a second
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+_CLOCK_READ_EVERY_S = 0.2
+
+
+class Steps:
+    """Writes each step down before it is made, and dies there unless the point is spared."""
+
+    def __init__(self, trace: Path, spares: Collection[str] | None) -> None:
+        self._trace = os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._spares = None if spares is None else frozenset(spares)
+        self._last = "start"
+        self._lock = threading.Lock()
+        self.recording = ""
+
+    def made(self, step: str) -> None:
+        with self._lock:
+            point = f"{self._last} → {step}"
+            self._last = step
+            self._note({"step": step, "point": point})
+            if self._spares is not None and point not in self._spares:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _note(self, what: dict[str, str]) -> None:
+        line = {"at_s": time.monotonic(), "pid": os.getpid(), **what}
+        os.write(self._trace, (json.dumps(line) + "\n").encode())
+
+    def watch(self, owner: type, name: str, named: Callable[..., str]) -> None:
+        real = getattr(owner, name)
+
+        @wraps(real)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            step = named(*args, **kwargs)
+            self.made(step)
+            result = real(*args, **kwargs)
+            self._note({"done": step})
+            return result
+
+        setattr(owner, name, call)
+
+
+def watch_all(steps: Steps) -> None:
+    from kafka import KafkaProducer
+
+    from streaming.kafka.cluster import ClusterClient
+    from tuner.actuate.throttles import KafkaThrottles
+    from tuner.journal.kafka_journal import KafkaJournal
+    from tuner.loop import Loop
+
+    def record(_journal: KafkaJournal, records: Any, *_: Any, **__: Any) -> str:
+        steps.recording = _record_name(records)
+        return f"record {steps.recording}"
+
+    def altered(_client: ClusterClient, changes: Any, **_: Any) -> str:
+        values = [value for configs in changes.values() for value in configs.values()]
+        return " removes" if values and all(value is None for value in values) else " sets"
+
+    steps.watch(KafkaJournal, "take_over", lambda *_, **__: "take over")
+    steps.watch(KafkaJournal, "_send", record)
+    steps.watch(KafkaProducer, "commit_transaction", lambda *_, **__: f"commit {steps.recording}")
+    steps.watch(Loop, "cycle", lambda *_: "cycle")
+    for name in [n for n in vars(KafkaThrottles) if n.startswith("confirm")]:
+        steps.watch(KafkaThrottles, name, lambda *_, n=name, **__: n.replace("_", " "))
+    for name in [n for n in vars(ClusterClient) if n.startswith(("alter", "delete", "elect", "create"))]:
+        what = name.replace("_", " ")
+        how = altered if name.startswith("alter") else lambda *_, **__: ""
+        steps.watch(ClusterClient, name, lambda *args, w=what, h=how, **kwargs: w + h(*args, **kwargs))
+
+
+def _record_name(records: Any) -> str:
+    """What goes on record in one write, in words that are the same each time it does."""
+    names = set()
+    for key, value in records.items():
+        kind = key.decode().split("|")[0]
+        if kind in ("entry", "turn"):
+            body = json.loads(value)
+            kind = body["kind"] if body["kind"] in ("decision", "turn") else f"{body['kind']} {body['action']}"
+            kind += " failed" if body.get("failure") else ""
+        names.add(kind)
+    return "+".join(sorted(names)) or "inputs"  # What decisions stood on may go on record by itself.
+
+
+def set_clock(file: Path) -> None:
+    """From now on ``time.time`` is as wrong as the file says. Monotonic time goes on, as on a machine whose clock is set."""
+    real, monotonic = time.time, time.monotonic
+    state = {"read_s": float("-inf"), "shift_s": 0.0}
+
+    def shifted() -> float:
+        now_s = monotonic()
+        if now_s - state["read_s"] > _CLOCK_READ_EVERY_S:
+            state["read_s"] = now_s
+            state["shift_s"] = float(file.read_text() or 0)
+        return real() + state["shift_s"]
+
+    time.time = shifted
+
+
+def main() -> None:
+    plan = json.loads(Path(sys.argv[1]).read_text())
+    if plan["clock"] is not None:
+        set_clock(Path(plan["clock"]))  # Before anything binds ``time.time``.
+    watch_all(Steps(Path(plan["trace"]), plan["spares"]))
+    sys.argv = ["rheostat", *sys.argv[2:]]
+    from rheostat.cli import main as program
+
+    program()
+
+
+if __name__ == "__main__":
+    main()

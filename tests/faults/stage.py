@@ -1,0 +1,335 @@
+"""One row's stage: a topic that moves under a throttle, a tuner that turns it, and everybody who looks on.
+
+    with Stage(lab, "name", folder) as stage:
+        tuner = stage.start_tuner()
+        stage.move()
+        ...                       # what goes wrong
+        stage.end()               # the move ends, what stood before stands again, and the invariants held
+
+The brokers are 1 to 4, all partitions are led by 1 and move from there to 4; 2 and 3 stay. The throttle is put on as
+``kafka-reassign-partitions --execute --throttle`` does it, and far too low; the tuner may go to five times as much.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import kafka.errors
+import psutil
+import pytest
+from invariants import Configs, Words, left_behind, not_on_record, outside, overwritten, rises, two_hands
+from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic
+from kafka.structs import TopicPartition
+from lab_parts import until
+from meter import Meter
+from reading import Record, read
+from tuner_process import Tuner
+from watcher import Watcher, rates_of
+from writer import Writer
+
+from rheostat.lab import Lab
+from rheostat.lab.keeper import lab_config
+from rheostat.process import stop
+from streaming.contract import Side, Topics
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.topics import ensure_topics
+from tuner.lease import group_of
+from tuner.model.cluster import BrokerSide
+
+T = TypeVar("T")
+
+THROTTLE = 300_000
+FLOOR = 200_000
+CEILING = 1_500_000
+MEGABYTES = 20
+STAYING = (2, 3)
+SOURCE, TARGET = (1, Side.LEADER), (4, Side.FOLLOWER)
+REPLICAS, WANTED = (1, *STAYING), (4, *STAYING)
+SIGNAL_AGE_S_MAX = 8.0
+CYCLE_S = 1.0
+TAKE_OVER_S_MAX = 15.0
+# Slow enough that a few MB last, on brokers that would else copy a megabyte per partition and fetch.
+BROKER_SETTINGS = {
+    "replica.fetch.max.bytes": "100000",
+    "replica.fetch.response.max.bytes": "200000",
+    "message.max.bytes": "20000000",
+    "unclean.leader.election.enable": "false",
+}
+_DYNAMIC = ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "DYNAMIC_TOPIC_CONFIG")
+
+
+class Stage:
+    def __init__(
+        self, lab: Lab, name: str, folder: Path, *, steers: bool = True, megabytes: float = MEGABYTES,
+        tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None,
+    ) -> None:  # fmt: skip
+        self.lab, self.name, self.folder = lab, name, folder
+        self.topic = f"orders-{name}"
+        self.cluster = f"lab-{name}"
+        self.topics = Topics.with_prefix(f"rheostat-{name}")
+        self.kafka = lab.kafka_settings()
+        self.brokers = tuple(sorted(node.node_id for node in lab.brokers))
+        self.people = Words(stood={THROTTLE})
+        self.tuners: list[Tuner] = []
+        self._steers = steers
+        self._megabytes = megabytes
+        self._tuner_kafka = tuner_kafka
+        self._journal_on = journal_on
+        self._expected: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Stage:
+        self.client = ClusterClient(self.kafka, "faults")
+        if self._journal_on is not None:
+            self.create(
+                self.topics.journal,
+                {0: (self._journal_on,)},
+                **{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"},
+            )
+        ensure_topics(self.client, self.topics)
+        self.create(self.topic, {0: REPLICAS, 1: REPLICAS}, **{"min.insync.replicas": "2"})
+        self.config = self.folder / f"{self.name}.yaml"
+        self.config.write_text(self._config())
+        # A broker may show a topic some moments after it was made, and its settings later still.
+        self.until("the topic is there", lambda: self.snapshot().get(("topic", self.topic)), 20)
+        self.before = self.snapshot()
+        self.writer = Writer(self.kafka, self.topic, self._megabytes)
+        self.watcher = Watcher(self.kafka, self.topic, self.brokers)
+        self.meter = Meter(self.kafka, self.cluster, self.topics, stalled=not self._steers)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever became of the row, the next one finds a whole cluster with nothing set on it."""
+        for tuner in self.tuners:
+            tuner.process.send_signal(signal.SIGCONT)
+            stop(tuner.process, grace_s=0.0)
+        for each in (self.watcher, self.meter):
+            each.stop()
+        self.revive()
+        self.writer.stop()
+        self._wipe()
+        with self.lab.admin() as admin:
+            ours = [t for t in admin.list_topics() if self.name in t]
+            admin.delete_topics(ours, raise_errors=False)
+        self.client.close()
+
+    def _config(self) -> str:
+        steered = {
+            "objective": {"latency_ms": 5_000},
+            "capacity": {"in_bytes_per_s": 60_000_000, "out_bytes_per_s": 60_000_000},
+        }
+        body = json.loads(
+            lab_config(
+                self.lab,
+                rate_bytes_per_s_max=CEILING,
+                rate_bytes_per_s_min=FLOOR,
+                cycle_s=CYCLE_S,
+                signal_age_s_max=SIGNAL_AGE_S_MAX,
+                **(steered if self._steers else {}),
+            )
+        )
+        body |= {"cluster": self.cluster, "topics": {"prefix": f"rheostat-{self.name}"}}
+        if self._tuner_kafka is not None:
+            secret = self._tuner_kafka.sasl_password
+            body["kafka"] = self._tuner_kafka.model_dump(mode="json", exclude_none=True)
+            body["kafka"]["sasl_password"] = secret.get_secret_value() if secret is not None else None
+        return json.dumps(body)
+
+    # -- the tuner ----------------------------------------------------------------------------------------------------
+
+    def start_tuner(self, spares: Collection[str] | None = None) -> Tuner:
+        """Args: spares: it dies at the first point that is not among these; None: it lives."""
+        tuner = Tuner(self.folder, self.config, spares)
+        self.tuners.append(tuner)
+        return tuner
+
+    def start_two(self) -> tuple[Tuner, Tuner]:
+        """The one that acts, and the one that stands by."""
+        one = self.start_tuner()
+        self.until("the first acts", one.acts, 45)
+        other = self.start_tuner()
+        # Whoever joins makes the group deal anew; the lease may change hands, and does so at most once.
+        self.until("the second stands by, or acts", lambda: other.stands_by() or other.acts(), 45)
+        self.until("one of them acts", lambda: one.acts() != other.acts(), 20)
+        return (one, other) if one.acts() else (other, one)
+
+    def forget_the_dead(self) -> None:
+        """The lease of a tuner that was killed is free at once, and not after its session's eight seconds: a row that kills
+        thirty times would else mostly wait."""
+        with self.lab.admin() as admin:
+            group = group_of(self.cluster)
+            members = admin.describe_groups([group])[group]["members"]
+            admin.remove_group_members(group, [MemberToRemove(m["member_id"]) for m in members])
+
+    # -- the move -----------------------------------------------------------------------------------------------------
+
+    def create(self, topic: str, replicas: Mapping[int, tuple[int, ...]], **configs: str) -> None:
+        assignment = {p: list(brokers) for p, brokers in replicas.items()}
+        with self.lab.admin() as admin:
+            admin.create_topics([NewTopic(topic, -1, -1, replica_assignments=assignment, topic_configs=configs)])
+
+    def move(self, topic: str | None = None, *, throttled: bool = True, wanted: tuple[int, ...] = WANTED) -> None:
+        """Both partitions from 1 to 4, as kafka-reassign-partitions does it: rates, lists, and then the move."""
+        topic = topic or self.topic
+        if throttled:
+            keys = {key: str(THROTTLE) for key in RATE_KEYS.values()}
+            assert set(self.client.alter_broker_configs(dict.fromkeys(self.brokers, keys)).values()) == {None}
+            lists = {
+                LIST_KEYS[Side.LEADER]: ",".join(f"{p}:{b}" for p in (0, 1) for b in REPLICAS),
+                LIST_KEYS[Side.FOLLOWER]: ",".join(f"{p}:{b}" for p in (0, 1) for b in wanted if b not in REPLICAS),
+            }
+            assert self.client.alter_topic_configs({topic: lists}) == {topic: None}
+        self.reassign({(topic, p): wanted for p in (0, 1)})
+
+    def reassign(self, wanted: Mapping[tuple[str, int], tuple[int, ...] | None]) -> None:
+        """None: cancelled."""
+        target = {TopicPartition(t, p): None if r is None else list(r) for (t, p), r in wanted.items()}
+        with self.lab.admin() as admin:
+            admin.alter_partition_reassignments(target)
+
+    def cancel(self) -> None:
+        self.reassign({(m.topic, m.partition): None for m in self.client.reassignments() if m.topic == self.topic})
+
+    def moving(self) -> bool:
+        return any(m.topic == self.topic for m in self.client.reassignments())
+
+    # -- people -------------------------------------------------------------------------------------------------------
+
+    def person_sets(self, side: BrokerSide, rate: int) -> None:
+        """Kim writes over what stands there, and means it to stay."""
+        self.people.stood.add(rate)
+        self.people.final[side] = (time.monotonic(), rate)
+        self._expected["broker", str(side[0])][RATE_KEYS[side[1]]] = str(rate)
+        assert self.client.alter_broker_configs({side[0]: {RATE_KEYS[side[1]]: str(rate)}}) == {side[0]: None}
+
+    def person_clears_everything(self) -> None:
+        """As kafka-reassign-partitions --verify does of a move that it holds for finished."""
+        self.people.removed_all = True
+        gone = dict.fromkeys(RATE_KEYS.values())
+        assert set(self.client.alter_broker_configs(dict.fromkeys(self.brokers, gone)).values()) == {None}
+        assert self.client.alter_topic_configs({self.topic: dict.fromkeys(LIST_KEYS.values())}) == {self.topic: None}
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def rates(self) -> dict[BrokerSide, int]:
+        return {side: rate for side, rate in rates_of(self.client, self.brokers).items() if rate is not None}
+
+    def rate(self, side: BrokerSide) -> int:
+        return self.rates().get(side, 0)
+
+    def until(self, what: str, probe: Callable[[], T], timeout_s: float) -> T:
+        """As lab_parts.until; a cluster that cannot be asked has not answered yet."""
+
+        def look() -> T | None:
+            try:
+                return probe()
+            except (ClusterError, kafka.errors.KafkaError):
+                return None
+
+        found = self._told(until, look, timeout_s, what)
+        assert found is not None
+        return found
+
+    def _told(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """A failure tells what every tuner has said, and what stands."""
+        try:
+            return call(*arguments)
+        except pytest.fail.Exception as error:
+            logs = [f"{tuner.log.name}:\n{tuner.said()[-2500:]}" for tuner in self.tuners]
+            differs = left_behind(self.before, self.snapshot())
+            raise AssertionError("\n".join([str(error), *differs, *logs])) from error
+
+    def until_turned(self, timeout_s: float = 45.0) -> None:
+        """The tuner has it: it has taken the throttle up."""
+        self.until("the tuner takes the throttle up", lambda: self.rate(SOURCE) > 1.5 * THROTTLE, timeout_s)
+
+    def snapshot(self) -> Configs:
+        """What is set dynamically on the brokers and on topics that are not rheostat's."""
+        with self.lab.admin() as admin:
+            topics = [t for t in admin.list_topics() if not t.startswith(("rheostat-", "__"))]
+            asked = [ConfigResource(ConfigResourceType.BROKER, str(b)) for b in self.brokers]
+            asked += [ConfigResource(ConfigResourceType.TOPIC, t) for t in topics]
+            answers = admin.describe_configs(asked)
+        found = {}
+        for kind, by_name in answers.items():
+            for name, configs in by_name.items():
+                values = {k: c["value"] for k, c in configs.items() if c["config_source"] in _DYNAMIC}
+                found[kind, name] = values
+        return found
+
+    def journal(self) -> list[Record]:
+        return list(read(self.kafka, self.topics.journal))
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def end(self, timeout_s: float = 90.0) -> str:
+        """The move ends, nothing is left, and all six held; returns what is worth telling."""
+        self.until("the move ends", lambda: not self.moving(), timeout_s)
+        self._told(until, lambda: not self.left(), 40, "what stood before stands again")
+        tuners = [tuner for tuner in self.tuners if tuner.alive()]
+        for tuner in tuners:
+            tuner.process.send_signal(signal.SIGTERM)
+        for tuner in tuners:
+            assert tuner.process.wait(timeout=20) == 0, tuner.said()[-2000:]
+        assert self.left() == []
+        self.watcher.stop()
+        self.meter.stop()
+        self.writer.stop()
+        self.check()
+        return f"{len(self.watcher.looks)} looks, {len(self.writer.acknowledged)} records"
+
+    def left(self) -> list[str]:
+        """What differs from what stood before, but for what people set meanwhile."""
+        wanted = {key: {**values, **self._expected.get(key, {})} for key, values in self.before.items()}
+        now = self.snapshot()
+        return left_behind({key: values for key, values in wanted.items() if key in now}, now)
+
+    def check(self) -> None:
+        """Invariants 2 to 6 and the data; the first has been waited for."""
+        looks, people = self.watcher.looks, self.people
+        assert looks, "nobody looked"
+        journal = self.journal()
+        trace = [line for tuner in self.tuners for line in tuner.steps()]
+        broken = {
+            "2 yield to people": overwritten(looks, people),
+            "3 stay inside": outside(looks, people, FLOOR, CEILING),
+            "4 one hand": two_hands(trace, journal, self.cluster),
+            "5 no news is not good news": rises(looks, self.meter.stale, SIGNAL_AGE_S_MAX + 2 * CYCLE_S),
+            "6 write before you act": not_on_record(looks, journal, self.cluster, people),
+        }
+        assert not any(broken.values()), json.dumps({k: v[:10] for k, v in broken.items() if v}, indent=2)
+        if self.topic in {state.topic for state in self.client.partitions()}:
+            missing = self.writer.missing()
+            assert not missing, f"{len(missing)} acknowledged records cannot be read: {sorted(missing)[:10]} ..."
+
+    # -- the cluster's nodes ------------------------------------------------------------------------------------------
+
+    def revive(self) -> None:
+        """Every node runs, and every broker is in."""
+        for node in self.lab.nodes.values():
+            if node.process is not None and node.alive():
+                if psutil.Process(node.process.pid).status() == psutil.STATUS_STOPPED:
+                    node.process.send_signal(signal.SIGCONT)
+            else:
+                self.lab.start_again(node.node_id)
+        self.until("all brokers are in", lambda: len(self.client.brokers()) == len(self.brokers), 60)
+
+    def _wipe(self) -> None:
+        if self.moving():
+            self.cancel()
+        self.client.alter_broker_configs(dict.fromkeys(self.brokers, dict.fromkeys(RATE_KEYS.values())))
+
+
+MakeStage = Callable[..., Stage]

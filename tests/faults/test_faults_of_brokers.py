@@ -1,0 +1,85 @@
+"""Brokers and the one controller: killed and brought back, or stopped so that every call times out."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+from stage import MakeStage, Stage
+
+Tell = Callable[[str, object], None]
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+
+
+def kill_broker(stage: Stage, broker: int) -> None:
+    node = stage.lab.nodes[broker]
+    node.kill()
+    stage.until("it is out", lambda: broker not in {e.node for e in stage.client.brokers()}, 40)
+
+
+@pytest.mark.parametrize("broker", [1, 4, 2], ids=["source", "destination", "bystander"])
+def test_broker_killed(broker: int, make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage(f"killed{broker}", megabytes=30)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    kill_broker(stage, broker)
+    if broker != 2:
+        stage.until("it is noticed", lambda: tuner.decided("broker_down", "signals_missing", "signals_stale"), 30)
+    stage.revive()
+    stage.end(120)
+    assert not tuner.decided("changed_by_somebody")
+    record_property("told", "its side held, the others went on; its settings were put right when it was back")
+
+
+def test_destination_is_killed_and_the_move_cancelled_meanwhile(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("away")
+    stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    kill_broker(stage, 4)
+    stage.cancel()
+    stage.until("the others are put right", lambda: not stage.rates(), 40)
+    stage.revive()
+    stage.end()
+    record_property("told", "what it had set on the dead broker went when the broker was back")
+
+
+@pytest.mark.parametrize("node", [4, 100], ids=["destination", "controller"])
+def test_admin_calls_time_out(node: int, make_stage: MakeStage, record_property: Tell) -> None:
+    """Stopped for longer than any call may take."""
+    stage = make_stage(f"hangs{node}", megabytes=30)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    process = stage.lab.nodes[node].process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    stage.until(
+        "a call has timed out",
+        lambda: any("TimedOut" in line or "Timeout" in line or "not alive" in line for line in tuner.said().splitlines()), 60,
+    )  # fmt: skip
+    process.send_signal(signal.SIGCONT)
+    stage.revive()
+    stage.end(120)
+    assert not tuner.decided("changed_by_somebody")
+    record_property("told", "said, and tried again later each time; nothing of it was lost or taken for somebody's")
+
+
+def test_journal_without_a_leader(make_stage: MakeStage, record_property: Tell) -> None:
+    """It was put on one broker, against the advice that the tuner gives at its start, and that broker is gone."""
+    stage = make_stage("journal", megabytes=40, journal_on=2)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    kill_broker(stage, 2)
+    stage.until("it says so", lambda: "journal" in tuner.said().rpartition("acting")[2], 40)
+    stood = stage.rates()
+    marked = len(tuner.steps())
+    stage.until("it has tried again", lambda: len(tuner.steps()) > marked + 2, 60)
+    assert stage.rates() == stood, "a rate was written that nobody can trace"
+    stage.revive()
+    stage.end(120)
+    record_property("told", "no rate was written until it was back")

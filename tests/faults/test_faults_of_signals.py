@@ -1,0 +1,73 @@
+"""What the tuner does when it does not know: measurements stop, come late, or its own clock is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from stage import SOURCE, MakeStage, Stage
+from tuner_process import Tuner
+
+Tell = Callable[[str, object], None]
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+
+
+def sinks(stage: Stage) -> str:
+    """It holds, and in the end what it had raised sinks; that nothing rises is checked at every look."""
+    stood = stage.rate(SOURCE)
+    began_s = time.monotonic()
+    stage.until("what it had raised sinks", lambda: stage.rate(SOURCE) < 0.9 * stood, 75)
+    return f"held, then sank after {time.monotonic() - began_s:.0f} s"
+
+
+def goes_on(stage: Stage, tuner: Tuner) -> None:
+    """It raises again what it took down; the rest of the move would only take time."""
+    stood = stage.rate(SOURCE)
+    stage.until("it goes on", lambda: stage.rate(SOURCE) > stood, 40)
+    assert not tuner.decided("changed_by_somebody")
+    stage.cancel()
+    stage.end()
+
+
+def test_metrics_fall_silent(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("silent", megabytes=60)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    stage.meter.fall_silent()
+    stage.until("it says so", lambda: tuner.decided("signals_stale"), 30)
+    told = sinks(stage)
+    stage.meter.speak()
+    goes_on(stage, tuner)
+    record_property("told", f"{told}; went on when they came back")
+
+
+def test_metrics_are_two_minutes_late(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("late", megabytes=60)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    stage.meter.lag_behind(120.0)
+    stage.until("it says so", lambda: tuner.decided("signals_stale"), 30)
+    told = sinks(stage)
+    stage.meter.speak()
+    goes_on(stage, tuner)
+    record_property("told", f"{told}; old news were taken for old")
+
+
+@pytest.mark.parametrize("shift_s", [3600.0, -3600.0], ids=["an_hour_on", "an_hour_back"])
+def test_its_clock_is_set(shift_s: float, make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage(f"clock{shift_s:+.0f}".replace("+", "-on").replace("--", "-back"), megabytes=60)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    tuner.set_clock(shift_s)
+    since_s = time.monotonic()
+    stage.until("it says so", lambda: tuner.decided("signals_stale", "signals_missing"), 30)
+    told = sinks(stage)
+    tuner.set_clock(0.0)
+    stage.meter.stale.append((since_s, time.monotonic()))
+    goes_on(stage, tuner)
+    record_property("told", f"no signal could be trusted: {told}")

@@ -1,0 +1,39 @@
+"""The rows that are worth their seconds in every ``make test``: a person's hand, and the tuner's death."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from stage import SOURCE, TAKE_OVER_S_MAX, MakeStage
+
+Tell = Callable[[str, object], None]
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_operator_changes_a_throttle(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("operator")
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    stage.person_sets(SOURCE, 1_200_001)
+    stage.until("it is noticed", lambda: tuner.decided("changed_by_somebody"), 15)
+    stage.end()
+    record_property("told", "noticed within a cycle, left alone, stands at the end")
+
+
+def test_of_two_tuners_one_is_killed(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("two")
+    leader, other = stage.start_two()
+    stage.move()
+    stage.until_turned()
+    leader.kill()
+    killed_s = time.monotonic()
+    stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
+    took_s = time.monotonic() - killed_s
+    stage.until("it turns the throttle", lambda: other.decided("follows_clients"), 20)
+    stage.end()
+    assert not other.decided("changed_by_somebody")
+    record_property("told", f"the other acted {took_s:.1f} s later, on what the first had on record")

@@ -1,0 +1,87 @@
+"""The checker itself: a row that went well passes, and each kind of harm is seen and named."""
+
+from __future__ import annotations
+
+from invariants import Words, left_behind, not_on_record, outside, overwritten, rises, two_hands
+from reading import Record
+from watcher import Look
+
+from streaming.contract import Side
+from tuner.journal.entries import encode_holder, encode_memory, encode_owned, holder_key, memory_key, owned_key
+from tuner.model.memory import Memory, Owned
+
+CLUSTER = "lab"
+SIDE = (1, Side.LEADER)
+STOOD, OURS, HIGHER, KIMS = 300_000, 600_000, 900_000, 1_200_001
+FLOOR, CEILING = 200_000, 1_500_000
+NOBODY = Words(stood={STOOD})
+
+
+def look(at_s: float, rate: int | None, *, listed: bool = True, moving: bool = True) -> Look:
+    sides = frozenset(Side) if listed else frozenset()
+    return Look(at_s, round(at_s * 1000), {SIDE: rate}, sides, moving)
+
+
+def test_a_setting_that_is_left_or_lost_is_named() -> None:
+    before = {("broker", "1"): {"log.cleaner.threads": "2"}, ("topic", "orders"): {}}
+    assert left_behind(before, before) == []
+    assert left_behind(before, {**before, ("broker", "1"): {}}) == [
+        "broker 1: log.cleaner.threads was 2, now it is None"
+    ]
+    now = {**before, ("topic", "orders"): {"leader.replication.throttled.replicas": ""}}
+    assert left_behind(before, now) == ["topic orders: leader.replication.throttled.replicas was None, now it is "]
+
+
+def test_a_persons_value_must_stand_from_its_first_look_on() -> None:
+    people = Words(stood={KIMS}, final={SIDE: (2.0, KIMS)})
+    stands = [look(1, OURS), look(3, KIMS), look(4, KIMS)]
+    assert overwritten(stands, people) == []
+    assert "later ['600000'] stood there" in overwritten([*stands, look(5, OURS)], people)[0]
+    assert "was never seen" in overwritten([look(1, OURS), look(3, OURS)], people)[0]
+
+
+def test_rates_stay_between_floor_and_ceiling_but_for_what_people_set() -> None:
+    people = Words(stood={STOOD, 9_000_000})
+    assert outside([look(1, STOOD), look(2, OURS), look(3, 9_000_000)], people, FLOOR, CEILING) == []
+    assert "1500001 stood there" in outside([look(1, 1_500_001)], people, FLOOR, CEILING)[0]
+    assert "199999 stood there" in outside([look(1, 199_999)], people, FLOOR, CEILING)[0]
+
+
+def test_a_throttle_may_go_only_after_its_list() -> None:
+    gone = [look(1, OURS), look(2, None)]
+    assert "unlimited" in outside(gone, NOBODY, FLOOR, CEILING)[0]
+    assert outside(gone, Words(stood={STOOD}, removed={SIDE}), FLOOR, CEILING) == []
+    assert outside([look(1, OURS), look(2, None, listed=False)], NOBODY, FLOOR, CEILING) == []
+    assert outside([look(1, None), look(2, OURS)], NOBODY, FLOOR, CEILING) == [], "before its throttle was set"
+
+
+def test_only_the_newest_holder_may_act_and_the_journal_says_the_same() -> None:
+    def line(at_s: float, pid: int, **what: str) -> dict[str, object]:
+        return {"at_s": at_s, "pid": pid, **what}
+
+    def held(*pids: int) -> list[Record]:
+        return [Record(i, holder_key(CLUSTER), encode_holder(f"host:{pid}")) for i, pid in enumerate(pids)]
+
+    first = [line(1, 7, done="commit holder"), line(2, 7, step="alter broker configs sets")]
+    second = [line(3, 8, done="commit holder"), line(4, 8, step="alter broker configs sets")]
+    assert two_hands([*second, *first], held(7, 7, 8), CLUSTER) == []
+    late = line(5, 7, step="alter broker configs sets")
+    assert "process 7 did" in two_hands([*first, *second, late], held(7, 8), CLUSTER)[0]
+    assert "held by [7, 8, 7]" in two_hands([*first, *second], held(7, 8, 7), CLUSTER)[0]
+
+
+def test_nothing_rises_once_signals_are_too_old() -> None:
+    looks = [look(1, STOOD), look(5, OURS), look(15, OURS), look(20, STOOD), look(31, HIGHER)]
+    assert rises(looks, [(2.0, 30.0)], age_s_max=10) == []
+    assert "from 600000 to 900000" in rises([*looks[:3], look(21, HIGHER)], [(2.0, 30.0)], age_s_max=10)[0]
+    assert "from 600000 to None" in rises([*looks[:3], look(21, None)], [(2.0, 30.0)], age_s_max=10)[0]
+
+
+def test_what_is_seen_was_on_record_before() -> None:
+    whole = Record(500, memory_key(CLUSTER), encode_memory(Memory(owned={SIDE: Owned(STOOD, OURS, (STOOD, OURS))})))
+    newer = Record(1_500, owned_key(CLUSTER, SIDE), encode_owned(SIDE, Owned(STOOD, HIGHER, (OURS, HIGHER))))
+    looks = [look(0.1, STOOD), look(1, OURS), look(2, HIGHER)]
+    assert not_on_record(looks, [whole, newer], CLUSTER, NOBODY) == []
+    assert "900000 stood there, and went on record never" in not_on_record(looks, [whole], CLUSTER, NOBODY)[0]
+    early = [look(0.1, STOOD), look(1, OURS), look(1.4, HIGHER)]
+    assert "100 ms later" in not_on_record(early, [whole, newer], CLUSTER, NOBODY)[0]

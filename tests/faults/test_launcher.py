@@ -1,0 +1,78 @@
+"""The launcher itself: it dies where it is told to, writes down every step, and sets the clock."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, as the launcher changes what it is loaded into."""
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HERE)!r})\n{code}"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_it_dies_at_the_first_point_that_is_not_spared(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    made = "\n".join(f"steps.made({step!r})" for step in ("record turn", "commit turn", "alter", "record turn"))
+    code = f"from pathlib import Path\nfrom launcher import Steps\nsteps = Steps(Path({str(trace)!r}), {{}})\n{made}"
+
+    assert run(code.replace("{}", "None")).returncode == 0
+    points = [json.loads(line)["point"] for line in trace.read_text().splitlines()]
+    assert points == ["start → record turn", "record turn → commit turn", "commit turn → alter", "alter → record turn"]
+    for number, point in enumerate(points):
+        trace.unlink()
+        assert run(code.replace("{}", repr(points[:number]))).returncode == -signal.SIGKILL
+        assert json.loads(trace.read_text().splitlines()[-1])["point"] == point
+
+
+def test_everything_that_changes_the_cluster_is_a_step(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+import launcher
+launcher.watch_all(launcher.Steps(Path({str(tmp_path / "trace")!r}), None))
+from streaming.kafka.cluster import ClusterClient
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.journal.kafka_journal import KafkaJournal
+for owner in (ClusterClient, KafkaThrottles, KafkaJournal):
+    print(*sorted(name for name, value in vars(owner).items() if hasattr(value, "__wrapped__")))
+"""
+    cluster, throttles, journal = run(code).stdout.splitlines()
+    assert {"alter_broker_configs", "alter_topic_configs", "create_topic"} <= set(cluster.split())
+    assert "confirm_rates" in throttles.split()
+    assert {"_send", "take_over"} <= set(journal.split())
+
+
+def test_what_does_not_only_read_goes_through_those_requests() -> None:
+    """No other file of the product knows a request that changes something."""
+    root = HERE.parents[1]
+    files = [*(root / "tuner").rglob("*.py"), *(root / "streaming").rglob("*.py")]
+    changing = (
+        "AlterConfigsRequest(",
+        "CreateTopicsRequest(",
+        "DeleteTopicsRequest(",
+        "AlterPartitionReassignmentsRequest(",
+    )
+    knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
+    assert knowing == {"streaming/kafka/cluster.py"}
+
+
+def test_the_clock_is_as_wrong_as_the_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "clock"
+    file.write_text("-3600")
+    code = f"""
+import time
+from pathlib import Path
+from launcher import set_clock
+set_clock(Path({str(file)!r}))
+print(time.time())
+"""
+    assert abs(float(run(code).stdout) + 3600 - time.time()) < 30

@@ -1,0 +1,69 @@
+"""Numbered records into the topic that moves, and the count of those that Kafka has acknowledged.
+
+Invariant: what was acknowledged (acks=all) can be read, whatever happened meanwhile. What was not may be there or not.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import kafka.errors
+from kafka import KafkaProducer
+from reading import read
+
+from streaming.kafka import KafkaSettings
+
+_BULK_BYTES = 100_000
+_RECORD_BYTES = 1_000
+_EVERY_S = 0.02
+_NUMBER = 8
+
+
+class Writer:
+    """Writes ``megabytes`` at once, and then 50 kB/s until it is stopped."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, megabytes: float) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._sent = 0
+        self.acknowledged: set[int] = set()
+        self._stop = threading.Event()
+        self._producer = KafkaProducer(
+            client_id="faults-writer", acks="all", compression_type=None, linger_ms=5, batch_size=400_000,
+            max_block_ms=60_000, delivery_timeout_ms=60_000, **settings.for_python(),
+        )  # fmt: skip
+        bulk = os.urandom(_BULK_BYTES - _NUMBER)
+        for _ in range(round(megabytes * 1_000_000 / _BULK_BYTES)):
+            self._send(bulk)
+        self._producer.flush(timeout=60)
+        assert len(self.acknowledged) == self._sent, "the topic could not be filled"
+        self._thread = threading.Thread(target=self._go_on, name="writer", daemon=True)
+        self._thread.start()
+
+    def _send(self, body: bytes) -> None:
+        number, self._sent = self._sent, self._sent + 1
+        answer = self._producer.send(self._topic, value=number.to_bytes(_NUMBER, "big") + body)
+        answer.add_callback(self._acknowledge(number))
+
+    def _acknowledge(self, number: int) -> Callable[[object], None]:
+        return lambda _: self.acknowledged.add(number)
+
+    def _go_on(self) -> None:
+        body = os.urandom(_RECORD_BYTES - _NUMBER)
+        while not self._stop.wait(_EVERY_S):
+            try:
+                self._send(body)
+            except kafka.errors.KafkaError:
+                continue  # Not acknowledged, so not promised.
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=70)
+        self._producer.close(timeout=20)
+
+    def missing(self) -> set[int]:
+        """Acknowledged records that cannot be read."""
+        found = {int.from_bytes(record.value[:_NUMBER], "big") for record in read(self._settings, self._topic)}
+        return self.acknowledged - found
