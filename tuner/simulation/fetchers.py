@@ -12,7 +12,8 @@ Within a tick every thread has its own time, and the quotas are asked and told a
 Simplifications, each smaller than what is measured on real brokers:
     Within a response, partitions that lack less than their share are served whole and the others evenly; Kafka serves ten
     in turn. Requests that finish within one tick and that the quotas would let pass anyway are put together to one.
-    A thread with in-sync partitions asks again in the next tick when they are written to, and after its wait otherwise.
+    A thread with in-sync partitions asks again when they are written to, and after its wait otherwise; on more than twenty
+    brokers at most once a tick, as an hour of them would else take minutes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
 
 _OFF_BEAT = 0.618  # Of a beat: two threads do not hear in the same moment.
+_EXACT_BROKERS_MAX = 20
 _ROUNDS_MAX = 64  # A bound for the loop; a handful is what happens.
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -191,10 +193,10 @@ class Fetchers:
         return longest_s
 
     def _hears_s(self, after_s: Floats, dt_s: float) -> Floats:
-        """By thread, how long until something is written to what it has in sync: each at a beat of its own, and not more than
-        once a tick, or an hour of a large cluster would take minutes."""
+        """By thread, how long until something is written to what it has in sync: each at a beat of its own."""
+        least_s = dt_s if self._brokers > _EXACT_BROKERS_MAX else 0.0
         shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s, NEARLY_ZERO)
-        beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(dt_s, self._settings.round_trip_s))
+        beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(least_s, self._settings.round_trip_s))
         beats: Floats = (self._now_s + after_s) / beat_s + _OFF_BEAT * np.arange(len(after_s))
         return (1.0 - beats % 1.0) * beat_s
 
