@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -105,13 +106,12 @@ def run_tuner(
         orders = OrdersReader(order_consumer, topics.journal, cluster)
         lease: Lease | None = None
         if not settings.dry_run:
-            lease_consumer = consumer(
-                kafka, "rheostat-tuner-lease", group_id=group_of(cluster), auto_offset_reset="latest",
+            member = partial(
+                consumer, kafka, "rheostat-tuner-lease", group_id=group_of(cluster), auto_offset_reset="latest",
                 session_timeout_ms=round(SESSION_S * 1000), heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
             )  # fmt: skip
-            # To leave the group is to hand the lease on at once, instead of after the session's timeout.
-            stack.callback(_named("lease consumer", lambda: lease_consumer.close(timeout_ms=5000)))
-            lease = Lease(lease_consumer, topics.journal)
+            lease = Lease(member, topics.journal, group_of(cluster))
+            stack.callback(_named("lease", lease.leave))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         while not stop.is_set():
             if lease is not None and not _until_held(lease, client, board, stop):
@@ -168,6 +168,8 @@ def run_tuner(
                     rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
                 )  # fmt: skip
                 _serve(loop, board, journal, lease, client, settings.cycle_s, stop, monotonic)
+                if journal.lost and lease is not None:
+                    _named("lease", lease.leave)()
         log.info("tuner stopped")
 
 

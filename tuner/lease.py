@@ -5,12 +5,14 @@ it to one of them and, when that one is silent for the session timeout, to anoth
 tuner that was stopped and goes on (a suspended virtual machine, a long swap) believes for a moment that it still has it. The
 journal shuts it out then (journal/kafka_journal.py): it can't put on record what it wants to do, so it does nothing.
 
-Invariant: who does not hold the lease does not take the journal over.
+Invariant: who does not hold the lease does not take the journal over. Who is shut out of the journal while it believes to have
+the lease believes wrongly, or the other does: it leaves the group and comes back as a new member, which knows what is so.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import kafka.errors
 import structlog
@@ -21,6 +23,7 @@ log = structlog.get_logger("tuner")
 # With the next heartbeat of a stand-by, and its start, well under 15 s.
 SESSION_S = 8.0
 HEARTBEAT_S = 2.0
+_LEAVE_S_MAX = 5.0
 _TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
 
 
@@ -30,13 +33,16 @@ def group_of(cluster: str) -> str:
 
 
 class Lease:
-    """``consumer`` is in the group ``group_of(cluster)``, with the timeouts above, and polled by nobody else."""
-
-    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
-        self._consumer = consumer
+    def __init__(self, member: Callable[[], KafkaConsumer], topic: str, group: str) -> None:
+        """
+        Args:
+            member: makes a consumer of ``group``, with the timeouts above.
+        """
+        self._member = member
+        self._group = group
+        self._consumer: KafkaConsumer | None = None
         self._partition = TopicPartition(topic, 0)
         self._said: str | None = None
-        consumer.subscribe([topic])
 
     def held(self, timeout_s: float = 0.0) -> bool:
         """Takes part in the group; to be called every few seconds, by a stand-by too.
@@ -45,12 +51,15 @@ class Lease:
             timeout_s: how long to wait for a change.
         """
         try:
+            if self._consumer is None:
+                self._consumer = self._member()
+                self._consumer.subscribe([self._partition.topic])
             self._consumer.poll(timeout_ms=round(timeout_s * 1000))
             mine = self._partition in self._consumer.assignment()
             if mine and self._partition not in self._consumer.paused():
                 self._consumer.pause(self._partition)  # Its records are read elsewhere.
         except kafka.errors.GroupAuthorizationFailedError:
-            self._say(f"missing right: Read on Group {self._consumer.config['group_id']}")
+            self._say(f"missing right: Read on Group {self._group}")
             threading.Event().wait(timeout_s)  # It answers at once, and would be asked in a circle.
             return False
         except _TROUBLE as error:
@@ -58,6 +67,12 @@ class Lease:
             return False
         self._said = None
         return mine
+
+    def leave(self) -> None:
+        """Hands the lease on at once, instead of after the session's timeout; who asks again comes as a new member."""
+        member, self._consumer = self._consumer, None
+        if member is not None:
+            member.close(timeout_ms=round(_LEAVE_S_MAX * 1000))
 
     def _say(self, why: str) -> None:
         """Once, until it is another trouble or over."""

@@ -4,6 +4,7 @@ it may not write any more."""
 from __future__ import annotations
 
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tuner.lease import group_of
 from tuner.model.memory import Memory, Owned
 
 LAB = LabSpec(brokers=2)
+STAYS_S = 12.0  # Six times what a quarrel takes.
 TAKE_OVER_S_MAX = 15.0
 SIDE = (1, Side.LEADER)
 
@@ -87,6 +89,13 @@ def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner
     assert stand_by.acts()
     assert [line["holder"] for line in leader.told("acting")] == [lost["holder"]]
     assert "Traceback" not in leader.run.said() + stand_by.run.said()
+
+    # As a new member of the group the old leader may be given the lease once more; what must not be is that both go on to think
+    # that they have it, and take the journal from each other for ever.
+    watched_s = time.monotonic() + STAYS_S
+    until(lambda: time.monotonic() > watched_s, 2 * STAYS_S, "the time is over in which they could quarrel")
+    assert leader.acts() != stand_by.acts()
+    assert len(leader.told("acting")) + len(stand_by.told("acting")) <= 3
 
 
 def members(lab: Lab) -> int:
