@@ -1,4 +1,4 @@
-"""The rows that are worth their seconds in every ``make test``: a person's hand, and the tuner's death."""
+"""What is closest to daily life: a person's hand, which is worth its seconds in every ``make test``, and the tuner's death."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def test_operator_changes_a_throttle(make_stage: MakeStage, record_property: Tel
     record_property("told", "noticed within a cycle, left alone, stands at the end")
 
 
+@pytest.mark.campaign  # tests/integration/test_one_hand.py holds the lease's part of it in every `make test`.
 def test_of_two_tuners_one_is_killed(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("two")
     leader, other = stage.start_two()
