@@ -12,11 +12,11 @@ the lease believes wrongly, or the other does: it leaves the group and comes bac
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import kafka.errors
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 log = structlog.get_logger("tuner")
 
@@ -41,6 +41,7 @@ class Lease:
         self._member = member
         self._group = group
         self._consumer: KafkaConsumer | None = None
+        self.given = False  # What the group said last.
         self._partition = TopicPartition(topic, 0)
         self._said: str | None = None
 
@@ -53,9 +54,9 @@ class Lease:
         try:
             if self._consumer is None:
                 self._consumer = self._member()
-                self._consumer.subscribe([self._partition.topic])
+                self._consumer.subscribe([self._partition.topic], listener=_Told(self))
             self._consumer.poll(timeout_ms=round(timeout_s * 1000))
-            mine = self._partition in self._consumer.assignment()
+            mine = self.given
             if mine and self._partition not in self._consumer.paused():
                 self._consumer.pause(self._partition)  # Its records are read elsewhere.
         except kafka.errors.GroupAuthorizationFailedError:
@@ -70,7 +71,7 @@ class Lease:
 
     def leave(self) -> None:
         """Hands the lease on at once, instead of after the session's timeout; who asks again comes as a new member."""
-        member, self._consumer = self._consumer, None
+        member, self._consumer, self.given = self._consumer, None, False
         if member is not None:
             member.close(timeout_ms=round(_LEAVE_S_MAX * 1000))
 
@@ -79,3 +80,20 @@ class Lease:
         if why != self._said:
             log.warning("the lease cannot be asked for", error=why)
         self._said = why
+
+
+class _Told(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types.
+    """What the group gives and takes. A consumer that is polled for no time goes on to list what it had until it has come back
+    into the group, so its list is not asked."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._lease.given = bool(assigned)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
+        self._lease.given = False
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
+        self._lease.given = False

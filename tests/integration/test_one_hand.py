@@ -90,12 +90,12 @@ def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner
     assert [line["holder"] for line in leader.told("acting")] == [lost["holder"]]
     assert "Traceback" not in leader.run.said() + stand_by.run.said()
 
-    # As a new member of the group the old leader may be given the lease once more; what must not be is that both go on to think
+    # As a new member of the group the old leader may be given the lease again; what must not be is that both go on to think
     # that they have it, and take the journal from each other for ever.
     watched_s = time.monotonic() + STAYS_S
     until(lambda: time.monotonic() > watched_s, 2 * STAYS_S, "the time is over in which they could quarrel")
     assert leader.acts() != stand_by.acts()
-    assert len(leader.told("acting")) + len(stand_by.told("acting")) <= 3
+    assert len(leader.told("acting")) + len(stand_by.told("acting")) <= 5  # A quarrel: one every two seconds.
 
 
 def members(lab: Lab) -> int:
