@@ -80,6 +80,8 @@ class Eye:
         return {(t, p) for t, each in lists.items() if t != BYSTANDER for p, _ in each.follower.pairs}
 
 
+# What the sweep leaves unthrottled for a second or two may be all that is left, on a quick machine: not in every `make test`.
+@pytest.mark.campaign
 @pytest.mark.timeout(240)
 def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
