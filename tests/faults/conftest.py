@@ -50,7 +50,7 @@ def make_stage(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     if report.when == "call":
-        item.went_well = report.passed  # type: ignore[attr-defined]
+        item.went_well = report.passed  # type: ignore[attr-defined]  # pytest lets a hook leave a mark of its own
     return report
 
 

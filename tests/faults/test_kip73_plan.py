@@ -306,7 +306,7 @@ def test_what_moves_is_fast_where_the_tuner_is_free(case: Case, table: list[Sequ
         until(lambda: "first batch" in log.read_text(errors="replace"), 120, "signals come")
         sizes = client.log_sizes({1, 2}, [(TOPIC, p) for p in range(PARTITIONS)])
         leaders = {p: replicas[0] for p, replicas in case.of(case.before).items()}
-        to_move = sum(sizes[leader][(TOPIC, p)] for p, leader in leaders.items())  # type: ignore[index]
+        to_move = sum(sizes[leader][(TOPIC, p)] for p, leader in leaders.items())  # type: ignore[index]  # each broker has answered
         move(lab, case)
         began_s = time.monotonic()
 

@@ -128,7 +128,7 @@ def steers(throttles: KafkaThrottles, stream: Stream) -> None:
     until_s = time.monotonic() + 6.0
     while time.monotonic() < until_s:
         stream.goes_on()
-        time.sleep(0.1)
+        time.sleep(0.1)  # The pace of the signals, not a wait for anything.
 
 
 def replayed(*arguments: str | Path, code: int) -> dict[str, Any]:

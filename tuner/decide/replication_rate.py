@@ -5,7 +5,7 @@
     sight     the newest of what the signals tell of every broker, and the margin that its clients' latency asks for
     headroom  the load that is to be expected, and what it leaves of the link
     tracking  T, in which all can be done, and the rate that every side needs for it
-    pacing    the setting that lets just that rate through Kafka's window of eleven seconds
+    pacing    the setting that lets just that rate through Kafka's window of the last eleven seconds
 
 Intuition: clients come first. What they leave of the slowest link says how long the moves take, and every other side gets
 just what it needs to be done by then. A leader's throttle paces, its follower's stands a little above and guards.

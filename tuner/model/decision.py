@@ -121,9 +121,7 @@ class StartRate:
 
 
 @dataclass(frozen=True, slots=True)
-class AddPairs:
-    """Replicas of one topic that are to count against the throttles from now on, by side."""
-
+class _PairsOfTopic:
     topic: str
     leader: tuple[Pair, ...]
     follower: tuple[Pair, ...]
@@ -132,26 +130,19 @@ class AddPairs:
 
     @property
     def pairs(self) -> TopicThrottle:
-        return _throttle(self.leader, self.follower)
+        return TopicThrottle(
+            ThrottledReplicas(pairs=frozenset(self.leader)), ThrottledReplicas(pairs=frozenset(self.follower))
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class RemovePairs:
+class AddPairs(_PairsOfTopic):
+    """Replicas of one topic that are to count against the throttles from now on, by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePairs(_PairsOfTopic):
     """Replicas of one topic that we had listed and that are to count no more, by side."""
-
-    topic: str
-    leader: tuple[Pair, ...]
-    follower: tuple[Pair, ...]
-    reason: Reason
-    text: str
-
-    @property
-    def pairs(self) -> TopicThrottle:
-        return _throttle(self.leader, self.follower)
-
-
-def _throttle(leader: tuple[Pair, ...], follower: tuple[Pair, ...]) -> TopicThrottle:
-    return TopicThrottle(ThrottledReplicas(pairs=frozenset(leader)), ThrottledReplicas(pairs=frozenset(follower)))
 
 
 @dataclass(frozen=True, slots=True)
