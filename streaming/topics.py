@@ -9,11 +9,19 @@ from streaming.kafka.clients import RECORD_BYTES_MAX
 from streaming.kafka.cluster import ClusterClient
 
 _HOUR_MS = 3_600_000
+_SEGMENT_BYTES = 64 * 1024 * 1024
 _COMPACT_SOON = {
     "segment.ms": str(_HOUR_MS),
-    "segment.bytes": str(64 * 1024 * 1024),
+    "segment.bytes": str(_SEGMENT_BYTES),
     "min.cleanable.dirty.ratio": "0.2",
 }
+# What every decision stood on is much, and is asked about within days.
+_A_WEEK_OR_A_GIB = {
+    "retention.ms": str(7 * 24 * _HOUR_MS),
+    "retention.bytes": str(1024**3),
+    "segment.bytes": str(_SEGMENT_BYTES),  # What is deleted is deleted by whole segments.
+}
+_DEFAULTS = {"cleanup.policy": "delete"}  # Kafka's own, of essential settings that need not stand on the topic.
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,13 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
         TopicSpec(
             topics.journal, 1, {**appended, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, ("cleanup.policy",)
         ),
+        # One key for all of a cluster: compacted, the last record would be all that is left.
+        TopicSpec(
+            topics.inputs,
+            1,
+            {**appended, **large, "cleanup.policy": "delete", **_A_WEEK_OR_A_GIB},
+            ("cleanup.policy", "message.timestamp.type"),
+        ),
     ]
 
 
@@ -58,7 +73,8 @@ def ensure_topics(client: ClusterClient, topics: Topics) -> list[str]:
         if spec.name not in present:
             client.create_topic(spec.name, spec.partitions, factor, spec.configs)
     keys = sorted({key for spec in specs for key in spec.essential})
-    found = client.topic_configs([spec.name for spec in specs if spec.name in present], keys)
+    set_there = client.topic_configs([spec.name for spec in specs if spec.name in present], keys)
+    found = {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in specs}
     thin = [
         f"topic {s.topic} has its {len(s.replicas)} replica(s) on {', '.join(map(str, s.replicas))} only, and it is the one record "
         f"of what is rheostat's: kafka-reassign-partitions --execute with {factor} replicas"
@@ -66,10 +82,10 @@ def ensure_topics(client: ClusterClient, topics: Topics) -> list[str]:
         if s.topic == topics.journal and len(s.replicas) < factor
     ]
     return thin + [
-        f"topic {spec.name} has {key}={found.get(spec.name, {}).get(key, 'the default')}, rheostat needs {spec.configs[key]}: "
+        f"topic {spec.name} has {key}={found[spec.name].get(key, 'the default')}, rheostat needs {spec.configs[key]}: "
         f"kafka-configs --alter --entity-type topics --entity-name {spec.name} --add-config {key}={spec.configs[key]}"
         for spec in specs
         if spec.name in present
         for key in spec.essential
-        if found.get(spec.name, {}).get(key) != spec.configs[key]
+        if found[spec.name].get(key) != spec.configs[key]
     ]

@@ -38,3 +38,8 @@ ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 # FindCoordinator's key_type.
 COORDINATOR_OF_GROUP = 0
 COORDINATOR_OF_TRANSACTION = 1
+
+# Client quotas: the kinds of entity that a mutation quota can be for, and its key, in partitions/s.
+QUOTA_USER = "user"
+QUOTA_CLIENT_ID = "client-id"
+MUTATION_RATE = "controller_mutation_rate"

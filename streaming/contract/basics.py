@@ -25,8 +25,11 @@ class Topics:
     metrics: str
     signals: str
     journal: str
+    inputs: str
     rejects: str
 
     @classmethod
     def with_prefix(cls, prefix: str) -> Topics:
-        return cls(f"{prefix}.metrics", f"{prefix}.signals", f"{prefix}.journal", f"{prefix}.rejects")
+        return cls(
+            f"{prefix}.metrics", f"{prefix}.signals", f"{prefix}.journal", f"{prefix}.inputs", f"{prefix}.rejects"
+        )

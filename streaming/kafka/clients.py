@@ -12,6 +12,8 @@ from kafka.admin import KafkaAdminClient
 from streaming.kafka.settings import KafkaSettings
 
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
+# A broker that makes topics for whoever names them makes them with its defaults: a journal that forgets after a week.
+_CREATES_NOTHING = {"allow_auto_create_topics": False}
 
 
 class _Refusals(logging.Handler):
@@ -54,9 +56,9 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
     """Waits for all in-sync replicas: what rheostat writes is its memory."""
     config = {"acks": "all", "compression_type": "gzip", "max_request_size": RECORD_BYTES_MAX, **settings.for_python()}
-    return KafkaProducer(client_id=client_id, **config, **extra)
+    return KafkaProducer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)
 
 
 def consumer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaConsumer:
     config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
-    return KafkaConsumer(client_id=client_id, **config, **extra)
+    return KafkaConsumer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)

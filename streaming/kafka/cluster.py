@@ -1,8 +1,7 @@
 """The admin calls rheostat makes, as typed values with typed failures.
 
-Intuition: an operator's cluster is never whole. A broker is down, a right is missing, a call hangs. So calls that go to
-several brokers go to all of them at once, each with its own deadline, and come back as one result a broker: the dead
-one costs its own timeout and nobody else's.
+Intuition: an operator's cluster is never whole. A broker is down, a right is missing, a call hangs. How the calls bear with
+that is told in wire.py; what they ask for, and what the answers mean, here.
 
 Invariant: an answer that is empty because a right is missing is never passed on as "nothing there". kafka-python does
 just that (describe_configs gives ``{}``, describe_log_dirs ``[]``), so these calls read the error codes on the wire.
@@ -10,12 +9,10 @@ just that (describe_configs gives ``{}``, describe_log_dirs ``[]``), so these ca
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
-import kafka.errors
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
@@ -36,7 +33,6 @@ from streaming.kafka.answers import (
     read_log_sizes,
     refuse,
 )
-from streaming.kafka.clients import admin_client
 from streaming.kafka.settings import KafkaSettings
 from streaming.kafka.values import (
     Append,
@@ -49,8 +45,7 @@ from streaming.kafka.values import (
     Subtract,
     Unreachable,
 )
-
-T = TypeVar("T")
+from streaming.kafka.wire import Wire
 
 _LATEST = -1
 
@@ -61,17 +56,10 @@ __all__ = [
 
 
 class ClusterClient:
-    """One connection to a cluster. Not thread-safe: each loop has its own.
-
-    After a failure the next call connects anew: kafka-python pins its "controller" to one broker for the life of a
-    client, and would fail for ever once that broker is gone.
-    """
+    """One connection to a cluster. Not thread-safe: each loop has its own."""
 
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
-        self._settings = settings
-        self._client_id = client_id
-        self._admin: KafkaAdminClient | None = None
-        self._timeout_ms = int(settings.request_timeout_s * 1000)
+        self._wire = Wire(settings, client_id)
 
     def __enter__(self) -> ClusterClient:
         return self
@@ -82,16 +70,14 @@ class ClusterClient:
         self.close()
 
     def close(self) -> None:
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+        self._wire.close()
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[Endpoint]:
         """The brokers that are alive and unfenced now."""
         # Not describe_cluster, which names fenced brokers too: to us those are as good as dead.
-        found = self._one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        found = self._wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
         return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in found.brokers]
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
@@ -104,7 +90,7 @@ class ClusterClient:
         if wanted == []:
             return []
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        answer = self._one("list partitions", request)
+        answer = self._wire.one("list partitions", request)
         states = []
         for topic in answer.topics:
             if topic.error_code == words.ERROR_TOPIC_AUTHORIZATION_FAILED:
@@ -138,7 +124,7 @@ class ClusterClient:
                 for name, code in words.OPERATIONS.items()
                 if code not in {int(o) for o in topic.authorized_operations}
             ]
-            for topic in self._one("list rights on topics", request).topics
+            for topic in self._wire.one("list rights on topics", request).topics
         }
         return {topic: missing for topic, missing in found.items() if missing}
 
@@ -158,7 +144,7 @@ class ClusterClient:
         self._find_coordinator(transactional_id, words.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
 
     def _find_coordinator(self, key: str, key_type: int, right: str, call: str) -> None:
-        answer = self._one(
+        answer = self._wire.one(
             "find a coordinator", FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         )
         codes = [int(c.error_code) for c in answer.coordinators or ()] or [int(answer.error_code)]
@@ -173,8 +159,8 @@ class ClusterClient:
         Raises:
             MissingRight: Describe on Cluster.
         """
-        answer = self._one(
-            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
+        answer = self._wire.one(
+            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
         )
         refuse(answer.error_code, "Describe on Cluster", "to list reassignments")
         moving = {
@@ -209,7 +195,7 @@ class ClusterClient:
             by_topic.setdefault(topic, []).append(partition)
         asked = DescribeLogDirsRequest.DescribableLogDirTopic
         topics = [asked(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
-        answers = self._each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
+        answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
         return {broker: failure_or(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
@@ -235,7 +221,7 @@ class ClusterClient:
             for leader, topics in by_leader.items()
         }
         offsets: dict[tuple[str, int], int] = {}
-        for answer in self._each("list offsets", requests).values():
+        for answer in self._wire.each("list offsets", requests).values():
             if isinstance(answer, ClusterError):
                 continue
             for topic in answer.topics:
@@ -255,7 +241,7 @@ class ClusterClient:
             b: DescribeConfigsRequest(resources=[(words.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
             for b in set(brokers)
         }
-        answers = self._each("describe broker configs", requests)
+        answers = self._wire.each("describe broker configs", requests)
         found = {broker: failure_or(answer, _broker_configs) for broker, answer in answers.items()}
         return {
             broker: answer if isinstance(answer, ClusterError) else answer.get(str(broker), {})
@@ -275,7 +261,7 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[(words.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
         )
-        found = read_configs(self._one("describe topic configs", request), "DescribeConfigs on Topic")
+        found = read_configs(self._wire.one("describe topic configs", request), "DescribeConfigs on Topic")
         set_here = {
             name: {key: c.value for key, c in configs.items() if c.source == words.SOURCE_TOPIC}
             for name, configs in found.items()
@@ -296,7 +282,7 @@ class ClusterClient:
             )
             for broker, configs in changes.items()
         }
-        answers = self._each("alter broker configs", requests)
+        answers = self._wire.each("alter broker configs", requests)
         return {broker: read_altered(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
 
     def alter_topic_configs(
@@ -309,7 +295,7 @@ class ClusterClient:
             resources=[(words.RESOURCE_TOPIC, topic, alterations(configs)) for topic, configs in changes.items()],
             validate_only=validate_only,
         )
-        answer = self._one("alter topic configs", request)
+        answer = self._wire.one("alter topic configs", request)
         return {
             str(r.resource_name): code_error(
                 r.error_code, r.error_message, "AlterConfigs on Topic", "to alter topic configs"
@@ -328,87 +314,11 @@ class ClusterClient:
             topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs))
             return admin.create_topics([topic], raise_errors=False)
 
-        answer = self._call(f"create topic {name}", create)
+        answer = self._wire.call(f"create topic {name}", create)
         for topic in answer["topics"]:
             code = topic["error_code"]
             if code != words.ERROR_TOPIC_ALREADY_EXISTS:
                 refuse(code, f"Create on Topic {name}", f"to create topic {name}")
-
-    # -- the wire -----------------------------------------------------------------------------------------------------
-
-    def _connected(self) -> KafkaAdminClient:
-        if self._admin is None:
-            self._admin = admin_client(self._settings, self._client_id)
-        return self._admin
-
-    def _call(self, what: str, call: Callable[[KafkaAdminClient], T]) -> T:
-        try:
-            return call(self._connected())
-        except (kafka.errors.ClusterAuthorizationFailedError, kafka.errors.TopicAuthorizationFailedError) as error:
-            raise MissingRight(str(error), f"to {what}") from error
-        except (kafka.errors.KafkaError, OSError, RuntimeError) as error:
-            self.close()
-            raise Unreachable(
-                f"cannot {what} at {self._settings.bootstrap_servers}: {type(error).__name__}: {error}"
-            ) from error
-
-    def _one(self, what: str, request: Any) -> Any:
-        """One request to whichever broker is free; brokers forward what only the controller knows."""
-
-        def call(admin: KafkaAdminClient) -> Any:
-            manager = admin._manager
-
-            async def ask() -> Any:
-                # Two brokers within the time allowed: one that we cannot reach must not speak for the cluster.
-                first = manager.least_loaded_node()
-                try:
-                    return await manager.wait_for(manager.send(request, node_id=first), self._timeout_ms / 2)
-                except kafka.errors.KafkaError:
-                    others = [b.node_id for b in manager.cluster.brokers() if b.node_id != first]
-                    if not others:
-                        raise
-                    other = random.choice(others)
-                    return await manager.wait_for(manager.send(request, node_id=other), self._timeout_ms / 2)
-
-            return manager.run(ask)
-
-        return self._call(what, call)
-
-    def _each(self, what: str, requests: Mapping[int, Any]) -> dict[int, Any | ClusterError]:
-        """One request a broker, all under way at once; a failure is that broker's value and nobody else's delay."""
-        if not requests:
-            return {}
-
-        def call(admin: KafkaAdminClient) -> dict[int, Any | ClusterError]:
-            manager = admin._manager
-
-            async def ask() -> dict[int, Any | ClusterError]:
-                pending: dict[int, Awaitable[Any] | ClusterError] = {}
-                for broker, request in requests.items():
-                    try:
-                        pending[broker] = manager.send(request, node_id=broker)
-                    except kafka.errors.KafkaError as error:
-                        # Not in the client's metadata: gone, or back since they were read. The next call will know.
-                        manager.cluster.request_update()
-                        pending[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
-                answers: dict[int, Any | ClusterError] = {}
-                for broker, future in pending.items():
-                    if isinstance(future, ClusterError):
-                        answers[broker] = future
-                        continue
-                    try:
-                        answers[broker] = await manager.wait_for(future, self._timeout_ms)
-                    except kafka.errors.KafkaError as error:
-                        answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
-                return answers
-
-            answers: dict[int, Any | ClusterError] = manager.run(ask)
-            return answers
-
-        answers = self._call(what, call)
-        if all(isinstance(answer, Unreachable) for answer in answers.values()):
-            self.close()  # Perhaps it is our metadata that is out of date.
-        return answers
 
 
 def _broker_configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:

@@ -101,7 +101,7 @@ class Real:
         key = RATE_KEYS[side]
         operation = words.OP_DELETE if value is None else words.OP_SET
         change = [(key, operation, None if value is None else str(value))]
-        answer: Any = self._client._one(
+        answer: Any = self._client._wire.one(
             "alter the default", IncrementalAlterConfigsRequest(resources=[(words.RESOURCE_BROKER, "", change)])
         )
         assert [r.error_code for r in answer.responses] == [words.ERROR_NONE]

@@ -31,8 +31,10 @@ from rheostat.lab import Lab, LabSpec
 from rheostat.reach import Way, reach
 from rheostat.settings import Settings, load_settings
 from streaming import words
+from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, MissingRight
+from streaming.kafka.quotas import QuotaClient
 from tuner.lease import group_of
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
@@ -123,6 +125,18 @@ def right_of(call: Callable[[], Any]) -> str:
     with pytest.raises(MissingRight) as raised:
         call()
     return raised.value.right
+
+
+def test_without_rights_quotas_say_which_one_is_missing(lab: Lab) -> None:
+    client = QuotaClient(kafka_of(lab, NOBODY), "test")
+    alice = QuotaEntity(user="alice")
+    try:
+        assert right_of(client.mutation_quotas) == "DescribeConfigs on Cluster"
+        refused = client.alter_mutation_quotas({alice: 5.0})[alice]
+    finally:
+        client.close()
+    assert isinstance(refused, MissingRight)
+    assert refused.right == "AlterConfigs on Cluster"
 
 
 def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable[[str], ClusterClient]) -> None:

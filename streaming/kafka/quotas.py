@@ -1,0 +1,91 @@
+"""Client quotas as the cluster keeps them: read whole, changed one entity at a time (KIP-546; mutation quotas: KIP-599).
+
+kafka-python has no verb for them, so the requests are made here. Brokers forward a change to the controller. Kafka answers a
+change of several entities one by one, and so does this; an entity that it refuses keeps what it had.
+
+Invariant: of an entity only the named key is touched; what else it holds (producer_byte_rate, say) is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+from streaming import words
+from streaming.contract.quotas import Default, Name, QuotaEntity
+from streaming.kafka.answers import code_error, refuse
+from streaming.kafka.settings import KafkaSettings
+from streaming.kafka.values import ClusterError
+from streaming.kafka.wire import Wire
+
+
+class QuotaClient:
+    """One connection to a cluster, for quotas. Not thread-safe.
+
+    Kafka counts what this client itself creates by its client-id, and pauses its connection after a refusal: give it a
+    client-id of its own, and create nothing with it.
+    """
+
+    def __init__(self, settings: KafkaSettings, client_id: str) -> None:
+        self._wire = Wire(settings, client_id)
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def mutation_quotas(self) -> dict[QuotaEntity, float]:
+        """Partitions/s by entity; entities without this key are absent.
+
+        Raises:
+            MissingRight: DescribeConfigs on Cluster.
+            Unreachable
+        """
+        answer = self._wire.one("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
+        refuse(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
+        held = ((_entity(e.entity), {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
+        return {entity: rates[words.MUTATION_RATE] for entity, rates in held if words.MUTATION_RATE in rates}
+
+    def alter_mutation_quotas(
+        self, changes: Mapping[QuotaEntity, float | None], *, validate_only: bool = False
+    ) -> dict[QuotaEntity, ClusterError | None]:
+        """Sets (partitions/s) or removes (None) the quota of each entity; None in the result is success.
+
+        Args:
+            validate_only: Kafka checks rights and values, and changes nothing.
+
+        Raises:
+            Unreachable: and what came of it is not known.
+        """
+        if not changes:
+            return {}
+        entries = [_entry(entity, rate) for entity, rate in changes.items()]
+        answer = self._wire.one(
+            "alter client quotas", AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
+        )
+        return {
+            _entity(e.entity): code_error(
+                e.error_code, e.error_message, "AlterConfigs on Cluster", "to alter client quotas"
+            )
+            for e in answer.entries
+        }
+
+
+def _entry(entity: QuotaEntity, rate: float | None) -> Any:
+    data = AlterClientQuotasRequest.EntryData
+    named = ((words.QUOTA_USER, entity.user), (words.QUOTA_CLIENT_ID, entity.client_id))
+    return data(
+        entity=[
+            data.EntityData(entity_type=kind, entity_name=None if isinstance(name, Default) else name)
+            for kind, name in named
+            if name is not None
+        ],
+        ops=[data.OpData(key=words.MUTATION_RATE, value=0.0 if rate is None else rate, remove=rate is None)],
+    )
+
+
+def _entity(parts: Any) -> QuotaEntity:
+    names: dict[str, Name] = {
+        str(p.entity_type): Default.DEFAULT if p.entity_name is None else str(p.entity_name) for p in parts
+    }
+    return QuotaEntity(names.get(words.QUOTA_USER), names.get(words.QUOTA_CLIENT_ID))

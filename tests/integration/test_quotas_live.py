@@ -1,0 +1,113 @@
+"""Client quotas on a real broker: every kind of entity there is, and what Kafka refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from lab_parts import until
+
+from rheostat.lab import Lab, LabSpec
+from streaming import words
+from streaming.contract.quotas import Default, QuotaEntity
+from streaming.kafka import KafkaSettings
+from streaming.kafka.cluster import ClusterError
+from streaming.kafka.quotas import QuotaClient
+from streaming.kafka.wire import Wire
+
+LAB = LabSpec(brokers=1)
+ANY = Default.DEFAULT
+ALICE = QuotaEntity(user="alice")
+EVERY_KIND = (
+    ALICE,
+    QuotaEntity(user=ANY),
+    QuotaEntity(client_id="loader"),
+    QuotaEntity(client_id=ANY),
+    QuotaEntity("alice", "loader"),
+    QuotaEntity("alice", ANY),
+    QuotaEntity(ANY, "loader"),
+    QuotaEntity(ANY, ANY),
+    QuotaEntity(user="CN=a/b, O=<default>"),
+)
+VISIBLE_S_MAX = 10.0
+
+
+@pytest.fixture
+def settings(lab: Lab) -> KafkaSettings:
+    return KafkaSettings(bootstrap_servers=lab.bootstrap_servers)
+
+
+@pytest.fixture
+def quotas(settings: KafkaSettings) -> Iterator[QuotaClient]:
+    client = QuotaClient(settings, "test-quotas")
+    yield client
+    client.alter_mutation_quotas(dict.fromkeys(client.mutation_quotas()))
+    until(lambda: not client.mutation_quotas(), VISIBLE_S_MAX, "no quota is left")
+    client.close()
+
+
+def seen(client: QuotaClient, wanted: dict[QuotaEntity, float]) -> None:
+    until(lambda: client.mutation_quotas() == wanted, VISIBLE_S_MAX, f"{len(wanted)} quotas as they were set")
+
+
+def test_every_kind_of_entity_is_set_read_and_removed(quotas: QuotaClient) -> None:
+    wanted = {entity: 1.5 + number for number, entity in enumerate(EVERY_KIND)}
+    assert quotas.alter_mutation_quotas(wanted) == dict.fromkeys(EVERY_KIND)
+    seen(quotas, wanted)
+
+    removed = EVERY_KIND[::2]
+    assert quotas.alter_mutation_quotas(dict.fromkeys(removed)) == dict.fromkeys(removed)
+    seen(quotas, {entity: rate for entity, rate in wanted.items() if entity not in removed})
+
+
+def test_what_kafka_refuses_of_one_entity_keeps_no_other_from_its_quota(quotas: QuotaClient) -> None:
+    bob = QuotaEntity(user="bob")
+    found = quotas.alter_mutation_quotas({ALICE: 0.0, bob: 5.0})
+    assert found[bob] is None
+    assert isinstance(found[ALICE], ClusterError)
+    assert "controller_mutation_rate must be greater than 0" in str(found[ALICE])
+    seen(quotas, {bob: 5.0})
+
+
+def test_to_remove_what_is_not_there_is_no_failure(quotas: QuotaClient) -> None:
+    assert quotas.alter_mutation_quotas({QuotaEntity(user="nobody"): None}) == {QuotaEntity(user="nobody"): None}
+    assert quotas.alter_mutation_quotas({}) == {}
+
+
+def test_a_check_changes_nothing(quotas: QuotaClient) -> None:
+    assert quotas.alter_mutation_quotas({ALICE: 5.0}, validate_only=True) == {ALICE: None}
+    assert quotas.alter_mutation_quotas({QuotaEntity(user="bob"): 7.0}) == {QuotaEntity(user="bob"): None}
+    seen(quotas, {QuotaEntity(user="bob"): 7.0})
+
+
+def test_other_quotas_of_an_entity_are_left_alone(quotas: QuotaClient, settings: KafkaSettings) -> None:
+    data = AlterClientQuotasRequest.EntryData
+    somebody_elses = data(
+        entity=[data.EntityData(entity_type=words.QUOTA_USER, entity_name="alice")],
+        ops=[data.OpData(key="producer_byte_rate", value=1e6, remove=False)],
+    )
+    wire = Wire(settings, "somebody-else")
+    try:
+        wire.one("set another quota", AlterClientQuotasRequest(entries=[somebody_elses], validate_only=False))
+        assert quotas.alter_mutation_quotas({ALICE: 5.0}) == {ALICE: None}
+        seen(quotas, {ALICE: 5.0})
+        assert quotas.alter_mutation_quotas({ALICE: None}) == {ALICE: None}
+        seen(quotas, {})
+        assert other_quotas(wire) == {"producer_byte_rate": 1e6}
+    finally:
+        wire.close()
+
+
+def other_quotas(wire: Wire) -> dict[str, float]:
+    answer = wire.one("describe", DescribeClientQuotasRequest(components=[], strict=False))
+    return {str(v.key): float(v.value) for entry in answer.entries for v in entry.values}
+
+
+def test_an_entity_that_names_nobody_is_none() -> None:
+    with pytest.raises(ValueError, match="name one of them"):
+        QuotaEntity()
+
+
+def test_an_entity_is_shown_as_kafka_configs_shows_it() -> None:
+    assert str(QuotaEntity("alice", ANY)) == "user=alice, client-id=<default>"
