@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from lab_parts import until
 
 from rheostat.lab import Lab, LabSpec
+from rheostat.lab.storm import Request, Storm, Tenant
 from streaming import words
 from streaming.contract.quotas import Default, QuotaEntity
 from streaming.kafka import KafkaSettings
@@ -111,3 +113,41 @@ def test_an_entity_that_names_nobody_is_none() -> None:
 
 def test_an_entity_is_shown_as_kafka_configs_shows_it() -> None:
     assert str(QuotaEntity("alice", ANY)) == "user=alice, client-id=<default>"
+
+
+def partitions(requests: list[Request], client_id: str) -> int:
+    return sum(r.mutations for r in requests if r.client_id == client_id and r.creates)
+
+
+def test_a_storm_feels_the_quota_and_its_neighbour_does_not(lab: Lab, quotas: QuotaClient) -> None:
+    """5/s with Kafka's eleven seconds of burst: 55 pass at once, and then as many as come in, the last topic overdraws."""
+    polite, rude = QuotaEntity(client_id="polite"), QuotaEntity(client_id="rude")
+    quotas.alter_mutation_quotas({polite: 5.0, rude: 5.0})
+    seen(quotas, {polite: 5.0, rude: 5.0})
+
+    storm = Storm(lab.bootstrap_servers.split(","))
+    requests = storm.run(
+        [
+            Tenant("polite", 10, partitions=10),
+            Tenant("rude", 10, partitions=10, honours=False),
+            Tenant("free", 10, partitions=5, connections=1, topics_max=5),
+        ],
+        seconds=6.0,
+    )
+
+    assert [r.failed for r in requests if r.failed] == []
+    by_tenant = {name: [r for r in requests if r.client_id == name] for name in ("polite", "rude", "free")}
+    for name in ("polite", "rude"):
+        seconds = max(r.ended_s for r in by_tenant[name])
+        # The quota is in force a moment after it can be read.
+        assert 55 <= partitions(requests, name) <= 55 + 5 * (seconds + 1) + 10, name
+        assert sum(r.throttled_s for r in by_tenant[name]) > 0
+    assert max(r.tries for r in by_tenant["rude"]) > 2 * max(r.tries for r in by_tenant["polite"])
+    assert {r.tries for r in by_tenant["free"]} == {1}
+    assert sum(r.creates for r in by_tenant["free"]) - sum(not r.creates for r in by_tenant["free"]) <= 5
+
+
+@pytest.mark.parametrize("wrong", [{"requests_per_s": 0.0}, {"partitions": 0}, {"connections": 0}])
+def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="tenant nobody"):
+        replace(Tenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
