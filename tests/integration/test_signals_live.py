@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -32,9 +33,10 @@ from streaming.contract import (
     encode_signal,
     signal_key,
 )
-from streaming.kafka import producer
+from streaming.kafka import consumer, producer
 from streaming.kafka.cluster import ClusterClient
 from streaming.topics import ensure_topics
+from tuner.observe.signals import SignalReader
 
 NOBODY = "nobody"
 LAB = LabSpec(brokers=1, users={NOBODY: "pw"})
@@ -256,3 +258,15 @@ def test_watch_on_a_terminal_draws_in_place_and_gives_it_back(config: Path, writ
             watch.wait(timeout=10)
         os.close(theirs)
         os.close(ours)
+
+
+def test_a_look_reads_what_has_come_since_the_last_one(lab: Lab, writer: Writer) -> None:
+    """Between two looks Kafka has answered the fetch that waited, with nothing; the next look needs one of its own."""
+    with contextlib.closing(consumer(lab.kafka_settings(), "test")) as reading:
+        reader = SignalReader(reading, writer.topic, "lab")
+        until(lambda: (reader.poll(), reader._tail._assigned)[1], ANSWER_S_MAX, "the topic is followed")
+        for window in range(1, 4):
+            threading.Event().wait(1.0)  # Twice what a fetch waits for records.
+            at_ms = now_ms() + window
+            writer.write(BrokerSignal("lab", 1, at_ms, at_ms, 6, 1.0))
+            assert reader.poll() == 1

@@ -232,3 +232,27 @@ def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch
     consumer = Mute([Record(b"0")])
     assert rewound(consumer, 10) == []
     assert consumer.polls <= 5
+
+
+class FetchingAhead(FakeConsumer):
+    """As kafka-python does: a poll gives what was fetched ahead, and begins a fetch whose answer only comes to one that waits."""
+
+    def __init__(self, *logs: list[Record]) -> None:
+        super().__init__(*logs)
+        self.ahead: dict[TopicPartition, list[Record]] = {}
+
+    def poll(self, max_records: int = 500, *, timeout_ms: int = 0, **_other: int) -> dict[TopicPartition, list[Record]]:
+        found, self.ahead = self.ahead, {}
+        return found or (super().poll(max_records) if timeout_ms > 0 else {})
+
+
+def test_a_look_has_all_that_has_come_and_not_what_had_come_at_the_look_before() -> None:
+    consumer = FetchingAhead([])
+    reader = SignalReader(consumer, TOPIC, CLUSTER)
+    assert reader.poll() == 0
+    log = consumer.logs[TopicPartition(TOPIC, 0)]
+    log.append(Record(encode_signal(broker_signal(1))))
+    consumer.ahead = FakeConsumer.poll(consumer)
+    log.append(Record(encode_signal(broker_signal(3))))
+    assert reader.poll() == 2
+    assert set(reader.brokers) == {1, 3}

@@ -38,29 +38,31 @@ class FencedThrottles:
         return self._real.read_rates(sides)
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        refused = self._refused()
+        refused = refusal(self._fence)
         return self._real.write_rates(rates) if refused is None else dict.fromkeys(rates, refused)
 
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         return self._real.confirm_rates(rates)
 
     def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
-        refused = self._refused()
+        refused = refusal(self._fence)
         return self._real.clear_lists(topic, sides) if refused is None else refused
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        refused = self._refused()
+        refused = refusal(self._fence)
         return self._real.add_pairs(pairs) if refused is None else dict.fromkeys(pairs, refused)
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        refused = self._refused()
+        refused = refusal(self._fence)
         return self._real.remove_pairs(pairs) if refused is None else dict.fromkeys(pairs, refused)
 
-    def _refused(self) -> Failure | None:
-        if self._fence.proved_s_ago() <= PROOF_S_MAX:
-            return None
-        try:
-            self._fence.prove()
-        except JournalError as error:
-            return f"not written, as it is not certain that this tuner may: {error}"
+
+def refusal(fence: Fence) -> Failure | None:
+    """Why nothing may be written now; None: it may."""
+    if fence.proved_s_ago() <= PROOF_S_MAX:
         return None
+    try:
+        fence.prove()
+    except JournalError as error:
+        return f"not written, as it is not certain that this tuner may: {error}"
+    return None

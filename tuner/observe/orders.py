@@ -7,7 +7,7 @@ from kafka import KafkaConsumer
 
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.model.orders import Orders
-from tuner.observe.signals import TROUBLE, SignalTail
+from tuner.observe.signals import ANSWER_MS, TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
 
@@ -23,7 +23,7 @@ class OrdersReader:
     def follow(self) -> None:
         """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said."""
         try:
-            for record in self._tail.new():
+            for record in self._tail.new(ANSWER_MS):
                 if record.key == self._key and record.value is not None:
                     self._take(record.value)
         except TROUBLE as error:

@@ -31,6 +31,9 @@ log = structlog.get_logger("tuner")
 
 # An entity that stopped sending: its age is shown and alerted on until then.
 FORGET_MS = 10 * 60 * 1000
+# What a poll gives at once was fetched ahead, right after the last look, or was then answered with nothing (fetch.max.wait.ms).
+# What has come since takes a fetch of its own: without a moment for its answer it would be read with the next look only.
+ANSWER_MS = 50
 POLLS_MAX = 50  # A cycle takes in all that has come, but does not live in here.
 # kafka-python's network thread answers with these two beside its own errors.
 TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
@@ -89,7 +92,7 @@ class SignalTail:
         """The records that have come since; the first call begins at the end.
 
         Args:
-            timeout_ms: how long to wait for the first of them.
+            timeout_ms: how long to wait for the first of them; for more, as long as an answer takes.
         """
         if not self._assigned and self._assign():
             self._consumer.seek_to_end(*self._assigned)
@@ -99,7 +102,7 @@ class SignalTail:
             batches = self._consumer.poll(timeout_ms=timeout_ms, max_records=20_000)
             if not batches:
                 return
-            timeout_ms = 0
+            timeout_ms = min(timeout_ms, ANSWER_MS)
             for records in batches.values():
                 yield from records
 
@@ -146,7 +149,7 @@ class SignalReader(NewestSignals):
 
     def poll(self) -> int:
         """Takes in what has come; how many records. A broker that is away costs nothing here but staleness later."""
-        return self._take_all(self._tail.new())
+        return self._take_all(self._tail.new(ANSWER_MS))
 
     def rewind(self, records: int) -> None:
         """Takes in the newest that are there already, at least ``records``; for a look without a history."""

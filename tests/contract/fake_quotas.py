@@ -1,0 +1,51 @@
+"""A cluster's mutation quotas in a dict. It passes the same suite as the real port, so unit tests may lean on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streaming.contract.quotas import QuotaEntity
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.quotas import Outcome, Rates
+
+REFUSED = "Kafka refused to alter client quotas: error 42 InvalidRequestError Quota controller_mutation_rate must be greater than 0"
+
+
+class FakeQuotas:
+    """What stands is public, so that a test can be somebody else."""
+
+    def __init__(self, rates: Mapping[QuotaEntity, float] | None = None) -> None:
+        self.rates: dict[QuotaEntity, float] = dict(rates or {})
+        self.away = False  # The cluster answers nothing.
+        self.forgetful: set[QuotaEntity] = set()  # Takes a write and does not keep it.
+
+    def read(self) -> dict[QuotaEntity, float] | ClusterError:
+        return ClusterError("the cluster does not answer") if self.away else dict(self.rates)
+
+    def write(self, rates: Rates) -> Outcome:
+        if self.away:
+            return dict.fromkeys(rates, "the cluster does not answer")
+        outcome: Outcome = {}
+        for entity, rate in rates.items():
+            outcome[entity] = REFUSED if rate is not None and rate <= 0 else None
+            if outcome[entity] is not None or entity in self.forgetful:
+                continue
+            if rate is None:
+                self.rates.pop(entity, None)
+            else:
+                self.rates[entity] = rate
+        return outcome
+
+    def confirm(self, rates: Rates) -> Outcome:
+        if self.away:
+            return dict.fromkeys(rates, "written, but not read back: the cluster does not answer")
+        return {
+            entity: None
+            if self.rates.get(entity) == rate
+            else f"{_said(rate)} was written, {_said(self.rates.get(entity))} stands there"
+            for entity, rate in rates.items()
+        }
+
+
+def _said(rate: float | None) -> str:
+    return "nothing" if rate is None else f"{rate:g}/s"

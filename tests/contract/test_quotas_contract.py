@@ -1,0 +1,148 @@
+"""What the tuner may expect of its quota port: one suite, run on the fake and on a real cluster."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+from fake_quotas import FakeQuotas
+
+from rheostat.lab import Lab, LabSpec
+from streaming.contract.quotas import Default, QuotaEntity
+from streaming.kafka.cluster import ClusterError
+from streaming.kafka.quotas import QuotaClient
+from streaming.kafka.settings import KafkaSettings
+from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Quotas
+
+ALICE = QuotaEntity(user="alice")
+PAIR = QuotaEntity("alice", "loader")
+ANYBODY = QuotaEntity(user=Default.DEFAULT)
+CLIENT = QuotaEntity(client_id="loader")
+ALL = (ALICE, PAIR, ANYBODY, CLIENT)
+
+
+class Subject(Protocol):
+    port: Quotas
+    impatient: Quotas  # The same port, that gives up at once instead of within seconds.
+    away: Quotas  # The port of a cluster that does not answer.
+
+    def clean(self) -> None: ...
+
+
+@dataclass
+class Fake:
+    port: FakeQuotas = field(default_factory=FakeQuotas)
+    away: FakeQuotas = field(default_factory=FakeQuotas)
+
+    def __post_init__(self) -> None:
+        self.away.away = True
+
+    @property
+    def impatient(self) -> FakeQuotas:
+        return self.port
+
+    def clean(self) -> None:
+        pass
+
+
+class Real:
+    def __init__(self, client: QuotaClient, nobody: QuotaClient) -> None:
+        self.port = KafkaQuotas(client)
+        seconds = itertools.count()
+        self.impatient = KafkaQuotas(client, monotonic=lambda: next(seconds) * 10.0, pause=lambda _: None)
+        self.away = KafkaQuotas(nobody)
+
+    def clean(self) -> None:
+        stands = self.port.read()
+        assert isinstance(stands, dict)
+        assert not any(self.port.write(dict.fromkeys(stands)).values())
+        assert not any(self.port.confirm(dict.fromkeys(stands)).values())
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[tuple[QuotaClient, QuotaClient]]:
+    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=1.0)
+    with Lab(LabSpec(brokers=2)) as lab:
+        client, nobody = QuotaClient(lab.kafka_settings(), "contract"), QuotaClient(nowhere, "contract")
+        yield client, nobody
+        client.close()
+        nobody.close()
+
+
+@pytest.fixture(params=["fake", "kafka"])
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    made: Subject = Fake() if request.param == "fake" else Real(*request.getfixturevalue("clients"))
+    yield made
+    made.clean()
+
+
+def put(subject: Subject, rates: dict[QuotaEntity, float | None]) -> None:
+    """Written, and seen to stand there."""
+    assert subject.port.write(rates) == dict.fromkeys(rates)
+    assert subject.port.confirm(rates) == dict.fromkeys(rates)
+
+
+def test_nothing_stands_where_nobody_set_anything(subject: Subject) -> None:
+    assert subject.port.read() == {}
+
+
+def test_what_was_set_is_read_bit_for_bit(subject: Subject) -> None:
+    rates = {ALICE: 0.1, PAIR: 1 / 3, ANYBODY: 12_345.678, CLIENT: 5.0}
+    put(subject, {**rates})
+    assert subject.port.read() == rates
+
+
+def test_none_removes_and_leaves_the_others(subject: Subject) -> None:
+    put(subject, {ALICE: 5.0, PAIR: 7.0})
+    put(subject, {ALICE: None})
+    assert subject.port.read() == {PAIR: 7.0}
+
+
+def test_what_is_not_there_is_removed_without_a_failure(subject: Subject) -> None:
+    put(subject, {ALICE: None})
+
+
+def test_nothing_asked_is_nothing_done(subject: Subject) -> None:
+    assert subject.port.write({}) == {}
+    assert subject.port.confirm({}) == {}
+
+
+def test_one_that_is_refused_says_why_and_keeps_no_other_back(subject: Subject) -> None:
+    outcome = subject.port.write({ALICE: 0.0, PAIR: 7.0})
+    assert "must be greater than 0" in str(outcome[ALICE])
+    assert outcome[PAIR] is None
+    assert subject.port.confirm({PAIR: 7.0}) == {PAIR: None}
+    assert subject.port.read() == {PAIR: 7.0}
+
+
+def test_what_does_not_stand_there_is_told_with_both_values(subject: Subject) -> None:
+    put(subject, {ALICE: 5.0})
+    outcome = subject.impatient.confirm({ALICE: 7.0, PAIR: 3.0, CLIENT: None})
+    assert outcome[ALICE] == "7/s was written, 5/s stands there"
+    assert outcome[PAIR] == "3/s was written, nothing stands there"
+    assert outcome[CLIENT] is None
+
+
+def test_more_entities_than_go_into_one_request(subject: Subject) -> None:
+    many: dict[QuotaEntity, float | None] = {
+        QuotaEntity(client_id=f"client-{n}"): 1.0 + n for n in range(ENTITIES_PER_REQUEST + 1)
+    }
+    put(subject, many)
+    assert subject.port.read() == many
+
+
+def test_a_cluster_that_is_away_is_a_failure_of_every_entity(subject: Subject) -> None:
+    assert isinstance(subject.away.read(), ClusterError)
+    assert all(subject.away.write({ALICE: 5.0, PAIR: None}).values())
+    assert "not read back" in str(subject.away.confirm({ALICE: 5.0})[ALICE])
+
+
+def test_a_dry_run_writes_nothing_and_sees_what_stands(subject: Subject) -> None:
+    put(subject, {ALICE: 5.0})
+    dry = DryRunQuotas(subject.port)
+    assert dry.write({ALICE: 7.0, PAIR: None}) == {ALICE: None, PAIR: None}
+    assert dry.confirm({ALICE: 7.0}) == {ALICE: None}
+    assert dry.read() == {ALICE: 5.0}
