@@ -67,6 +67,13 @@ def test_a_link_that_replication_does_not_fill_gives_no_margin_back() -> None:
     assert next_margin(0.03, 1.5, False, LIMITS) > 0.03
 
 
+def test_where_little_more_than_keeping_up_is_left_only_what_comes_near_a_miss_counts() -> None:
+    limits = LawLimits(latency_aim=0.74, latency_aim_tight=0.95)
+    assert next_margin(0.03, 0.9, True, limits, tight=True) == pytest.approx(0.0295)
+    assert next_margin(0.03, 0.9, True, limits, tight=False) == pytest.approx(0.0316)
+    assert next_margin(0.03, 1.2, True, limits, tight=True) == pytest.approx(0.0525)
+
+
 @given(st.lists(st.tuples(st.floats(0.0, 50.0), st.booleans()), max_size=200))
 def test_the_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) -> None:
     margin = LIMITS.margin_start

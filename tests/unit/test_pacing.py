@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from streaming.contract import Side
-from tuner.decide.course import Course
-from tuner.decide.pacing import bound
+from tuner.decide.course import Course, LawView
+from tuner.decide.headroom import Load
+from tuner.decide.pacing import bound, replayed
+from tuner.decide.sight import Direction, Sight
 from tuner.decide.tracking import Wanted
 from tuner.model.limits import MB
-from tuner.model.objectives import LawLimits
+from tuner.model.objectives import Capacity, LawLimits
 from tuner.plan.window import steady
 
 LIMITS = LawLimits()
@@ -31,6 +33,27 @@ def test_what_a_window_holds_is_no_reason_to_raise_a_guard() -> None:
 
 def test_who_is_blind_stands_where_it_is_meant() -> None:
     assert bound(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, play=0.0) == 20_000_000
+
+
+def test_a_long_way_down_goes_by_a_share_of_the_line_that_was_meant() -> None:
+    """From 40 MB/s to 10: the next second is meant to bring 24, and the window of eleven that held 40 lets that through."""
+    found = bound(Side.LEADER, course(10 * MB, 40 * MB, 40 * MB), LIMITS, play=0.1)
+    assert found == pytest.approx((11 * 40 + 24) * MB / 12, abs=1.0)
+
+
+def test_a_short_way_down_is_gone_at_once() -> None:
+    found = bound(Side.LEADER, course(30 * MB, 40 * MB, 40 * MB), LIMITS, play=0.1)
+    assert found == pytest.approx((11 * 40 + 30) * MB / 12, abs=1.0)
+
+
+def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
+    """Five seconds at 50 MB/s, of which nothing is measured yet: it is not lowered for what has perhaps not come."""
+    link = Capacity(60 * MB, 60 * MB)
+    view = LawView(5_000, {}, {}, {}, {2: link})
+    loaded = dict.fromkeys(Side, Direction(load=Load(30 * MB)))
+    before = course(20 * MB, 50 * MB, 50 * MB)
+    after = replayed(before, (2, Side.FOLLOWER), 50_000_000, view, {2: Sight(0, 5.0, 0.0, loaded)}, LIMITS)
+    assert after.window.seconds[-5:] == pytest.approx([50 * MB] * 5)
 
 
 def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:

@@ -16,7 +16,7 @@ from tuner.model.objectives import Capacity, LawLimits, Objective
 
 LIMITS = LawLimits(start_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 FAST = Objective(50.0)
-SIDE, OTHER = (1, L), (2, F)
+SIDE, OTHER, OTHER_LEADER = (1, L), (2, F), (2, L)
 START_MS = 1_000_000
 
 
@@ -89,6 +89,32 @@ def test_a_stall_raises_the_throttle_that_is_full_and_leaves_one_that_is_not() -
     assert stalled(throttled=60 * MB) > 2 * slow
 
 
+def beside_the_slowest(throttled: float | None, seconds: int = 60, remaining: float = 40_000 * MB) -> list[float]:
+    """What is meant, second by second, for a side with 2,000 MB beside one with more, of which so much passes."""
+    memory, rates = LawMemory(), {SIDE: 9_600_000, OTHER_LEADER: 80_000_000}
+    found = []
+    for second in range(12, 12 + seconds):
+        at_s = second // 5 * 5
+        both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER_LEADER: move(OTHER_LEADER, at_s, remaining)}
+        brokers = {1: broker(1, at_s), 2: broker(2, at_s, throttled=throttled)}
+        links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
+        memory, _ = turn(LawView(START_MS + second * 1000, brokers, both, rates, links), memory, FAST, LIMITS)
+        found.append(meant(memory))
+    return found
+
+
+def test_nobody_waits_for_a_side_that_something_else_than_its_throttle_holds() -> None:
+    """It could take 80 MB/s and takes 40. What is measured looks back over 25 seconds; until then the other waits."""
+    meant_rates = beside_the_slowest(throttled=40 * MB)
+    assert max(meant_rates[:25]) < 8 * MB
+    assert min(meant_rates[27:]) > 9 * MB
+
+
+def test_a_slowest_side_whose_throttle_is_full_or_not_measured_is_waited_for() -> None:
+    assert max(beside_the_slowest(throttled=80 * MB)) < 8 * MB
+    assert max(beside_the_slowest(throttled=None)) < 8 * MB
+
+
 def margin_after_a_calm_minute(throttled: float | None) -> float:
     memory, rate = LawMemory(), 80_000_000
     for second in range(60):
@@ -100,6 +126,23 @@ def margin_after_a_calm_minute(throttled: float | None) -> float:
         )
         rate = writes.get(SIDE, rate)
     return memory.sights[1].margin
+
+
+def margin_after_misses_nearly(keep_up: float) -> float:
+    """A minute in which a side runs full at its ceiling of some 50 MB/s, and p99 stands at nine tenths of the objective."""
+    memory, rate = LawMemory(), 50_000_000
+    for second in range(60):
+        at_s = second // 5 * 5
+        signal = replace(broker(1, at_s, throttled=80 * MB, client=60 * MB), produce_p99_ms=45.0)
+        moving = replace(move(SIDE, at_s), keep_up_bytes_per_s=keep_up, write_bytes_per_s=keep_up)
+        memory, writes = turn(view(second, signal, moving, rate), memory, FAST, LIMITS)
+        rate = writes.get(SIDE, rate)
+    return memory.sights[1].margin
+
+
+def test_a_margin_grows_short_of_a_miss_only_where_there_is_much_to_take_it_from() -> None:
+    assert margin_after_misses_nearly(keep_up=2 * MB) > LIMITS.margin_start
+    assert margin_after_misses_nearly(keep_up=40 * MB) <= LIMITS.margin_start + 0.005
 
 
 def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_throttle() -> None:

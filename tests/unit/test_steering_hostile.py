@@ -207,7 +207,13 @@ def test_a_signal_from_ahead_does_not_keep_out_those_that_follow() -> None:
     world.five_seconds()
     world.ahead_ms, world.clients = 0, 105 * MB
     world.minutes(2)
-    assert rig.throttles.rates[SOURCE] < 20 * MB
+    stood = []
+    # What was not known of the first window comes round with it, every fifth signal, and less each time.
+    for _ in range(5):
+        world.five_seconds()
+        stood.append(rig.throttles.rates[SOURCE])
+    assert min(stood) < 20 * MB
+    assert max(stood) < 40 * MB
 
 
 def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks() -> None:

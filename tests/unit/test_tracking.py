@@ -15,8 +15,10 @@ from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.decide.tracking import (
     Wanted,
+    ahead,
     ceiling_bytes_per_s,
     drain_target_s,
+    drain_times_s,
     next_push,
     opened,
     taken_over,
@@ -26,7 +28,7 @@ from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
 from tuner.plan.move_time import SideLoad
 
-LIMITS = LawLimits(pace_slack=1.03)
+LIMITS = LawLimits(pace_slack=1.03, start_s=30.0)
 FAST = Objective(50.0)
 LINK = Capacity(125 * MB, 125 * MB)
 RATES = st.floats(0.0, 1e9)
@@ -45,7 +47,7 @@ def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
 def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(2_000 * MB, 0.0)}
     ceilings = {(1, L): 50 * MB, (2, L): 80 * MB}
-    target_s = drain_target_s(loads, ceilings, FAST, 0, LIMITS)
+    target_s = drain_target_s(drain_times_s(loads, ceilings, LIMITS), FAST, 0, LIMITS)
     assert target_s == pytest.approx(200.0)
     rates = {side: wanted(side[1], load, ceilings[side], target_s, LIMITS) for side, load in loads.items()}
     assert rates[(1, L)] == Wanted(50 * MB, infeasible=False, binds=True)
@@ -67,9 +69,30 @@ def test_the_operators_ceiling_holds_on_both_sides() -> None:
 
 def test_a_deadline_takes_its_time_and_no_more() -> None:
     deadline = Objective(50.0, Mode.DEADLINE, finish_at_ms=1_000_000)
-    loads, ceilings = {(1, L): SideLoad(10_000 * MB, 0.0)}, {(1, L): 100 * MB}
-    assert drain_target_s(loads, ceilings, deadline, 0, LIMITS) == pytest.approx(0.9 * 985.0)
-    assert drain_target_s(loads, ceilings, deadline, 950_000, LIMITS) == pytest.approx(100.0)
+    times_s = drain_times_s({(1, L): SideLoad(10_000 * MB, 0.0)}, {(1, L): 100 * MB}, LIMITS)
+    assert drain_target_s(times_s, deadline, 0, LIMITS) == pytest.approx(0.9 * 985.0)
+    assert drain_target_s(times_s, deadline, 950_000, LIMITS) == pytest.approx(100.0)
+
+
+def test_a_side_that_never_ends_sets_no_time() -> None:
+    loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(1_000 * MB, 90 * MB)}
+    limits = replace(LIMITS, rate_bytes_per_s_max=80 * MB)
+    assert drain_times_s(loads, {(1, L): 100 * MB, (2, L): 60 * MB}, limits) == {(1, L): 100.0}
+
+
+def test_who_goes_ahead_is_done_in_half_the_time_and_its_follower_is_bound_by_the_ceiling() -> None:
+    load = SideLoad(2_000 * MB, 4 * MB)
+    assert ahead(L, load, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(24.6 * MB)
+    assert ahead(L, load, 20 * MB, 200.0, LIMITS).rate_bytes_per_s == 20 * MB
+    assert ahead(F, load, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
+    assert ahead(F, load, 25 * MB, 200.0, LIMITS).rate_bytes_per_s == 25 * MB
+    assert wanted(F, load, 25 * MB, 100.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
+
+
+def test_who_goes_ahead_stands_at_its_floor_where_the_ceiling_is_below() -> None:
+    found = ahead(F, SideLoad(1e9, 30 * MB), 20 * MB, 100.0, LIMITS)
+    assert found.infeasible
+    assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
 
 def test_share_and_gentle_take_less_of_the_headroom() -> None:

@@ -30,6 +30,7 @@ class Course:
     blind: bool = False  # Something that it depends on is not known now.
     push: float = 1.0  # Times what it should need: its move has stalled, and it was this throttle.
     pushed_at_ms: int = 0
+    stuck_until_ms: int = 0  # Something else than its throttle has held it; nobody waits for it until then.
 
 
 @dataclass(frozen=True, slots=True)

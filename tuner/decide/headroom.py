@@ -3,7 +3,8 @@
 Intuition: what clients will use in a moment is what they use now, going on as it went, and a little more, for it is never
 known better than it usually was. What is left below 90 % of the link is the headroom. Ten per cent is a guess about this
 link, though, and latency is the truth about it: while p99 stands above three quarters of its objective the margin grows,
-and while it stands below, the margin is given back slowly.
+and while it stands below, the margin is given back slowly. Where all the headroom is little more than what keeping up takes, a
+margin costs a multiple of the time, so there it answers to what comes near a miss.
 
 Invariant: the margin stays within its limits, and shrinks only while replication is what fills the link: a link left idle
 says nothing about how full it may be (anti-windup).
@@ -58,13 +59,15 @@ def expected_bytes_per_s(load: Load, ahead_s: float, limits: LawLimits) -> float
     return max(0.0, forecast + limits.spreads * load.spread_bytes_per_s)
 
 
-def next_margin(margin: float, latency_ratio: float, fills: bool, limits: LawLimits) -> float:
+def next_margin(margin: float, latency_ratio: float, fills: bool, limits: LawLimits, *, tight: bool = False) -> float:
     """
     Args:
         latency_ratio: client p99 ÷ its objective.
         fills: replication is at the ceiling that this margin leaves it.
+        tight: that ceiling is little more than what keeping up takes, so any margin costs a multiple of the time.
     """
-    error = min(1.0, max(-0.5, latency_ratio - limits.latency_aim))
+    aim = limits.latency_aim_tight if tight else limits.latency_aim
+    error = min(1.0, max(-0.5, latency_ratio - aim))
     if latency_ratio > 1.0:
         error += limits.miss_weight
     if error < 0 and not fills:

@@ -19,7 +19,7 @@ from tuner.decide.tracking import floor_bytes_per_s
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import LawLimits
 from tuner.plan.move_time import SideLoad
-from tuner.plan.window import advanced, bound_for, corrected, held_bytes_per_s
+from tuner.plan.window import SECONDS_KEPT, advanced, bound_for, corrected, held_bytes_per_s
 
 
 def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int:
@@ -30,7 +30,8 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
         held = limits.guard_slack * held_bytes_per_s(course.window, limits.quota_samples)
         held = min(held, course.window.bounds[-1])  # That is a reason not to lower it, and none to raise it.
         return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
-    bound = bound_for(course.window, meant, limits.quota_samples, play=play)
+    next_bytes = _next_bytes(course, limits) if play > 0.0 else meant
+    bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play)
     least = min(meant, floor_bytes_per_s(course.load, limits))
     return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
 
@@ -41,38 +42,41 @@ def replayed(
     stands: int,
     view: LawView,
     sights: Mapping[int, Sight],
-    target_s: float,
     limits: LawLimits,
+    *,
+    load: SideLoad | None = None,
 ) -> Course:
-    """The course with its window up to now, corrected where a newer step was measured."""
+    """The course with its window up to now, and its newest load where one is given, corrected where a newer step was measured."""
     broker, which = side
-    flow = _flow_bytes_per_s(side, view, sights, course.load, target_s, limits)
-    meant = course.wanted.rate_bytes_per_s
+    flow = _flow_bytes_per_s(side, view, sights)
+    meant = _next_bytes(course, limits) if which is Side.LEADER else course.wanted.rate_bytes_per_s
     window = advanced(course.window, view.now_ms, float(stands), flow, limits.quota_samples, meant_bytes_per_s=meant)
-    course, sight = replace(course, window=window), sights.get(broker)
-    if sight is None or sight.sampled_at_ms <= course.corrected_until_ms:
-        return course
-    caught = sight.directions[which].caught.newest
-    if caught is None:
-        return course
-    passed = (caught + in_sync_bytes_per_s(view.moves.get(side))) * sight.step_s
-    window = corrected(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
-    return replace(course, window=window, corrected_until_ms=sight.sampled_at_ms)
+    sight, until_ms = sights.get(broker), course.corrected_until_ms
+    if sight is not None and sight.sampled_at_ms > until_ms:
+        caught = sight.directions[which].caught.newest
+        if caught is not None:
+            passed = (caught + in_sync_bytes_per_s(view.moves.get(side))) * sight.step_s
+            window = corrected(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
+            until_ms = sight.sampled_at_ms
+    return replace(course, load=load or course.load, window=window, corrected_until_ms=until_ms)
 
 
-def _flow_bytes_per_s(
-    side: BrokerSide,
-    view: LawView,
-    sights: Mapping[int, Sight],
-    load: SideLoad,
-    target_s: float,
-    limits: LawLimits,
-) -> float:
-    """What can pass when the bound lets everything: all that clients leave of the link, or what the leaders send."""
+def _next_bytes(course: Course, limits: LawLimits) -> float:
+    """What the next second is meant to bring: on a long way down, a share of what those before it were meant to."""
+    line = course.window.meant[-min(limits.quota_samples, SECONDS_KEPT) :]
+    return max(course.wanted.rate_bytes_per_s, limits.fall_ratio * sum(line) / len(line))
+
+
+def _flow_bytes_per_s(side: BrokerSide, view: LawView, sights: Mapping[int, Sight]) -> float:
+    """What can pass when the bound lets everything: all that clients leave of the link.
+
+    Of what the leaders send a follower's side knows nothing. It only guards, so it may think that its window holds too much:
+    thought to hold too little, it would be lowered into silence.
+    """
     broker, which = side
-    if which is Side.FOLLOWER:
-        return load.keep_up_bytes_per_s + limits.pace_slack * load.remaining_bytes / target_s
     sight, capacity = sights.get(broker), view.capacities.get(broker)
-    if sight is None or capacity is None or (used := sight.directions[which].load) is None:
+    if which is Side.FOLLOWER or sight is None or capacity is None:
+        return float("inf")
+    if (used := sight.directions[which].load) is None:
         return float("inf")
     return max(0.0, capacity.out_bytes_per_s - used.level_bytes_per_s) + in_sync_bytes_per_s(view.moves.get(side))

@@ -4,7 +4,7 @@
 
     sight     the newest of what the signals tell of every broker, and the margin that its clients' latency asks for
     headroom  the load that is to be expected, and what it leaves of the link
-    tracking  T, in which all can be done, and the rate that every side needs for it
+    tracking  T, in which all can be done, and the rate that every side needs for it; who need not wait for the slowest
     pacing    the setting that lets just that rate through Kafka's window of the last eleven seconds
 
 Intuition: clients come first. What they leave of the slowest link says how long the moves take, and every other side gets
@@ -15,6 +15,8 @@ meant to be, and then sinks to its floor.
 
 Vocabulary:
     meant  the rate that a side is to have in the mean; what is written plays around it as the window holds more or less.
+    tight  of a side: all that it may have is little more than what keeping up takes.
+    stuck  of the slowest side: its throttle is not full for a while, so something else holds it.
     full   of a throttle: what is measured comes up to what is meant, so it is the throttle that holds the move.
     known  when everything that a side's rate depends on was last measured.
 """
@@ -31,8 +33,10 @@ from tuner.decide.pacing import bound, replayed
 from tuner.decide.sight import Sight, means, seen
 from tuner.decide.tracking import (
     Wanted,
+    ahead,
     ceiling_bytes_per_s,
     drain_target_s,
+    drain_times_s,
     floor_bytes_per_s,
     next_push,
     opened,
@@ -55,16 +59,23 @@ def turn(
     tested = {
         side[0] for side, course in memory.courses.items() if course.wanted.binds and _full(side, course, view, limits)
     }
+    tight = {side[0] for side, course in memory.courses.items() if _is_tight(course, limits)}
     # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
     latest_ms = view.now_ms + limits.hold_age_s * 1000
     past = {b: sight for b, sight in memory.sights.items() if sight.sampled_at_ms <= latest_ms}
-    sights = {b: seen(s, past.get(b), b in tested, objective, limits) for b, s in view.brokers.items()}
+    sights = {
+        b: seen(s, past.get(b), b in tested, objective, limits, tight=b in tight) for b, s in view.brokers.items()
+    }
     # What does that leave, and how long do all the moves take with it?
     loads = _loads(view, memory)
     ceilings = {side: _ceiling(side, view, memory, sights, objective, limits) for side in loads}
     # Nobody waits for a side of which nothing is heard: its broker is gone, or its part of the move was cancelled.
     heard = {side: load for side, load in loads.items() if _is_heard(side, view, limits)}
-    target_s = drain_target_s(heard or loads, ceilings, objective, view.now_ms, limits)
+    times_s = drain_times_s(heard or loads, ceilings, limits)
+    target_s = drain_target_s(times_s, objective, view.now_ms, limits)
+    # The others wait for the slowest, unless something else than its throttle holds it.
+    slowest = max(times_s, key=times_s.__getitem__, default=None)
+    stuck = slowest if slowest is not None and _is_stuck(slowest, view, memory, limits) else None
 
     courses: dict[BrokerSide, Course] = {}
     writes: dict[BrokerSide, int] = {}
@@ -74,37 +85,41 @@ def turn(
             continue
         before = memory.courses.get(side)
         course = before if before is not None and not _clock_was_set(before, view) else _begun(side, stands, view)
-        course = replace(course, load=load)
-        course = replayed(course, side, stands, view, sights, target_s, limits)
-        known_at_ms = _known_at_ms(side, view)
-        course = course if known_at_ms is None else replace(course, known_at_ms=known_at_ms)
+        course = replayed(course, side, stands, view, sights, limits, load=load)
+        known_now_ms = _known_at_ms(side, view)
+        known_at_ms = course.known_at_ms if known_now_ms is None else known_now_ms
         # What seems to come from the future is no younger for it: somebody's clock was set.
-        age_s = abs(view.now_ms - (course.known_at_ms or 0)) / 1000
-        blind = known_at_ms is None or age_s > limits.hold_age_s
-        course = replace(course, blind=blind)
+        age_s = abs(view.now_ms - (known_at_ms or 0)) / 1000
+        blind = known_now_ms is None or age_s > limits.hold_age_s
         # Never measured here: somebody has set this rate, and we know nothing better.
-        if course.known_at_ms is None:
-            course = replace(course, wanted=replace(course.wanted, binds=False))
+        if known_at_ms is None:
+            meant = replace(course.wanted, binds=False)
         # Too long ago: whatever clients do by now, the least that still drains cannot hurt them much.
         elif age_s > limits.decay_age_s:
-            course = replace(course, wanted=_sunk(course, stands, limits))
+            meant = _sunk(course, stands, limits)
         # Perhaps only late.
         elif blind:
-            course = replace(course, wanted=replace(course.wanted, binds=False))
+            meant = replace(course.wanted, binds=False)
         # Partitions take no writes until their followers are back: durability comes before latency.
         elif side in view.recovering:
-            course = replace(course, wanted=opened(side[1], load, view.capacities[side[0]], limits))
+            meant = opened(side[1], load, view.capacities[side[0]], limits)
         else:
             course = _pushed(course, side, view, limits)
-            meant = wanted(side[1], load, ceilings[side], target_s, limits, course.push)
+            if stuck is None or side == stuck:
+                meant = wanted(side[1], load, ceilings[side], target_s, limits, course.push)
+            else:
+                meant = ahead(side[1], load, ceilings[side], target_s, limits, course.push)
+            if side == stuck and _is_held_elsewhere(side, course, view, limits):
+                course = replace(course, stuck_until_ms=view.now_ms + round(limits.ahead_for_s * 1000))
             since_s = (view.now_ms - course.since_ms) / 1000
             # A rate below the floor drains nothing, so the way up begins there.
             stood = max(course.stood_bytes_per_s, floor_bytes_per_s(load, limits))
-            course = replace(course, wanted=taken_over(meant, stood, since_s, limits))
+            meant = taken_over(meant, stood, since_s, limits)
+        course = replace(course, known_at_ms=known_at_ms, blind=blind, wanted=meant)
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
         rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
         rate = min(stands, max(rate, round(floor_bytes_per_s(load, limits)))) if blind else rate
-        rate = stands if course.known_at_ms is None else rate
+        rate = stands if known_at_ms is None else rate
         deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
         if abs(rate - stands) > deadband_ratio * stands:
             writes[side] = rate
@@ -179,6 +194,26 @@ def _full(side: BrokerSide, course: Course, view: LawView, limits: LawLimits) ->
 
 
 # -- what it may have, and what it is meant to have ---------------------------------------------------------------------
+
+
+def _is_tight(course: Course, limits: LawLimits) -> bool:
+    """Little more than what keeping up takes is all that clients leave."""
+    return course.wanted.binds and course.wanted.rate_bytes_per_s < limits.tight_ratio * course.load.keep_up_bytes_per_s
+
+
+def _is_stuck(side: BrokerSide, view: LawView, memory: LawMemory, limits: LawLimits) -> bool:
+    """Only leaders pace, so only of them it can be told from what passes."""
+    course = memory.courses.get(side)
+    if course is None or side[1] is Side.FOLLOWER:
+        return False
+    return view.now_ms < course.stuck_until_ms or _is_held_elsewhere(side, course, view, limits)
+
+
+def _is_held_elsewhere(side: BrokerSide, course: Course, view: LawView, limits: LawLimits) -> bool:
+    """It runs at its ceiling, has been here for as long as what is measured looks back, and less passes."""
+    if not course.wanted.binds or view.now_ms - course.since_ms < (limits.start_s + limits.ahead_after_s) * 1000:
+        return False
+    return _measured_bytes_per_s(side, view) is not None and not _full(side, course, view, limits)
 
 
 def _ceiling(

@@ -38,11 +38,20 @@ class Sight:
     rests_until_ms: int = 0  # After a cut nothing is given back until then.
 
 
-def seen(signal: BrokerSignal, before: Sight | None, fills: bool, objective: Objective, limits: LawLimits) -> Sight:
+def seen(
+    signal: BrokerSignal,
+    before: Sight | None,
+    fills: bool,
+    objective: Objective,
+    limits: LawLimits,
+    *,
+    tight: bool = False,
+) -> Sight:
     """One broker after its newest signal; the same signal twice changes nothing.
 
     Args:
         fills: a side of it runs at its ceiling, and what is measured says so too.
+        tight: a side of it can do little more than keep up.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
@@ -54,11 +63,11 @@ def seen(signal: BrokerSignal, before: Sight | None, fills: bool, objective: Obj
         old = before.directions[side] if before is not None else Direction()
         directions[side] = _direction(old, means(signal, side), steps, step_s, whole, limits)
     margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
-    latency_ratio = _latency_ms(signal) / objective.latency_ms
+    latency_ratio = _latency_ms(signal, limits) / objective.latency_ms
     # A miss that another load has brought is answered by the forecast, and says nothing of the margin.
     if latency_ratio > 0.0 and not any(direction.jumped for direction in directions.values()):
         rests = signal.sampled_at_ms < rests_until_ms
-        margin = next_margin(margin, latency_ratio, fills and not rests, limits)
+        margin = next_margin(margin, latency_ratio, fills and not rests, limits, tight=tight)
         # Followers fall behind while clients wait: both starve. A shrink alone may be a broker that has stopped.
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not rests:
             margin = min(limits.margin_max, margin + limits.shrink_cut)
@@ -66,9 +75,13 @@ def seen(signal: BrokerSignal, before: Sight | None, fills: bool, objective: Obj
     return Sight(signal.sampled_at_ms, step_s if whole else _STEP_S, margin, directions, rests_until_ms)
 
 
-def _latency_ms(signal: BrokerSignal) -> float:
+def _latency_ms(signal: BrokerSignal, limits: LawLimits) -> float:
     """What producers feel; 0 where it is not known. The time of a consumer's fetch says nothing: at the end of its topic it waits
-    for the next record, half a second by default, on a cluster where nothing is slow."""
+    for the next record, half a second by default, on a cluster where nothing is slow. Nor does the p99 of a broker to which
+    almost nobody writes: Kafka tells it of the last thousand requests, and there those reach back to its start."""
+    written = signal.client_in_bytes_per_s
+    if written is not None and written < limits.clients_bytes_per_s_min:
+        return 0.0
     return signal.produce_p99_ms or 0.0
 
 

@@ -49,16 +49,23 @@ def judge(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: fl
     """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
     for step in sorted(steps, key=lambda s: s.at_ms):
         if step.at_ms > state.judged_until_ms and step.dt_s > 0:
-            state = _take(replace(state, judged_until_ms=step.at_ms), step, expected_bytes_per_s, limits)
+            state = _take(state, step, expected_bytes_per_s, limits)
     return state
 
 
 def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
     if step.dt_s > limits.step_s_max:
         # A gap: we do not know what happened in it.
-        return replace(state, pending_s=0.0, pending_gained_bytes=0.0, pending_written_bytes=0.0)
+        return replace(
+            state,
+            judged_until_ms=step.at_ms,
+            pending_s=0.0,
+            pending_gained_bytes=0.0,
+            pending_written_bytes=0.0,
+        )
     state = replace(
         state,
+        judged_until_ms=step.at_ms,
         observed_s=state.observed_s + step.dt_s,
         pending_s=state.pending_s + step.dt_s,
         pending_gained_bytes=state.pending_gained_bytes + step.gained_bytes,

@@ -2,8 +2,9 @@
 
 Intuition: a throttle carries two things: what keeps its followers up to date (W), and what catches up. The slowest broker
 sets the time T in which all can be done; each of the others gets just W + B/T, for to be done sooner would help nobody and
-cost its clients. Of the two ends of a copy the leader paces; the follower's rate stands a little above, so that it holds
-only when the leader does not.
+cost its clients. But where something else than its throttle holds the slowest, it is a link or a disk that it shares, and
+nobody waits: the others go ahead, and leave that to it. Of the two ends of a copy the leader paces; the follower's rate
+stands a little above, so that it holds only when the leader does not.
 
 Invariant: a wanted rate lies between floor and ceiling; where the ceiling is below the floor it is the floor, and the side
 is called infeasible aloud.
@@ -53,16 +54,17 @@ def ceiling_bytes_per_s(
     return headroom_bytes_per_s + in_sync_bytes_per_s
 
 
-def drain_target_s(
-    loads: Mapping[BrokerSide, SideLoad],
-    ceilings: Mapping[BrokerSide, float],
-    objective: Objective,
-    now_ms: int,
-    limits: LawLimits,
-) -> float:
+def drain_times_s(
+    loads: Mapping[BrokerSide, SideLoad], ceilings: Mapping[BrokerSide, float], limits: LawLimits
+) -> dict[BrokerSide, float]:
+    """How long each side takes at its ceiling; those that never end are not in it."""
+    times = {side: drain_s(load, max(ceilings[side], floor_bytes_per_s(load, limits))) for side, load in loads.items()}
+    return {side: time_s for side, time_s in times.items() if time_s is not None}
+
+
+def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: LawLimits) -> float:
     """T: as short as the slowest side allows, and in deadline mode no shorter than it may take."""
-    times = [drain_s(load, max(ceilings[side], floor_bytes_per_s(load, limits))) for side, load in loads.items()]
-    target_s = max([limits.drain_s_min, *(t for t in times if t is not None)])
+    target_s = max([limits.drain_s_min, *times_s.values()])
     if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:
         left_s = (objective.finish_at_ms - now_ms) / 1000 - limits.deadline_reserve_s
         target_s = max(target_s, limits.deadline_ratio * left_s)
@@ -87,6 +89,18 @@ def wanted(
     return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
 
 
+def ahead(
+    side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: float, limits: LawLimits, push: float = 1.0
+) -> Wanted:
+    """The rate of a side that is to be done long before the slowest, which something else than its throttle holds.
+
+    It takes more than its even part of a link that others share, so here the follower's side is a bound and no guard.
+    """
+    found = wanted(side, load, ceiling_bytes_per_s, limits.ahead_ratio * target_s, limits, push)
+    most = max(floor_bytes_per_s(load, limits), ceiling_bytes_per_s)
+    return replace(found, rate_bytes_per_s=min(found.rate_bytes_per_s, most))
+
+
 def opened(side: Side, load: SideLoad, capacity: Capacity, limits: LawLimits) -> Wanted:
     """For replicas without which a partition takes no writes: all that the operator and the link allow."""
     link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
@@ -108,5 +122,7 @@ def taken_over(meant: Wanted, stood_bytes_per_s: float, since_s: float, limits: 
     way = min(1.0, max(0.0, since_s / limits.start_s))  # A clock that was set back has not undone the way.
     rate = meant.rate_bytes_per_s
     on_the_way = min(rate, stood_bytes_per_s + way * (rate - stood_bytes_per_s))
+    if on_the_way >= rate:
+        return meant
     # Below its ceiling it does not fill the link, and low latency says nothing yet.
-    return replace(meant, rate_bytes_per_s=on_the_way, binds=meant.binds and on_the_way >= rate)
+    return replace(meant, rate_bytes_per_s=on_the_way, binds=False)
