@@ -5,11 +5,13 @@ puts on record, and then the law's second, which turns every side (there are fiv
 cycle the worst). Beside it, on lines of their own: reading signals and the cluster's answers into values. Figures are CPU time
 of a process of its own for each size, garbage collection included, so that neither a busy machine nor another size shows in
 them. 200 partitions a broker, a quarter of them moving, each from and to brokers of its own; one in 250 moves ends from one
-cycle to the next, and another begins.
+cycle to the next, and another begins. Nobody has throttled the moves, so the tuner sets the rates and keeps the
+throttled-replica lists exact, cycle after cycle, as it does wherever an objective is set.
 
-Bounds, at 1,000 brokers: the median cycle and the worst, and the most memory that the process ever had. Growth: the CPU a broker
-at 5,000 brokers over that at 1,000. The first cycle, which puts every side on record, and the one that answers a stall of
-everything at once, which sets every throttle, come once in a move: they are told and not held to the bound.
+Bounds, at 1,000 brokers: the median cycle and the worst, and the most memory that a process ever had, that of the stall of
+everything at once too. Growth: the CPU a broker at 5,000 brokers over that at 1,000. The two cycles with which a move opens, which
+set and list everything and put every side on record, and the one that answers a stall of everything, which sets every throttle,
+come once in a move: they are told and not held to the bound of time.
 """
 
 from __future__ import annotations
@@ -54,12 +56,13 @@ def _run(brokers: int, seed: int, *options: str) -> dict[str, Any]:
 def _row(run: dict[str, Any]) -> Row:
     """The figures of one size: medians, and the worst of the cycle."""
     cycles = run.pop("cycles")
-    first = run.pop("first")
+    first, second = run.pop("opening")
     medians = {part: round(statistics.median(cycle[part] for cycle in cycles), 1) for part in PARTS}
     return run | medians | {
         "cycle_ms_max": round(max(cycle["cycle_ms_max"] for cycle in cycles), 1),
         "cycles": len(cycles),
         "first_ms": round(first["cycle_ms"], 1),
+        "second_ms": round(second["cycle_ms"], 1),
         "journal_kB": round(statistics.median(cycle["journal_kB"] for cycle in cycles)),
         "us_a_broker": round(1000 * statistics.median(cycle["cycle_ms"] for cycle in cycles) / run["brokers"], 1),
     }  # fmt: skip
@@ -96,6 +99,9 @@ def missed(found: dict[str, Any]) -> list[str]:
         for key, bound in (("cycle_ms", CYCLE_MS_MAX), ("cycle_ms_max", CYCLE_MS_MAX), ("rss_mb_peak", RSS_MB_MAX)):
             if row[key] > bound:
                 failures.append(f"{key} at {BOUND_AT} brokers is {row[key]}, the bound {bound:g}")
+    told = found.get("rescue")
+    if told is not None and told["rss_mb_peak"] > RSS_MB_MAX:
+        failures.append(f"rss_mb_peak of the stall of everything is {told['rss_mb_peak']}, the bound {RSS_MB_MAX:g}")
     if found["growth"] is not None and found["growth"]["ratio"] > GROWTH_MAX:
         failures.append(f"a broker costs {found['growth']['ratio']} × as much at {GROWN_TO}, the bound {GROWTH_MAX}")
     return failures
@@ -115,7 +121,8 @@ def _table(found: dict[str, Any]) -> None:
         ("decide_ms", "  deciding and putting on record"),
         ("law_ms", "  the law's second"),
         ("us_a_broker", "  µs a broker"),
-        ("first_ms", "the first cycle"),
+        ("first_ms", "the first cycle: rates and lists"),
+        ("second_ms", "the second: all sides on record"),
         ("signals_ms", "observing: signals from JSON"),
         ("look_ms", "observing: the Admin API's answers"),
         ("journal_kB", "journal, kB a cycle"),

@@ -4,8 +4,10 @@ The production loop, with the status board, a journal that makes and packs Kafka
 them, and logs that go nowhere. What is observed is handed in; what it costs to make values of it is measured beside. All
 figures are CPU time of the process, garbage collection included.
 
-    steered   an objective is set: every cycle decides on every side, and every second the law turns them all
-    rescue    none is set, and all moves stall at once: the cycle that answers them sets every throttle
+    steered   an objective is set, and nobody has throttled the moves: in its first cycle the tuner sets a rate on every side and
+              lists what moves, in its second it decides on every side; from then on the law turns them all every second, what
+              is done goes off the lists and what begins comes onto them
+    rescue    none is set, the throttle came with the moves, and all stall at once: the cycle that answers sets every rate
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ from tuner.observe.live import LiveReader
 from tuner.observe.signals import NewestSignals
 from tuner.steering import Steering
 
-CYCLES = 10  # After the first.
+CYCLES = 10  # After the opening ones.
+OPENING = 2
 BATCH_BYTES = 16_384  # kafka-python's batch_size.
 TURNS = CYCLE_MS // 1000  # Of the law, in a cycle.
 WELL, STALLED = 0.9, 0.0  # Shares of the drain that the throttles allow.
@@ -129,11 +132,11 @@ class Tuner:
     def __init__(self, brokers: int, seed: int, *, steers: bool) -> None:
         self.size = sized(brokers)
         self._steers = steers
-        self._cluster = LargeCluster(self.size, seed)
+        self.cluster = LargeCluster(self.size, seed, throttled=not steers)
         self._journal = SilentJournal()
-        client = cast(ClusterClient, self._cluster)
+        client = cast(ClusterClient, self.cluster)
         throttles = KafkaThrottles(client)
-        limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers)
+        limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers, throttles_moves=steers)
         inputs = InputLog(
             InForce(limits, StallLimits(), OBJECTIVE, LawLimits()), run="benchmark", program="", wall_clock=self._now_s
         )
@@ -163,7 +166,7 @@ class Tuner:
     def cycle(self, *, drained: float) -> dict[str, Any]:
         """One more cycle and the seconds up to the next; CPU ms of the parts, and what the cycle left in the journal."""
         self._cycle += 1
-        self._cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
+        self.cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
         told: dict[str, Any] = {"signals_ms": self._hear(drained)}
         self._looked.live, told["look_ms"] = _timed(lambda: self._reader.look(full=self._cycle == 1))
         decisions, told["decide_ms"] = _timed(self.loop.cycle)
@@ -202,10 +205,11 @@ def _steering(throttles: KafkaThrottles, inputs: InputLog) -> Steering:
 def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:
     tuner = Tuner(brokers, seed, steers=not rescue)
     size = tuner.size
-    first = tuner.cycle(drained=WELL)
+    opening = [tuner.cycle(drained=WELL) for _ in range(OPENING)]
     cycles = [tuner.cycle(drained=STALLED if rescue else WELL) for _ in range(STALL_CYCLES if rescue else CYCLES)]
     return {
-        "brokers": size.brokers, "partitions": size.partitions, "moving": size.moving, "first": first, "cycles": cycles,
+        "brokers": size.brokers, "partitions": size.partitions, "moving": size.moving, "opening": opening,
+        "cycles": cycles,
         "rss_mb": round(psutil.Process().memory_info().rss / 1e6, 1),
         "rss_mb_peak": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1),
     }  # fmt: skip

@@ -15,6 +15,7 @@ from random import Random
 from streaming import words
 from streaming.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side, ThrottledBy, encode_signal
 from streaming.kafka.cluster import ConfigValue, Endpoint, PartitionState
+from streaming.kafka.values import Append, Change, Subtract
 
 MB = 1_000_000
 CLUSTER = "large"
@@ -46,16 +47,18 @@ def sized(brokers: int) -> Size:
 class LargeCluster:
     """The Admin API's answers, as ``LiveReader`` asks for them; ``cycle`` is moved on by the benchmark."""
 
-    def __init__(self, size: Size, seed: int) -> None:
+    def __init__(self, size: Size, seed: int, *, throttled: bool) -> None:
+        """Args: throttled: rates and lists stand as kafka-reassign-partitions sets them, or else nothing does."""
         self.size = size
         self.cycle = 0
         random = Random(seed)
         self._nodes = array("i")  # Of each partition: leader, followers, destination.
         for _ in range(size.partitions):
             self._nodes.extend(random.sample(range(size.brokers), COPIES + 1))
+        self._standing = _RATE if throttled else {}
         self._rates: dict[int, dict[str, str]] = {}  # That were written.
         self._names = [_name(topic) for topic in range(-(-size.partitions // PARTITIONS_OF_A_TOPIC))]
-        self._lists = {name: self._lists_of(topic) for topic, name in enumerate(self._names)}
+        self._lists = {name: self._lists_of(topic) if throttled else {} for topic, name in enumerate(self._names)}
 
     def brokers(self) -> list[Endpoint]:
         return [Endpoint(broker, "broker", 9092) for broker in range(self.size.brokers)]
@@ -64,19 +67,35 @@ class LargeCluster:
         first = self.cycle * (self.size.moving // TURNOVER)
         return [self._state(i % self.size.partitions) for i in range(first, first + self.size.moving)]
 
-    def partitions(self) -> list[PartitionState]:
-        return [self._state(i) for i in range(0, self.size.partitions, PARTITIONS_OF_A_TOPIC)]
+    def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
+        """One of each topic is all that is looked at."""
+        asked = None if topics is None else set(topics)
+        firsts = enumerate(range(0, self.size.partitions, PARTITIONS_OF_A_TOPIC))
+        return [self._state(i) for topic, i in firsts if asked is None or self._names[topic] in asked]
 
     def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
         asked = list(keys)
-        return {topic: {key: self._lists[topic][key] for key in asked} for topic in topics}
+        found = {
+            topic: {key: text for key in asked if (text := self._lists[topic].get(key)) is not None} for topic in topics
+        }
+        return {topic: configs for topic, configs in found.items() if configs}
+
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Change]]) -> dict[str, None]:
+        for topic, configs in changes.items():
+            for key, change in configs.items():
+                text = _changed(self._lists[topic].get(key), change)
+                if text is None:
+                    self._lists[topic].pop(key, None)
+                else:
+                    self._lists[topic][key] = text
+        return dict.fromkeys(changes)
 
     def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
         asked = [key for key in keys if key in _RATE]
         return {
-            broker: {key: ConfigValue(own.get(key, _RATE[key]), words.SOURCE_DYNAMIC_BROKER) for key in asked}
+            broker: {key: ConfigValue(own[key], words.SOURCE_DYNAMIC_BROKER) for key in asked if key in own}
             for broker in brokers
-            for own in (self._rates.get(broker, {}),)
+            for own in ({**self._standing, **self._rates.get(broker, {})},)
         }
 
     def alter_broker_configs(self, changes: Mapping[int, Mapping[str, str]]) -> dict[int, None]:
@@ -109,6 +128,20 @@ class LargeCluster:
             adding=(target,),
             removing=(own[-1],),
         )
+
+
+def _changed(text: str | None, change: Change) -> str | None:
+    """A list setting after an incremental change, as Kafka leaves it: its entries in order, and empty text for none."""
+    entries = text.split(",") if text else []
+    match change:
+        case Append(entries=added):
+            known = set(entries)
+            return ",".join(entries + [entry for entry in added.split(",") if entry not in known])
+        case Subtract(entries=taken):
+            gone = set(taken.split(","))
+            return ",".join(entry for entry in entries if entry not in gone)
+        case _:
+            return change
 
 
 def now_ms(cycle: int) -> int:

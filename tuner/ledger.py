@@ -11,17 +11,19 @@ A dry run owns nothing and puts nothing back, so it must not write over the memo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import structlog
 
-from streaming.contract import Side
 from streaming.throttles import TopicThrottle
 from tuner.actuate.throttles import Failure
+from tuner.decide.ownership import let_go
 from tuner.journal.entries import Entry, entry_of, turn_entry
 from tuner.journal.inputs import InputLog
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation
+from tuner.journal.seen_records import SeenByTopic
+from tuner.journal.stood_on import StoodOn
+from tuner.model.cluster import BrokerSide, Observation
 from tuner.model.decision import (
     AddPairs,
     ClearLists,
@@ -35,11 +37,10 @@ from tuner.model.decision import (
     action_of,
 )
 from tuner.model.limits import Limits
-from tuner.model.memory import Memory, Owned, StallState
+from tuner.model.memory import Memory, Owned
 
 log = structlog.get_logger("tuner")
 
-Seen = Mapping[tuple[str, int], frozenset[int]]
 Listed = Mapping[str, TopicThrottle]
 
 RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
@@ -83,8 +84,8 @@ class Ledger:
         self._said: dict[tuple[object, ...], Reason] = {}
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
-        self._led_in: LiveCluster | None = None  # The look that ``_led`` was made from.
-        self._led: dict[int | None, set[int]] = {}
+        self._seen = SeenByTopic()
+        self._stood: StoodOn | None = None  # What the last entries stood on.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
@@ -103,7 +104,7 @@ class Ledger:
             self._saved = memory
         elif memory.seen is not saved.seen or memory.listed is not saved.listed:
             listed = _relisted(memory.listed, saved.listed)
-            self._journal.write(entries, seen=_grown(memory.seen, saved.seen), listed=listed)
+            self._journal.write(entries, seen=self._seen.grown(saved.seen, memory.seen), listed=listed)
             self._saved = memory
         else:
             self._journal.write(entries)
@@ -124,6 +125,7 @@ class Ledger:
         is neither. ``memory`` goes on record with them."""
         if self._inputs is not None:
             self._inputs.cycle(observation, self.memory, memory, decisions)
+        self._stood = None
         said: dict[tuple[object, ...], Reason] = {}
         entries, lines = [], []
         for decision in decisions:
@@ -161,6 +163,15 @@ class Ledger:
     def tell(self, decision: Decision) -> None:
         log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
 
+    # -- what is somebody else's now -------------------------------------------------------------------------------------
+
+    def let_go(self, side: BrokerSide, found: int | None) -> None:
+        """Between two cycles; where it was not ours there is nothing to let go of."""
+        if side in self.memory.owned:
+            memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
+            self.record([self.decision(changed)], memory)
+            self.tell(changed)
+
     # -- what failed --------------------------------------------------------------------------------------------------
 
     def pausing(self, decision: Decision) -> bool:
@@ -186,47 +197,9 @@ class Ledger:
         """What the decision stood on, as far as it is about one side."""
         if not isinstance(decision, Hold | SetRate | Steer) or decision.broker is None or decision.side is None:
             return {}
-        signal = observation.moves.get((decision.broker, decision.side))
-        broker = observation.brokers.get(decision.broker)
-        return {
-            "move": asdict(signal) if signal is not None else None,
-            "broker": asdict(broker) if broker is not None else None,
-            "stalls": {str(d): _row(memory.stalls[d]) for d in self._concerned(decision, observation, memory)},
-            "limits": asdict(self._limits),
-        }
-
-    def _concerned(self, decision: Hold | SetRate | Steer, observation: Observation, memory: Memory) -> list[int]:
-        """The destinations that a decision is about."""
-        live = observation.live
-        onto: Collection[int | None] = (decision.broker,)
-        if decision.side is Side.LEADER and isinstance(live, LiveCluster):
-            if self._led_in is not live:
-                self._led_in, self._led = live, _led(live)
-            onto = self._led.get(decision.broker, ())
-        return sorted(d for d in onto if d is not None and d in memory.stalls)
-
-
-def _led(live: LiveCluster) -> dict[int | None, set[int]]:
-    """The destinations of each leader's moves."""
-    led: dict[int | None, set[int]] = {}
-    for move in live.moves:
-        led.setdefault(move.leader, set()).update(move.destinations)
-    return led
-
-
-def _row(state: StallState) -> dict[str, Any]:
-    return {f.name: getattr(state, f.name) for f in fields(state)}
-
-
-def _grown(seen: Seen, before: Seen) -> dict[str, dict[int, frozenset[int]]]:
-    """All that is seen of the topics of which more is seen than before: while moves run, partitions only join."""
-    rows: dict[str, dict[int, frozenset[int]]] = {
-        topic: {} for (topic, partition), brokers in seen.items() if before.get((topic, partition)) is not brokers
-    }
-    for (topic, partition), brokers in seen.items():
-        if topic in rows:
-            rows[topic][partition] = brokers
-    return rows
+        if self._stood is None or not self._stood.is_about(observation, memory):
+            self._stood = StoodOn(observation, memory, self._limits)
+        return self._stood.of((decision.broker, decision.side))
 
 
 def subject_of(decision: Decision) -> tuple[object, ...]:

@@ -12,33 +12,33 @@ those that follow the clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
-from streaming.contract import BrokerSignal, MoveSignal
 from tuner.actuate.slewing import Ended, Slewing
-from tuner.actuate.throttles import Failure, Throttles
-from tuner.decide.ownership import let_go
-from tuner.decide.policy import decide, intend, intend_put_back, narrow, narrow_to_live, settle
-from tuner.decide.urgency import recovering, stalled_ends
+from tuner.actuate.throttles import Throttles
+from tuner.decide.kept import Kept
+from tuner.decide.ownership import may_be_swept
+from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
+from tuner.endings import Endings, Live
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.ledger import Journal, Ledger
-from tuner.listing import Listing
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, Steer
+from tuner.listing import Listing, Told
+from tuner.model.cluster import LiveCluster, Observation
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
 from tuner.plan.slew import slew
-from tuner.steering import Refused, Steering
+from tuner.steered import NewestSignals, Steered
+from tuner.steering import Steering
 
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
-ENDINGS_PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -49,21 +49,9 @@ _BLIND = {
     Reason.PAUSED,
     Reason.RELEASED,
 }
-# What the law steers stays with it, but may only sink.
-_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
-
-D = TypeVar("D", bound=ClearLists | PutBackRate)
 
 
-class Signals(Protocol):
-    @property
-    def brokers(self) -> Mapping[int, BrokerSignal]: ...
-
-    @property
-    def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
-
-    def poll(self) -> int: ...
-
+class Signals(NewestSignals, Protocol):
     def forget_old(self, now_ms: int) -> None: ...
 
 
@@ -74,16 +62,10 @@ class OrdersGiven(Protocol):
     def follow(self) -> None: ...
 
 
-class Live(Protocol):
-    def look(self, *, full: bool) -> LiveCluster | NotSeen: ...
-
-
-class Watcher(Protocol):
+class Watcher(Told, Protocol):
     """Is told of everything; the status page, the metrics."""
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
-
-    def acted(self, decision: Decision, failure: Failure | None) -> None: ...
 
 
 class Loop:
@@ -114,7 +96,6 @@ class Loop:
         )
         self._live = live
         self._signals = signals
-        self._throttles = throttles
         self._slewing = slewing
         self._steering = steering
         self._orders = orders
@@ -127,8 +108,12 @@ class Loop:
         self._dry_run = dry_run
         self._cycles = 0
         self._recovered = False
-        self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
+        self._kept = Kept()
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
+        self._endings = Endings(live, throttles, slewing, self.ledger, watcher)
+        self._steered = None if steering is None else Steered(
+            steering, signals, self.ledger, watcher, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run
+        )  # fmt: skip
 
     @property
     def memory(self) -> Memory:
@@ -139,7 +124,7 @@ class Loop:
         if not self._recovered and isinstance(observation.live, LiveCluster):
             self.ledger.memory = narrow_to_live(self.memory, observation.live)
             self._recovered = True
-        memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits)
+        memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._kept)
         seen = isinstance(observation.live, LiveCluster)
         if not seen:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
             self._watcher.observed(observation, self.memory, decisions)
@@ -147,7 +132,8 @@ class Loop:
             self.ledger.note(decisions, observation, memory)
             if not self._dry_run:
                 self._carry_out(decisions, observation)
-            self._steer(decisions, observation)
+            if self._steered is not None:
+                self._steered.hand_over(decisions, observation)
         except JournalError as error:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
@@ -159,14 +145,14 @@ class Loop:
         now_s = self._monotonic()
         for ended in self._slewing.step(now_s):
             self._ended(ended)
-        if self._steering is not None and (due_s := self._steering.next_due_s()) is not None and due_s <= now_s:
+        if self._steered is not None and (due_s := self._steered.next_due_s()) is not None and due_s <= now_s:
             try:
-                self._turn(self._steering)
+                self._steered.turn()
             except JournalError as error:
                 log.error("the journal takes no record, so nothing is done", error=str(error))
 
     def next_due_s(self) -> float | None:
-        due = [self._slewing.next_due_s(), self._steering.next_due_s() if self._steering is not None else None]
+        due = [self._slewing.next_due_s(), self._steered.next_due_s() if self._steered is not None else None]
         return min((at_s for at_s in due if at_s is not None), default=None)
 
     # -- between two cycles -------------------------------------------------------------------------------------------
@@ -190,66 +176,12 @@ class Loop:
             else:
                 memory = narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory
             ledger.record([ledger.outcome(decision, failure)], memory)
-            if ended.theirs and not self._may_be_swept(ended.found):
-                self._let_go(side, ended.found)
+            # Whether a tool has swept all of it away only a look at everything can tell.
+            if ended.theirs and not may_be_swept(ended.found, self._limits):
+                ledger.let_go(side, ended.found)
         except JournalError as error:
             # What may stand there stays on record as the whole ramp, which is true, only less exact.
             log.error("the journal takes no outcome", error=str(error))
-
-    def _turn(self, steering: Steering) -> None:
-        """One second of the law: what it wants is checked, on record, and written."""
-        self._signals.poll()
-        brokers: Mapping[int, BrokerSignal] = self._signals.brokers
-        if self._doubted:
-            brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
-        changes = steering.turn(self._monotonic(), round(self._wall_clock() * 1000), brokers, self._signals.moves)
-        if self._dry_run or not changes:
-            return
-        refused = steering.refused(changes)
-        for each in refused:
-            if not each.late:
-                self._not_steered(steering, each)
-        no = {(each.decision.broker, each.decision.side) for each in refused}
-        free = [change for change in changes if (change.broker, change.side) not in no]
-        if not free:
-            return
-        memory = self.memory
-        for change in free:
-            memory = intend(memory, change, [change.wanted_bytes_per_s])
-        self.ledger.record_owned([self.ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
-        free = steering.still_free(free)
-        answers = steering.write(free)
-        for change in free:
-            failure = answers[(change.broker, change.side)]
-            if failure is not None:
-                self._not_steered(steering, Refused(change, failure))
-                continue
-            self._watcher.acted(change, None)
-            self.ledger.went_well(change)
-
-    def _not_steered(self, steering: Steering, refused: Refused) -> None:
-        """A side that could not be written rests until it is worth another try; one that somebody changed is theirs."""
-        decision, side = refused.decision, (refused.decision.broker, refused.decision.side)
-        if refused.theirs and self._may_be_swept(refused.found):
-            steering.drop(side)
-            return
-        log.error(f"not done: {decision.text.split(':')[0]}: {refused.failure}", broker=side[0], side=side[1])
-        steering.drop(side)
-        self.ledger.back_off(decision)
-        self._watcher.acted(decision, refused.failure)
-        self.ledger.record([self.ledger.outcome(decision, refused.failure)])
-        if refused.theirs:
-            self._let_go(side, refused.found)
-
-    def _may_be_swept(self, found: int | None) -> bool:
-        """Whether a tool may have swept all of it away, which only a look at everything can tell."""
-        return found is None and self._limits.throttles_moves
-
-    def _let_go(self, side: BrokerSide, found: int | None) -> None:
-        if side in self.memory.owned:
-            memory, changed = let_go(side, found, self.memory, round(self._wall_clock() * 1000), self._limits)
-            self.ledger.record([self.ledger.decision(changed)], memory)
-            self.ledger.tell(changed)
 
     # -- steps of a cycle ---------------------------------------------------------------------------------------------
 
@@ -269,33 +201,6 @@ class Loop:
             busy=self._slewing.busy,
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
-        )
-
-    def _steer(self, decisions: Sequence[Decision], observation: Observation) -> None:
-        """Hands the law what it may turn until the next cycle."""
-        if self._steering is None:
-            return
-        free = {
-            (d.broker, d.side): (d.live_bytes_per_s, d.own)
-            for d in decisions
-            if isinstance(d, Steer) and not self.ledger.pausing(d)
-        }
-        live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
-        self._doubted = {d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT}
-        ours = self.memory.owned.keys() | observation.courses.keys()
-        held = {
-            (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
-            for d in decisions
-            if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
-            if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates
-        }
-        self._steering.steer(
-            free,
-            held,
-            live.quota_samples,
-            self._monotonic(),
-            stalled=stalled_ends(live, self.memory),
-            recovering=recovering(live, observation.brokers),
         )
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
@@ -322,30 +227,7 @@ class Loop:
                 self._slewing.drop((decision.broker, decision.side))
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
-            self._end(endings[:ENDINGS_PER_CYCLE], observation.live)
-
-    def _end(self, endings: Sequence[ClearLists | PutBackRate], decided_on: LiveCluster) -> None:
-        """Carries endings out, if they still are what they were decided to be: a new move may have begun since the look."""
-        live = self._live.look(full=False)
-        if isinstance(live, NotSeen):
-            return
-        # Only what a person has released is taken back while something moves.
-        endings = [e for e in endings if not live.moves or e.reason is Reason.RELEASED]
-        lists_went = not self.memory.listed
-        for decision in endings:
-            if self.ledger.pausing(decision):
-                lists_went &= not isinstance(decision, ClearLists)
-                continue
-            if isinstance(decision, ClearLists):
-                same = live.lists.get(decision.topic) == decided_on.lists.get(decision.topic)
-                lists_went &= same and self._act(decision, self._clear)
-                continue
-            side = (decision.broker, decision.side)
-            self._slewing.drop(side)
-            setting = live.rates.get(side)
-            # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
-            if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
-                self._act(decision, self._put_back)
+            self._endings.carry_out(endings, observation.live)
 
     def _stop_blind_changes(self, decisions: tuple[Decision, ...]) -> None:
         """A change under way stops when it is no longer seen what it does: old news never raises a throttle."""
@@ -360,26 +242,3 @@ class Loop:
                 self._watcher.acted(stopped.decision, stopped.failure)
                 memory = narrow(self.memory, side, stopped.may_stand)
                 self.ledger.record([self.ledger.outcome(stopped.decision, stopped.failure)], memory)
-
-    def _clear(self, decision: ClearLists) -> Failure | None:
-        return self._throttles.clear_lists(decision.topic, decision.sides)
-
-    def _put_back(self, decision: PutBackRate) -> Failure | None:
-        wanted = {(decision.broker, decision.side): decision.value_bytes_per_s}
-        refused = next(iter(self._throttles.write_rates(wanted).values()))
-        return refused if refused is not None else next(iter(self._throttles.confirm_rates(wanted).values()))
-
-    def _act(self, decision: D, write: Callable[[D], Failure | None]) -> bool:
-        """On record, done, on record again; whether it went well."""
-        memory = intend_put_back(self.memory, decision) if isinstance(decision, PutBackRate) else self.memory
-        self.ledger.record([self.ledger.intent(decision)], memory)
-        failure = write(decision)
-        self._watcher.acted(decision, failure)
-        if failure is None:
-            self.ledger.went_well(decision)
-        else:
-            log.error(f"not done: {decision.text}: {failure}")
-            self.ledger.back_off(decision)
-        memory = settle(self.memory, decision) if failure is None else self.memory
-        self.ledger.record([self.ledger.outcome(decision, failure)], memory)
-        return failure is None

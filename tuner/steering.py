@@ -229,13 +229,9 @@ def changes_of(
         most: so many at most; the others come with the next second.
     """
     wanted = {side: _sunk(side, memory, stands) if side in held else rate for side, rate in rates.items()}
-    changes = [
-        _change(side, rate, memory, stands[side], own.get(side, True))
-        for side, rate in wanted.items()
-        if rate != stands[side]
-    ]
-    changes.sort(key=_urgency, reverse=True)
-    return changes[:most]
+    other = [(side, rate) for side, rate in wanted.items() if rate != stands[side]]
+    other.sort(key=lambda change: _urgency(stands[change[0]], change[1]), reverse=True)
+    return [_change(side, rate, memory, stands[side], own.get(side, True)) for side, rate in other[:most]]
 
 
 def _sunk(side: BrokerSide, memory: LawMemory, stands: Mapping[BrokerSide, int]) -> int:
@@ -251,7 +247,7 @@ def _change(side: BrokerSide, rate: int, memory: LawMemory, stands: int, own: bo
     return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, own)
 
 
-def _urgency(change: SetRate) -> tuple[bool, float]:
+def _urgency(live_bytes_per_s: int, wanted_bytes_per_s: int) -> tuple[bool, float]:
     """What clients need comes before what the move would like; then what is furthest off."""
-    live, wanted = change.live_bytes_per_s, change.wanted_bytes_per_s
-    return wanted < live, abs(wanted - live) / max(live, wanted)
+    apart = abs(wanted_bytes_per_s - live_bytes_per_s)
+    return wanted_bytes_per_s < live_bytes_per_s, apart / max(live_bytes_per_s, wanted_bytes_per_s)

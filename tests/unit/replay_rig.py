@@ -10,6 +10,7 @@ from tuner_cases import LIMITS, STALL
 
 from streaming.contract import MoveStep
 from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import DryRunThrottles, Throttles
 from tuner.journal.entries import Entry
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
@@ -82,7 +83,7 @@ class FilmedRig(Rig):
         )
         inputs = InputLog(in_force, run=f"run {self.runs}", program="test", wall_clock=lambda: self.now_ms / 1000)
         self.journal.inputs = inputs
-        port = self.loop._throttles
+        port: Throttles = DryRunThrottles(self.throttles) if self.dry_run else self.throttles
         steering = None
         if self.objective is not None:
             steering = Steering(

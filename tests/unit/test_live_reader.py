@@ -18,12 +18,15 @@ class Answers:
         self.lists = lists
         self.isr = (1, 2)
         self.asked: list[set[str]] = []
+        self.rates: dict[int, str] = {}
+        self.moving = True
 
     def brokers(self) -> list[Endpoint]:
         return [Endpoint(broker, "broker", 9092) for broker in (1, 2, 3)]
 
     def reassignments(self) -> list[PartitionState]:
-        return [PartitionState("orders", 0, 1, replicas=(3, 2, 1), isr=self.isr, adding=(3,), removing=(1,))]
+        moving = PartitionState("orders", 0, 1, replicas=(3, 2, 1), isr=self.isr, adding=(3,), removing=(1,))
+        return [moving] if self.moving else []
 
     def partitions(self) -> list[PartitionState]:
         return [PartitionState(topic, 0, 1, (1, 2), (1, 2)) for topic in ("orders", "payments", "quiet")]
@@ -33,7 +36,8 @@ class Answers:
         return {topic: dict(self.lists[topic]) for topic in topics if topic in self.lists}
 
     def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
-        return {broker: {} for broker in brokers}
+        rates = {b: {words.LEADER_RATE: ConfigValue(r, words.SOURCE_DYNAMIC_BROKER)} for b, r in self.rates.items()}
+        return {broker: rates.get(broker, {}) for broker in brokers}
 
 
 def lists_of(live: LiveCluster | NotSeen) -> dict[str, ThrottledReplicas]:
@@ -94,6 +98,19 @@ def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
         {"orders", "payments"},
         {"orders"},
     ]
+
+
+def test_a_rate_that_is_new_is_never_seen_without_the_lists_that_came_before_it() -> None:
+    """Just before a move begins, when nothing of it moves yet."""
+    answers = Answers({})
+    answers.moving = False
+    reader = LiveReader(answers)  # type: ignore[arg-type]
+    assert look(answers, reader) == {}
+    answers.lists["orders"], answers.rates = {words.LEADER_REPLICAS: "0:1"}, {1: "6000000"}
+    assert look(answers, reader) == {"orders": listed((0, 1))}
+    assert answers.asked[-1] == {"orders", "payments", "quiet"}
+    assert look(answers, reader) == {"orders": listed((0, 1))}
+    assert answers.asked[-1] == {"orders"}
 
 
 def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_changed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from hypothesis import given
@@ -116,7 +117,7 @@ def test_a_large_whole_is_cut_into_pieces() -> None:
 
 # -- a cluster that is too large for one write ------------------------------------------------------------------------
 
-BROKERS = range(900)
+BROKERS = range(1800)
 
 
 def large(cycle: int) -> Observation:
@@ -130,12 +131,14 @@ def large(cycle: int) -> Observation:
     )
 
 
-LARGE = tuple(move("orders", p) for p in range(3000))
+LARGE = tuple(move("orders", p) for p in range(6000))
 SAID = [Hold(b, L, Reason.WATCHING, f"broker {b}") for b in range(100)]
 
 
 def filmed(cycles: int, takes: int) -> tuple[list[list[bytes]], InputLog]:
-    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
+    """A second from each write to the next."""
+    seconds = count(NOW_MS / 1000)
+    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: next(seconds))
     written = []
     for cycle in range(cycles):
         log.cycle(large(cycle), Memory(), Memory(), SAID)
@@ -171,6 +174,25 @@ def test_a_tuner_that_is_killed_on_the_way_leaves_out_only_what_was_not_written(
     steps, missed = shown(written[:2])
     assert steps == []
     assert missed.unfinished + missed.before_a_frame <= 1
+
+
+def test_the_writes_of_one_moment_share_what_a_second_has_room_for() -> None:
+    now_s = [NOW_MS / 1000]
+    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
+    log.cycle(large(0), Memory(), Memory(), SAID)
+    while log.take() or log._frame is not None:
+        now_s[0] += 1.0
+    log.cycle(large(1), Memory(), Memory(), SAID)
+    log.cycle(large(2), Memory(), Memory(), SAID)
+    now_s[0] += 1.0
+    assert [bool(log.take()) for _ in range(3)] == [True, False, False]
+    now_s[0] += 0.9
+    assert not log.take()
+    now_s[0] += 0.1
+    assert [bool(log.take()) for _ in range(2)] == [True, False]
+    # A clock that is set back does not stop it.
+    now_s[0] -= 3600.0
+    assert log.take()
 
 
 def test_what_piles_up_is_written_faster() -> None:

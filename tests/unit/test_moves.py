@@ -27,7 +27,7 @@ from tuner_cases import (
 )
 
 from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
-from tuner.decide.moves import decide_side
+from tuner.decide.moves import decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import Decision, Hold, Reason, SetRate
@@ -57,7 +57,8 @@ def decide(
         limits,
     )
     remembered = Memory(stalls=stalls or dict.fromkeys(view.destinations, WELL), **memory)
-    return decide_side(side, view, remembered, STALL)
+    [decision] = decide_sides([side], view, remembered, STALL)
+    return decision
 
 
 def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:

@@ -166,6 +166,29 @@ def test_an_override_is_set_through_the_ramp_and_held() -> None:
     assert held.text == ("broker 1 leader throttle: 30.0 MB/s by order of kim@desk")
 
 
+def test_an_override_goes_all_the_way_also_where_nothing_is_measured() -> None:
+    rig = Rig(Memory(stalls={3: WELL}))
+    rig.signals.brokers, rig.signals.moves = {}, {}
+    rig.orders.latest = overridden(30 * MB)
+    rig.loop.cycle()
+    rig.loop.tick()
+    [held, _] = rig.loop.cycle()
+    assert held.text == "broker 1 leader throttle: 30.0 MB/s by order of kim@desk, in steps over the quota's window"
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 10 * MB}
+
+
+def test_a_ramp_that_an_override_does_not_want_is_stopped_where_nothing_is_measured() -> None:
+    rig = Rig()
+    rig.cycle()  # A rescue begins.
+    rig.loop.tick()
+    rig.signals.brokers, rig.signals.moves = {}, {}
+    rig.orders.latest = overridden(30 * MB)
+    assert rig.cycle() == [Reason.SIGNALS_MISSING] * 2
+    assert rig.loop.next_due_s() is None
+    assert rig.cycle()[0] is Reason.OVERRIDDEN
+
+
 def test_an_override_wins_over_a_rescue_and_over_the_law() -> None:
     rig = Rig()
     rig.orders.latest = overridden(10 * MB)

@@ -9,7 +9,10 @@ import pytest
 from benchmarks.scale import growth, missed
 from benchmarks.scale_cycle import STALL_CYCLES, STALLED, WELL, Tuner
 from benchmarks.scale_world import RATE_BYTES_PER_S, LargeCluster, records, sized
+from streaming import words
 from streaming.contract import BrokerSignal, MoveSignal, Side, decode_signal
+from streaming.kafka.values import Append, Subtract
+from tuner.decide.lists import needed_pairs
 from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.observe.live import LiveReader
 
@@ -45,6 +48,13 @@ def test_each_bound_is_told_by_name(rows: list[dict[str, Any]], named: list[str]
     assert all(failure.startswith(name) for failure, name in zip(failures, named, strict=True))
 
 
+def test_the_stall_of_everything_is_held_to_the_bound_of_memory_alone() -> None:
+    answer = {"set": 2_000, "cycle_ms": 1_900.0, "rss_mb_peak": 300.0}
+    assert missed(found(row(1_000, 200.0)) | {"rescue": answer}) == []
+    [failure] = missed(found(row(1_000, 200.0)) | {"rescue": answer | {"rss_mb_peak": 300.1}})
+    assert failure.startswith("rss_mb_peak of the stall of everything is 300.1")
+
+
 def test_growth_is_not_told_of_one_size() -> None:
     assert growth([row(1_000, 100.0)]) is None
 
@@ -53,7 +63,7 @@ def test_growth_is_not_told_of_one_size() -> None:
 
 
 def test_the_size_is_what_is_looked_at() -> None:
-    cluster = LargeCluster(sized(20), seed=1)
+    cluster = LargeCluster(sized(20), seed=1, throttled=True)
     live = LiveReader(cluster).look(full=True)  # type: ignore[arg-type]
     assert isinstance(live, LiveCluster)
     assert (len(live.brokers), len(live.moves), len(live.lists)) == (20, 1_000, 40)
@@ -79,14 +89,42 @@ def test_every_broker_and_side_has_a_signal() -> None:
 # -- the cycles --------------------------------------------------------------------------------------------------------
 
 
+def test_an_unthrottled_cluster_has_neither_rates_nor_lists_until_they_are_set() -> None:
+    cluster = LargeCluster(sized(20), seed=1, throttled=False)
+    topic, key = "orders-00000", words.LEADER_REPLICAS
+    cluster.alter_topic_configs({topic: {key: Append("0:1,1:2")}})
+    cluster.alter_topic_configs({topic: {key: Append("1:2,2:3")}})
+    assert cluster.topic_configs([topic, "orders-00001"], [key]) == {topic: {key: "0:1,1:2,2:3"}}
+    cluster.alter_topic_configs({topic: {key: Subtract("0:1,1:2,2:3,9:9")}})
+    assert cluster.topic_configs([topic], [key]) == {topic: {key: ""}}
+    cluster.alter_topic_configs({topic: {key: None}})
+    live = LiveReader(cluster).look(full=True)  # type: ignore[arg-type]
+    assert isinstance(live, LiveCluster)
+    assert (live.rates, live.lists) == ({}, {})
+
+
 def test_a_steered_cycle_decides_on_every_side_and_the_law_writes() -> None:
     tuner = Tuner(10, 1, steers=True)
-    told = [tuner.cycle(drained=WELL) for _ in range(4)]
-    assert [cycle["decisions"] for cycle in told] == [20] * 4
-    assert told[0]["entries"] == 20
-    assert all(cycle["cycle_ms"] > 0 and cycle["law_ms"] > 0 for cycle in told)
+    told = [tuner.cycle(drained=WELL) for _ in range(5)]
+    # First a rate on every side and the lists of six topics, then every side; one topic ends a move and one begins one.
+    assert [cycle["decisions"] for cycle in told] == [26, 22, 22, 22, 22]
+    assert told[1]["entries"] == 24
+    assert all(cycle["cycle_ms"] > 0 and cycle["law_ms"] > 0 for cycle in told[1:])
     # The followers' throttles, which only guard, may stay where they are.
-    assert set(tuner.loop.memory.owned) >= {(broker, Side.LEADER) for broker in range(10)}
+    assert set(tuner.loop.memory.owned) == {(broker, side) for broker in range(10) for side in Side}
+
+
+def test_the_lists_are_exact_in_every_cycle() -> None:
+    tuner = Tuner(10, 1, steers=True)
+    for _ in range(4):
+        tuner.cycle(drained=WELL)
+        seen = LiveReader(tuner.cluster).look(full=True)  # type: ignore[arg-type]
+        assert isinstance(seen, LiveCluster)
+        needed = needed_pairs(seen)
+        assert {topic: (lists.leader.pairs, lists.follower.pairs) for topic, lists in seen.lists.items()} == {
+            topic: (each.leader, each.follower) for topic, each in needed.items()
+        }
+        assert sum(len(each.follower) for each in needed.values()) == 500
 
 
 def test_a_stall_of_everything_sets_every_throttle_in_one_cycle() -> None:

@@ -14,7 +14,7 @@ from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.decide.rescue_rate import infeasible
 from tuner.decide.urgency import lost_replicas
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
-from tuner.model.decision import Decision, SetRate, action_of
+from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
@@ -67,16 +67,22 @@ class Board:
             meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
             self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.busy} | wanted | meant
             new: list[Decision] = []
+            # Of thousands of decisions nearly all are of one kind: the kinds are counted here, and each is named once.
+            kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
             for decision in decisions:
-                self.decisions[(action_of(decision), decision.reason.value)] += 1
-                subject = (
-                    getattr(decision, "broker", None),
-                    getattr(decision, "side", None),
-                    getattr(decision, "topic", None),
-                )
+                kind = (type(decision), decision.reason)
+                some = kinds.get(kind)
+                kinds[kind] = (decision, 1) if some is None else (some[0], some[1] + 1)
+                subject: object
+                if isinstance(decision, ClearLists | AddPairs | RemovePairs):
+                    subject = (None, None, decision.topic)
+                else:
+                    subject = (decision.broker, decision.side, None)
                 if self._said.get(subject) != decision.text:
                     self._said[subject] = decision.text
                     new.append(decision)
+            for decision, count in kinds.values():
+                self.decisions[(action_of(decision), decision.reason.value)] += count
             self._last.extend(
                 {
                     "at_ms": observation.now_ms,

@@ -110,20 +110,21 @@ def back_already(live: LiveCluster, memory: Memory) -> Memory:
         setting = live.rates.get(side)
         return setting.bytes_per_s if setting is not None and setting.own else None
 
+    readable = _readable(live)
     owned = {
         side: ours
         for side, ours in memory.owned.items()
-        if side[0] not in _readable(live) or stands(side) != ours.before_bytes_per_s
+        if side[0] not in readable or stands(side) != ours.before_bytes_per_s
     }
     return replace(memory, owned=owned)
 
 
 def _put_back(live: LiveCluster, memory: Memory, why: str = "the move has ended") -> list[PutBackRate]:
-    found = []
+    found, readable = [], _readable(live)
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
         # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
-        if side[0] not in _readable(live) or side[0] in memory.to_clear or setting is None or not setting.own:
+        if side[0] not in readable or side[0] in memory.to_clear or setting is None or not setting.own:
             continue
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:

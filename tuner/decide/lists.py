@@ -17,115 +17,66 @@ Vocabulary:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from operator import itemgetter
 
 from streaming.contract import Side
 from streaming.throttles import LIST_CHARS_MAX, Pair, ThrottledReplicas, TopicThrottle, text_of
 from tuner.decide import words
+from tuner.decide.kept import Kept
 from tuner.decide.moves_view import MovesView
-from tuner.decide.urgency import lost_replicas
+from tuner.decide.needed import Needed, without_recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.model.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
 from tuner.model.memory import Memory
 
 NOTHING = TopicThrottle()
+_NOT_NEEDED = Needed()
 _PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """Of one topic."""
-
-    leader: frozenset[Pair] = frozenset()
-    follower: frozenset[Pair] = frozenset()
-    first: frozenset[Pair] = frozenset()  # Of the leader's side, what counts now and not only after a failure.
-    out: tuple[PartitionMove, ...] = ()  # Of which a replica that was in sync is not.
-    recovering: frozenset[int] = frozenset()  # Partitions that are off the leader's side for that.
-
-    def of(self, side: Side) -> frozenset[Pair]:
-        return self.leader if side is Side.LEADER else self.follower
-
-
-Known = dict[str, tuple[list[PartitionMove], Needed]]
-
-# Of tens of thousands of partitions nearly all move as they did a look before, and are the same objects: what was worked out of
-# them is kept from one call to the next, and is what it would be again.
-_known: Known = {}
-
-
-def needed_pairs(live: LiveCluster) -> dict[str, Needed]:
+def needed_pairs(live: LiveCluster, kept: Kept | None = None) -> dict[str, Needed]:
     """What has to be listed, by topic."""
-    global _known
-    by_topic: defaultdict[str, list[PartitionMove]] = defaultdict(list)
-    for move in live.moves:
-        by_topic[move.topic].append(move)
-    known: Known = {}
-    for topic, moves in by_topic.items():
-        before = _known.get(topic)
-        known[topic] = before if before is not None and before[0] == moves else (moves, _needed_whole(moves))
-    _known = known
-    found = {topic: _without_recovering(needed, live) for topic, (_, needed) in known.items()}
+    kept = kept or Kept()
+    kept.follow(live.moves)
+    found = {topic: without_recovering(kept.needed.of(topic, moves), live) for topic, moves in kept.topics.items()}
     return {topic: needed for topic, needed in found.items() if needed.follower}
 
 
-def _needed_whole(moves: Sequence[PartitionMove]) -> Needed:
-    leader: set[Pair] = set()
-    follower: set[Pair] = set()
-    first: set[Pair] = set()
-    out = []
-    for move in moves:
-        waited_for = [b for b in move.adding if b not in move.isr]
-        if not waited_for:
-            continue  # Nothing is to be copied, or nothing any more.
-        kept = [b for b in move.replicas if b not in move.adding]
-        follower.update((move.partition, b) for b in waited_for)
-        leader.update((move.partition, b) for b in kept)
-        first.add((move.partition, move.leader))
-        if not all(b in move.isr for b in kept):
-            out.append(move)
-    return Needed(frozenset(leader), frozenset(follower), frozenset(first), tuple(out))
-
-
-def _without_recovering(needed: Needed, live: LiveCluster) -> Needed:
-    recovering = frozenset(move.partition for move in needed.out if lost_replicas(move, live))
-    if not recovering:
-        return needed
-    leader = frozenset(pair for pair in needed.leader if pair[0] not in recovering)
-    return replace(needed, leader=leader, recovering=recovering)
-
-
-def without_ours(live: LiveCluster, memory: Memory) -> Mapping[str, TopicThrottle]:
+def without_ours(live: LiveCluster, memory: Memory, kept: Kept | None = None) -> Mapping[str, TopicThrottle]:
     """The lists as others have made them."""
     if not memory.listed:
         return live.lists
-    left = {topic: throttle.without(memory.listed.get(topic, NOTHING)) for topic, throttle in live.lists.items()}
+    others = (kept or Kept()).others
+    left = {
+        topic: others.of(topic, throttle, memory.listed.get(topic, NOTHING)) for topic, throttle in live.lists.items()
+    }
+    others.keep(live.lists)
     return {topic: throttle for topic, throttle in left.items() if throttle}
 
 
 def list_moves(
-    view: MovesView, memory: Memory, again: Mapping[BrokerSide, int]
+    view: MovesView, memory: Memory, again: Mapping[BrokerSide, int], kept: Kept | None = None
 ) -> list[Hold | StartRate | AddPairs | RemovePairs]:
     """What the moves that run need: first the rates, then what counts against them, and what does not any more.
 
     Args:
         again: rates that stood there until somebody swept them away, lists and all.
     """
-    live = view.live
-    needed = needed_pairs(live)
-    missing = {topic: _missing(each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()}
+    live, kept = view.live, kept or Kept()
+    needed = needed_pairs(live, kept)
+    missing = {topic: kept.missing.of(topic, each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()}
     starts = _starts(view, memory, needed, missing, again)
-    rated = live.rates.keys() | {(start.broker, start.side) for start in starts}
-    removals = take_off(memory, needed)
+    removals = take_off(memory, needed, kept=kept)
     going: dict[str, TopicThrottle] = {}
     for removal in removals:
         going[removal.topic] = going.get(removal.topic, NOTHING).plus(removal.pairs)
     adds: list[AddPairs] = []
     full: list[str] = []
-    for topic, pairs in missing.items():
-        if not any(pairs.values()):
-            continue
+    rated = live.rates.keys() | {(start.broker, start.side) for start in starts}
+    for topic in _as_they_move({topic for topic, pairs in missing.items() if any(pairs.values())}, live):
+        pairs = missing[topic]
         counted = {side: {pair for pair in pairs[side] if (pair[1], side) in rated} for side in Side}
         stands = live.lists.get(topic, NOTHING).without(going.get(topic, NOTHING))
         fits = {side: _that_fit(counted[side], stands.of(side), needed[topic].first) for side in Side}
@@ -133,7 +84,16 @@ def list_moves(
             full.append(topic)
         if any(fits.values()):
             adds.append(_add(topic, fits))
+    kept.needed.keep(kept.topics)
+    kept.missing.keep(needed)
     return [*_full(full), *starts, *removals, *adds]
+
+
+def _as_they_move(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
+    """In the order in which the cluster tells of them."""
+    if len(topics) < 2:
+        return [*topics]
+    return [*dict.fromkeys(move.topic for move in live.moves if move.topic in topics)]
 
 
 def take_off(
@@ -141,12 +101,14 @@ def take_off(
     needed: Mapping[str, Needed],
     reason: Reason = Reason.IN_SYNC,
     why: str = "in sync, or no longer moving",
+    *,
+    kept: Kept | None = None,
 ) -> list[RemovePairs]:
     """Of ours what is not needed."""
-    removals = []
-    for topic, ours in sorted(memory.listed.items()):
-        of_topic = needed.get(topic, Needed())
-        done = {side: _less(ours.of(side).pairs, of_topic.of(side)) for side in Side}
+    removals, answers = [], (kept or Kept()).done
+    for topic, ours in sorted(memory.listed.items(), key=itemgetter(0)):
+        of_topic = needed.get(topic, _NOT_NEEDED)
+        done = {**answers.of(topic, ours, of_topic)}
         if not any(done.values()):
             continue
         back = frozenset(pair for pair in done[Side.LEADER] if pair[0] in of_topic.recovering)
@@ -157,6 +119,7 @@ def take_off(
             count = sum(map(len, done.values()))
             text = f"topic {topic}: {count} of our entries leave its throttled-replica lists: {why}"
             removals.append(RemovePairs(topic, _sorted(done[Side.LEADER]), _sorted(done[Side.FOLLOWER]), reason, text))
+    answers.keep(memory.listed)
     return removals
 
 
@@ -188,17 +151,6 @@ def settle_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
 
 
 # -- what is missing --------------------------------------------------------------------------------------------------
-
-
-def _missing(needed: Needed, stands: TopicThrottle) -> dict[Side, frozenset[Pair]]:
-    return {
-        side: frozenset() if stands.of(side).every else _less(needed.of(side), stands.of(side).pairs) for side in Side
-    }
-
-
-def _less(pairs: frozenset[Pair], others: frozenset[Pair]) -> frozenset[Pair]:
-    """What is not among the others; mostly nothing, which is cheaper to see than to make a set of."""
-    return frozenset() if pairs <= others else pairs - others
 
 
 def _starts(

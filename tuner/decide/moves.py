@@ -6,11 +6,13 @@ objective is set, otherwise the one that rescues a stalled move.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
+
 from streaming.contract import Side
 from tuner.decide import rescue_rate, words
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
-from tuner.decide.orders import overridden
+from tuner.decide.orders import being_overridden, overridden
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import StallLimits
@@ -18,7 +20,17 @@ from tuner.model.memory import Memory
 from tuner.plan.move_time import SideLoad
 
 
-def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits: StallLimits) -> Decision:
+def decide_sides(
+    sides: Iterable[BrokerSide], view: MovesView, memory: Memory, stall_limits: StallLimits
+) -> list[Decision]:
+    """Each throttle by itself."""
+    stalled = {destination for destination, state in memory.stalls.items() if state.stalled}
+    return [_decide_side(side, view, memory, stall_limits, stalled) for side in sides]
+
+
+def _decide_side(
+    side: BrokerSide, view: MovesView, memory: Memory, stall_limits: StallLimits, stalled_brokers: Set[int]
+) -> Decision:
     """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
     limits = view.limits
 
@@ -32,10 +44,13 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     # It did not tell its settings: what stands there now is not known, so nothing is written over it.
     if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
-    # A person wants it to stand at a rate for a while; a ramp under way is let end first.
+    # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too; another is let end first.
     order = view.orders.overrides.get(side)
-    if order is not None and side not in view.busy:
-        ordered = overridden(side, order, view.live.rates.get(side), view.now_ms)
+    if order is not None:
+        if side in view.busy:
+            ordered = being_overridden(side, order, memory.owned.get(side), view.now_ms)
+        else:
+            ordered = overridden(side, order, view.live.rates.get(side), view.now_ms)
         if ordered is not None:
             return ordered
     # Somebody changed it after us: theirs.
@@ -57,13 +72,12 @@ def decide_side(side: BrokerSide, view: MovesView, memory: Memory, stall_limits:
     if side in view.doubts:
         return _hold(side, Reason.SIGNALS_CONTRADICT, view.doubts[side])
     # A destination that is down or silent holds only itself up, not the others of its leader.
-    every = view.destinations_of(side)
-    destinations = sorted(every & view.heard)
+    destinations = view.heard_of(side)
     if not destinations:
-        return _blind(side, (min(every), Side.FOLLOWER), view) or _hold(
+        return _blind(side, (min(view.destinations_of(side)), Side.FOLLOWER), view) or _hold(
             side, Reason.SIGNALS_MISSING, "no destination is measured"
         )
-    stalled = [d for d in destinations if memory.stalls[d].stalled]
+    stalled = sorted(destinations & stalled_brokers) if stalled_brokers else []
     bound = min((s for d in stalled if (s := view.first_bound(d)) is not None), default=None)
     unknown = min((s for d in stalled if (s := view.first_unknown(d)) is not None), default=None)
 

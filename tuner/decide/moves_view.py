@@ -7,14 +7,14 @@ destination and answered on both sides.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cached_property
 
 from streaming.contract import MoveSignal, Side, ThrottledBy
 from tuner.decide import rescue_rate, stall
 from tuner.decide.doubts import doubts
 from tuner.decide.freshness import Freshness, freshness
+from tuner.decide.kept import Kept
 from tuner.decide.urgency import recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting
 from tuner.model.limits import Limits, StallLimits
@@ -25,7 +25,9 @@ from tuner.plan.move_time import SideLoad
 class MovesView:
     """What the observation says about the running moves, looked up once."""
 
-    def __init__(self, observation: Observation, live: LiveCluster, limits: Limits) -> None:
+    def __init__(self, observation: Observation, live: LiveCluster, limits: Limits, kept: Kept | None = None) -> None:
+        kept = kept or Kept()
+        kept.follow(live.moves)
         self.now_ms = observation.now_ms
         self.busy = observation.busy
         self.courses = observation.courses
@@ -35,16 +37,9 @@ class MovesView:
         self.recovering = recovering(live, observation.brokers) if limits.steers else frozenset()
         self._signals = observation.moves
         self._brokers = observation.brokers
-        self.leaders_of: defaultdict[int, set[int]] = defaultdict(set)  # Destination → the leaders it fetches from.
-        self._destinations_of_leader: defaultdict[int, set[int]] = defaultdict(set)
-        for move in live.moves:
-            leader = move.leader
-            for destination in move.adding:
-                if leader >= 0 and destination != leader:
-                    self.leaders_of[destination].add(leader)
-                    self._destinations_of_leader[leader].add(destination)
-        self.destinations = frozenset(self.leaders_of)
-        leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(self._destinations_of_leader)]
+        self._paths = kept.paths
+        self.destinations = frozenset(kept.paths.destinations)
+        leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(kept.paths.destinations_of)]
         self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
         self.doubts = doubts(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
@@ -52,37 +47,42 @@ class MovesView:
         self._freshness = {
             side: freshness(self._signals.get(side), self.now_ms, limits.signal_age_s_max) for side in self.sides
         }
+        self._fresh = {side: self._signals[side] for side, found in self._freshness.items() if found is Freshness.FRESH}
         self.loads: dict[BrokerSide, SideLoad] = {}
-        for side in self.sides:
-            signal = self.fresh_signal(side)
-            if signal is not None and signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
+        for side, signal in self._fresh.items():
+            if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
         self._unknown = {side for side in self.sides if not self._is_known(side)}
         self._surplus = {side: self._surplus_of(side) for side in self.sides}
         self._bound = {side: self._is_bound(side) for side in self.sides}
         self._share = {
             leader: None if surplus is None else surplus / len(found)
-            for leader, found in self._destinations_of_leader.items()
+            for leader, found in kept.paths.destinations_of.items()
             for surplus in (self._surplus[(leader, Side.LEADER)],)
         }
-        self.heard = frozenset(d for d in self.destinations if self.fresh_signal((d, Side.FOLLOWER)) is not None)
+        self._heard = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
         self._first_bound: dict[int, BrokerSide | None] = {}
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
 
-    def destinations_of(self, side: BrokerSide) -> set[int]:
-        return {side[0]} if side[1] is Side.FOLLOWER else self._destinations_of_leader.get(side[0], set())
+    def destinations_of(self, side: BrokerSide) -> Set[int]:
+        return {side[0]} if side[1] is Side.FOLLOWER else self._paths.destinations_of.get(side[0], frozenset())
+
+    def heard_of(self, side: BrokerSide) -> Set[int]:
+        """Of those the ones that are measured."""
+        every = self.destinations_of(side)
+        return every if len(self._heard) == len(self.destinations) else every & self._heard
 
     def sides_of(self, destination: int) -> list[BrokerSide]:
         sides = self._sides_of.get(destination)
         if sides is None:
-            sides = [(leader, Side.LEADER) for leader in sorted(self.leaders_of[destination])]
+            sides = [(leader, Side.LEADER) for leader in self._paths.leaders_of(destination)]
             sides.append((destination, Side.FOLLOWER))
             self._sides_of[destination] = sides
         return sides
 
     def surplus_shares_bytes_per_s(self, destination: int) -> list[float | None]:
         """What each leader's throttle leaves for this destination: the same as for each of the leader's others."""
-        return [self._share[leader] for leader in sorted(self.leaders_of[destination])]
+        return [*map(self._share.__getitem__, self._paths.leaders_of(destination))]
 
     def first_bound(self, destination: int) -> BrokerSide | None:
         """A side that binds, of those that a move onto this broker passes."""
@@ -103,7 +103,7 @@ class MovesView:
         return self._freshness.get(side, Freshness.MISSING)  # Where nothing moves now.
 
     def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
-        return self._signals[side] if self.freshness(side) is Freshness.FRESH else None
+        return self._fresh.get(side)
 
     def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
         """What passes under this side's throttle. Of the measures that take Kafka's place only one that is not too much:

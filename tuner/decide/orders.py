@@ -18,7 +18,7 @@ from tuner.decide.ending import put_back_all
 from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate
 from tuner.model.limits import Limits
-from tuner.model.memory import Memory
+from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders, Override, Pause
 
 
@@ -37,7 +37,8 @@ def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[De
     if not pause.released:
         return [Hold(None, None, Reason.PAUSED, f"paused by {pause.by}: nothing is changed until `rheostat resume`")]
     why = f"released by {pause.by}"
-    left = [side_name(side) for side in sorted(memory.owned) if side[0] not in live.brokers - live.unreadable]
+    readable = live.brokers - live.unreadable
+    left = [side_name(side) for side in sorted(memory.owned) if side[0] not in readable]
     rest = f"; still to come, as they cannot be reached: {', '.join(left)}" if left else ""
     text = f"{why}: all that was ours is taken back, and nothing is changed until `rheostat resume`{rest}"
     return [*put_back_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
@@ -53,3 +54,13 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     if setting.bytes_per_s == order.bytes_per_s:
         return Hold(*side, Reason.OVERRIDDEN, head)
     return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
+
+
+def being_overridden(side: BrokerSide, order: Override, ours: Owned | None, now_ms: int) -> Decision | None:
+    """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
+    if now_ms >= order.until_ms or ours is None or ours.wanted_bytes_per_s != order.bytes_per_s:
+        return None
+    text = (
+        f"{side_name(side)}: {words.rate(order.bytes_per_s)} by order of {order.by}, in steps over the quota's window"
+    )
+    return Hold(*side, Reason.RATE_IS_CHANGING, text)

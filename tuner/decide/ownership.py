@@ -29,7 +29,8 @@ def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unl
     Args:
         unlisted: somebody else's lists have named what moves, and do not any more.
     """
-    seen = {side: ours for side, ours in memory.owned.items() if side[0] in live.brokers - live.unreadable}
+    readable = live.brokers - live.unreadable
+    seen = {side: ours for side, ours in memory.owned.items() if side[0] in readable}
     if not seen or any(side in live.rates and live.rates[side].own for side in seen):
         return {}
     if any(None in ours.may_stand for ours in seen.values()):
@@ -39,6 +40,11 @@ def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unl
     if by_hand and not lists_went:
         return {}
     return {side: ours.wanted_bytes_per_s for side, ours in seen.items()}
+
+
+def may_be_swept(found: int | None, limits: Limits) -> bool:
+    """Of one side by itself: whether a tool may have swept all of it away, which only a look at everything can tell."""
+    return found is None and limits.throttles_moves
 
 
 def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:

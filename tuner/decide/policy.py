@@ -15,8 +15,10 @@ from dataclasses import replace
 
 from streaming.throttles import TopicThrottle
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
+from tuner.decide.grown import Grown
+from tuner.decide.kept import Kept
 from tuner.decide.lists import list_moves, take_off, without_ours
-from tuner.decide.moves import decide_side
+from tuner.decide.moves import decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused
 from tuner.decide.ownership import forget_swept, let_go_of_changed, swept
@@ -28,9 +30,17 @@ from tuner.model.orders import Pause
 
 
 def decide(
-    observation: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits
+    observation: Observation,
+    memory: Memory,
+    limits: Limits,
+    stall_limits: StallLimits,
+    kept: Kept | None = None,
 ) -> tuple[Memory, tuple[Decision, ...]]:
-    live = observation.live
+    """
+    Args:
+        kept: by whoever decides again and again, so that it takes less; it changes no decision.
+    """
+    live, kept = observation.live, kept or Kept()
     # Nothing is seen, so nothing is known: neither that a move runs nor that it ended.
     if isinstance(live, NotSeen):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
@@ -40,23 +50,23 @@ def decide(
     told: Sequence[Decision] = ()
     if limits.throttles_moves and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
-        unlisted = memory.throttled and not _named(without_ours(live, memory), memory.seen)
+        unlisted = memory.throttled and not _named(without_ours(live, memory, kept), memory.seen)
         again = swept(live, memory, observation.now_ms, limits, unlisted=unlisted)
         memory, told = forget_swept(memory, again, observation.now_ms)
     memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits)
     changed = [*told, *let_go]
     if orders.pause is not None:
-        return _paused(live, memory, orders.pause, changed)
+        return _paused(live, memory, orders.pause, changed, kept)
     if not live.moves:
         return _without_moves(live, memory, limits, changed)
-    seen = _seen(live, memory)
-    throttled = memory.throttled or _named(without_ours(live, memory), seen)
+    seen = _seen(live, memory, kept)
+    throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(memory, idle_looks=0, seen=seen, throttled=throttled)
-    view = MovesView(observation, live, limits)
+    view = MovesView(observation, live, limits, kept)
     memory = replace(memory, stalls=judge_destinations(view, memory, stall_limits))
-    listing = list_moves(view, memory, again) if limits.throttles_moves else take_off(memory, {})
+    listing = list_moves(view, memory, again, kept) if limits.throttles_moves else take_off(memory, {})
     started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
-    decisions = [decide_side(side, view, memory, stall_limits) for side in view.sides if side not in started]
+    decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     answered = {
         destination
         for decision in decisions
@@ -65,15 +75,15 @@ def decide(
         if memory.stalls[destination].stalled
     }
     rescued = (memory.rescued | answered) & view.destinations
-    return replace(memory, rescued=rescued), (*changed, *_leaderless(live), *listing, *decisions)
+    return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
 
 
 def _paused(
-    live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision]
+    live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision], kept: Kept
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Looks on, so that what moves meanwhile is known when the pause is over."""
-    seen = _seen(live, memory)
-    throttled = memory.throttled or _named(without_ours(live, memory), seen)
+    seen = _seen(live, memory, kept)
+    throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled)
     removals: list[RemovePairs] = []
     if pause.released:
@@ -82,11 +92,11 @@ def _paused(
     return memory, (*changed, *removals, *while_paused(pause, live, memory))
 
 
-def _leaderless(live: LiveCluster) -> list[Hold]:
+def _leaderless(live: LiveCluster, kept: Kept) -> list[Hold]:
     """Moves that cannot go on at all, whatever any throttle says."""
-    names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
-    if not names:
+    if not kept.paths.leaderless:
         return []
+    names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
     some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     text = (
         f"{some}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas back"
@@ -136,17 +146,20 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     )
 
 
-def _seen(live: LiveCluster, memory: Memory) -> Mapping[tuple[str, int], frozenset[int]]:
+def _seen(live: LiveCluster, memory: Memory, kept: Kept) -> Mapping[tuple[str, int], frozenset[int]]:
     """The same mapping as before where nothing new moves: what does not differ need not be on record again."""
+    kept.follow(live.moves)
     new = {}
-    for move in live.moves:
+    for move in kept.unseen(memory.seen):
         key = (move.topic, move.partition)
         known = memory.seen.get(key)
         if known is None or not (
             known.issuperset(move.replicas) and known.issuperset(move.adding) and known.issuperset(move.removing)
         ):
             new[key] = frozenset((*(known or ()), *move.replicas, *move.adding, *move.removing))
-    return {**memory.seen, **new} if new else memory.seen
+    seen = Grown(memory.seen, new) if new else memory.seen
+    kept.saw(seen)
+    return seen
 
 
 def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
@@ -197,12 +210,13 @@ def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Me
 
 def narrow_to_live(memory: Memory, live: LiveCluster) -> Memory:
     """After a start: what stands there now and is ours is all that may stand there from now on."""
+    readable, owned = live.brokers - live.unreadable, dict(memory.owned)
     for side, ours in memory.owned.items():
         setting = live.rates.get(side)
         found = setting.bytes_per_s if setting is not None and setting.own else None
-        if side[0] in live.brokers - live.unreadable and found in ours.may_stand:
-            memory = narrow(memory, side, [found])
-    return memory
+        if side[0] in readable and found in ours.may_stand:
+            owned[side] = replace(ours, may_stand=(found,))
+    return replace(memory, owned=owned)
 
 
 def settle(memory: Memory, decision: Decision) -> Memory:

@@ -18,7 +18,7 @@ def stalled_ends(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     """Both ends of every move that the judge calls stalled."""
     stalled = {broker for broker, state in memory.stalls.items() if state.stalled}
     ends: set[BrokerSide] = set()
-    for move in live.moves:
+    for move in live.moves if stalled else ():
         for destination in stalled.intersection(move.destinations):
             ends |= {(destination, Side.FOLLOWER), (move.leader, Side.LEADER)}
     return frozenset(ends)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from operator import is_
 from typing import Any
 
 from streaming.contract import MoveSignal, MoveStep
 from tuner.journal.shapes import Stepless
 from tuner.model.cluster import BrokerSide
 
-_END = object()
+_STRETCH = 256
 # How many of the last steps are kept, what comes after them, and all of the signal but its steps.
 Slid = Mapping[BrokerSide, tuple[int, tuple[MoveStep, ...], Stepless]]
 
@@ -24,26 +24,27 @@ def other_items(before: Sequence[Any], value: Sequence[Any]) -> tuple[list[int],
     now = set(map(id, value))
     out: list[int] = []
     came: list[tuple[int, Any]] = []
-    old, new = iter(before), iter(value)
-    i = j = -1
-    while True:
-        passed = 0
-        for passed, (a, b) in enumerate(zip_longest(old, new, fillvalue=_END), start=1):  # noqa: B007 - looked at below
-            if a is not b:
+    i = j = 0
+    while i < len(before) or j < len(value):
+        # A stretch in which all is the same is passed over at once, as most are.
+        while len(ahead := before[i : i + _STRETCH]) > 0 and _same(ahead, value[j : j + _STRETCH]):
+            i, j = i + len(ahead), j + len(ahead)
+        for _ in range(_STRETCH):
+            if i < len(before) and j < len(value) and before[i] is value[j]:
+                i, j = i + 1, j + 1
+            elif i < len(before) and (j == len(value) or id(before[i]) not in now):
+                out.append(i)
+                i += 1
+            elif j < len(value):
+                came.append((j, value[j]))
+                j += 1
+            else:
                 break
-        else:
-            break
-        i, j = i + passed, j + passed
-        while a is not _END and (b is _END or (a is not b and id(a) not in now)):
-            out.append(i)
-            i, a = i + 1, next(old, _END)
-        while b is not _END and a is not b:
-            came.append((j, b))
-            j, b = j + 1, next(new, _END)
-        while b is _END and a is not _END:
-            out.append(i)
-            i, a = i + 1, next(old, _END)
     return out, came
+
+
+def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def slid(before: Mapping[BrokerSide, MoveSignal], new: Mapping[BrokerSide, MoveSignal]) -> Slid:

@@ -8,7 +8,7 @@ written. Whoever wants to see a minute again begins at the frame before it. Whil
     piece    see members.py; tagged with the step or the frame that it belongs to
 
 To be told of a step costs next to nothing: what is handed in are values that nobody changes, so what differs in them is looked
-for when it is written. A step goes with the journal's very next write, in the same transaction, as far as a write has room:
+for when it is written. A step goes with the journal's very next write, in the same transaction, as far as the second has room:
 that is all of it up to some hundred brokers. The rest goes with the writes of the seconds after it.
 
 Invariant: what cannot be written is not missed silently: whatever follows a failed write begins with a new frame. The header of
@@ -34,7 +34,10 @@ from tuner.model.memory import Memory
 
 VERSION = 1
 FRAME_EVERY_S = 600.0
-_WEIGHT_A_WRITE = 4.0  # See members.py.
+_WEIGHT_A_RECORD = 4.0  # See members.py.
+# A cycle may write six times in a moment, and each of the four seconds after it once: what a large cluster leaves to be written
+# goes evenly with all of them.
+_WEIGHT_A_SECOND = 8.0
 _STEPS_WAITING = 6  # More than that, and more is written at a time.
 _SAID_A_WEIGHT = 1000  # Decisions.
 
@@ -87,6 +90,8 @@ class InputLog:
         self._frame_weight = 0.0
         self._framed_at_ms = 0
         self._step = self._record = 0
+        self._second_s = float("-inf")
+        self._left = 0.0  # Of the weight that this second may write.
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
@@ -126,11 +131,14 @@ class InputLog:
 
     def take(self) -> list[bytes]:
         """The records for the journal's next write; nothing of them comes a second time."""
-        room = _WEIGHT_A_WRITE * max(1.0, len(self._steps) / _STEPS_WAITING) + self._frame_weight
-        records = []
+        now_s = self._wall_clock()
+        if abs(now_s - self._second_s) >= 1.0:
+            self._second_s = now_s
+            self._left = _WEIGHT_A_SECOND * max(1.0, len(self._steps) / _STEPS_WAITING)
+        room, records = self._left + self._frame_weight, []
         while room > 0 and (self._steps or self._frame is not None):
             # A record of its own for each handful: none grows beyond what a topic takes.
-            headers, pieces, full = [], [], _WEIGHT_A_WRITE
+            headers, pieces, full = [], [], _WEIGHT_A_RECORD
             while full > 0 and room > 0 and (part := self._next()) is not None:
                 headers += [part.header] if part.header is not None else []
                 pieces += [part.piece] if part.piece is not None else []
@@ -138,6 +146,8 @@ class InputLog:
                 room -= part.weight
             if headers or pieces:
                 records.append(self._recorded(headers, pieces))
+        # What was given to the first frame is not the second's.
+        self._left = min(self._left, room)
         return records
 
     def lost(self) -> None:

@@ -1,4 +1,4 @@
-"""The topic of the inputs: made when it is not there. Its bytes are bounded, and whoever starts does not read it."""
+"""The topic of the inputs, read from a moment on; whoever starts does not read it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,7 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.kafka.clients import RECORD_BYTES_MAX
-from streaming.kafka.cluster import ClusterClient
-from tuner.journal.inputs import topic_of
 from tuner.journal.kafka_journal import SILENCE_S_MAX, JournalError
-
-BYTES_MAX = 1024**3
-DAYS = 7
-_SETTINGS = {
-    "cleanup.policy": "delete",
-    "retention.ms": str(DAYS * 86_400_000),
-    "retention.bytes": str(BYTES_MAX),
-    "segment.bytes": str(64 * 1024 * 1024),  # What is deleted is deleted by whole segments.
-    "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": str(RECORD_BYTES_MAX),
-}
-
-
-def ensure_inputs_topic(client: ClusterClient, journal: str) -> None:
-    """
-    Raises:
-        ClusterError: not reachable, or a right is missing.
-    """
-    name = topic_of(journal)
-    if not client.partitions([name]):
-        client.create_topic(name, 1, min(3, len(client.brokers())), _SETTINGS)
 
 
 def read_since(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, back: int = 0) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from streaming.contract import BrokerSignal, MoveSignal
 from tuner.decide.course import LawMemory
+from tuner.decide.grown import grown_since
 from tuner.journal.differences import Slid, joined, other_items, slid
 from tuner.journal.shapes import Shape, shape_of
 from tuner.model.cluster import BrokerSide, LiveCluster
@@ -81,7 +82,9 @@ def weight(piece: Piece) -> float:
 
 def search_weight(member: str, before: Any, value: Any) -> float:
     """What it takes to find out what has changed, in the same measure."""
-    return len(value) / _SEARCHED if value is not before and is_long(member) else 0.0
+    if value is before or not is_long(member) or (member != _MOVES and grown_since(before, value) is not None):
+        return 0.0
+    return len(value) / _SEARCHED
 
 
 def whole(member: str, value: Any) -> Iterator[Piece]:
@@ -192,6 +195,9 @@ def _chunks(member: str, value: Any) -> Iterator[Any]:
 
 
 def _other_entries(member: str, before: Mapping[Any, Any], value: Mapping[Any, Any]) -> Iterator[Piece]:
+    if (more := grown_since(before, value)) is not None:
+        yield from (Piece(member, "put", chunk) for chunk in _chunks(member, more))
+        return
     if gone := tuple(key for key in before if key not in value):
         yield Piece(member, "gone", gone)
     nothing = object()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from streaming import words
 from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue
@@ -29,9 +29,10 @@ class LiveReader:
         self._client = client
         self._listed: dict[str, _Listed] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
+        self._rated: Set[BrokerSide] = frozenset()
 
     def look(self, *, full: bool) -> LiveCluster | NotSeen:
-        """Args: full: also ask every topic for lists; otherwise only those that move or had lists before."""
+        """Args: full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new."""
         try:
             return self._look(full)
         except ClusterError as error:
@@ -43,10 +44,6 @@ class LiveReader:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
         moves = self._moves_now()
-        topics = {s.topic for s in client.partitions()} if full else self._listed.keys() | {m.topic for m in moves}
-        found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
-        self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
-        lists = {topic: one.throttle for topic, one in self._listed.items()}
         answers = client.broker_configs(brokers, [*RATE_KEYS.values(), words.QUOTA_SAMPLES])
         unreadable = frozenset(b for b, answer in answers.items() if isinstance(answer, ClusterError))
         if brokers and unreadable == brokers:
@@ -58,6 +55,14 @@ class LiveReader:
             for side, key in RATE_KEYS.items():
                 if key in configs:
                     rates[(broker, side)] = _setting(configs[key])
+        # kafka-reassign-partitions writes lists, then rates, and only then moves. So a rate that was not there yet has its lists
+        # by now, on topics that do not move: without them it would look like one that stands for other reasons.
+        full = full or not rates.keys() <= self._rated
+        self._rated = rates.keys()
+        topics = {s.topic for s in client.partitions()} if full else self._listed.keys() | {m.topic for m in moves}
+        found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
+        self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
+        lists = {topic: one.throttle for topic, one in self._listed.items()}
         return LiveCluster(brokers, moves, rates, lists, unreadable, _quota_samples(answers))
 
     def _moves_now(self) -> tuple[PartitionMove, ...]:

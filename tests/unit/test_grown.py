@@ -1,0 +1,69 @@
+"""A mapping that tells what it has over the one before, and what is made of that for the journal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.decide.grown import Grown, grown_since
+from tuner.journal.members import Piece, apply, changed
+from tuner.journal.seen_records import SeenByTopic
+
+A, B, C = frozenset({1, 2}), frozenset({3}), frozenset({1, 2, 4})
+
+
+def test_it_tells_what_came_over_the_one_that_it_was_made_from() -> None:
+    first = Grown({("orders", 0): A}, {("orders", 1): B})
+    second = Grown(first, {("pay", 0): B, ("orders", 0): C})
+    assert second == {("orders", 0): C, ("orders", 1): B, ("pay", 0): B}
+    assert grown_since(first, second) == {("pay", 0): B, ("orders", 0): C}
+
+
+def test_of_any_other_it_tells_nothing() -> None:
+    first = Grown({}, {("orders", 0): A})
+    second = Grown(first, {("orders", 1): B})
+    third = Grown(second, {("orders", 2): B})
+    assert grown_since(first, third) is None
+    assert grown_since({}, first) is None
+    assert grown_since(dict(first), second) is None
+    assert grown_since(second, first) is None
+    assert grown_since(first, dict(second)) is None
+
+
+def test_a_piece_of_the_inputs_is_what_came() -> None:
+    before = Grown({}, {("orders", 0): A})
+    after = Grown(before, {("orders", 1): B})
+    assert list(changed("memory.seen", before, after)) == [Piece("memory.seen", "put", {("orders", 1): B})]
+
+
+keys = st.tuples(st.sampled_from(["orders", "pay"]), st.integers(0, 3))
+brokers = st.frozensets(st.integers(1, 4), min_size=1)
+
+
+@given(st.lists(st.tuples(st.dictionaries(keys, brokers, min_size=1), st.booleans()), max_size=5))
+def test_inputs_and_records_by_topic_are_those_of_a_search(
+    steps: list[tuple[dict[tuple[str, int], frozenset[int]], bool]],
+) -> None:
+    by_topic, before = SeenByTopic(), Grown({}, {})
+    known = {"memory.seen": dict(before)}
+    for more, forgets in steps:
+        after = Grown({} if forgets else before, {k: v for k, v in more.items() if forgets or before.get(k) != v})
+        for piece in changed("memory.seen", before, after):
+            apply(known, piece)
+        assert list(known["memory.seen"].items()) == list(after.items()) or forgets
+        assert known["memory.seen"] == after
+        joined = {topic for (topic, partition), found in after.items() if before.get((topic, partition)) is not found}
+        assert by_topic.grown(before, after) == {
+            topic: {p: found for (t, p), found in after.items() if t == topic} for topic in joined
+        }
+        known["memory.seen"] = before = after
+
+
+def test_what_others_have_put_on_record_meanwhile_is_not_forgotten() -> None:
+    by_topic = SeenByTopic()
+    first = Grown({}, {("orders", 0): A})
+    by_topic.grown({}, first)
+    # A memory that was written whole went on record without it.
+    later = Grown({}, {("orders", 7): B, ("pay", 0): B})
+    more = Grown(later, {("orders", 8): B})
+    assert by_topic.grown(later, more) == {"orders": {7: B, 8: B}}

@@ -1,0 +1,143 @@
+"""What is kept from look to look changes no decision: cycle after cycle it is what a new one comes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
+
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.decide.kept import Answers, Kept, Paths
+from tuner.decide.lists import intend_pairs, needed_pairs, settle_pairs
+from tuner.decide.policy import decide
+from tuner.model.cluster import LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.model.decision import AddPairs, RemovePairs
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Pause
+
+THROTTLES = replace(LIMITS, steers=True, throttles_moves=True)
+BROKERS = frozenset(range(1, 7))
+RATES = {(broker, side): RateSetting(50 * MB) for broker in BROKERS for side in (L, F)}
+SIGNALS = {(broker, side): move_signal(broker, side) for broker in BROKERS for side in (L, F)}
+
+
+def moving(topic: str, partition: int, leader: int, target: int, isr: tuple[int, ...] | None = None) -> PartitionMove:
+    own = (leader, leader % 6 + 1)
+    adding = tuple({target} - {*own})
+    return PartitionMove(topic, partition, leader, (*own, *adding), adding, (), own if isr is None else isr)
+
+
+moves = st.builds(
+    moving,
+    st.sampled_from(["orders", "pay", "log"]),
+    st.integers(0, 3),
+    st.integers(-1, 6).filter(bool),
+    st.integers(1, 6),
+    st.one_of(st.none(), st.just((1, 2, 3)), st.just((4, 5, 6))),
+)
+looks = st.lists(
+    st.lists(moves, max_size=8, unique_by=lambda move: (move.topic, move.partition)), min_size=2, max_size=6
+)
+
+
+@given(looks=looks, reversed_order=st.booleans(), paused=st.sets(st.integers(0, 5)), lost=st.sets(st.integers(0, 5)))
+def test_decisions_are_those_that_a_new_one_comes_to(
+    looks: list[list[PartitionMove]], reversed_order: bool, paused: set[int], lost: set[int]
+) -> None:
+    kept, memory = Kept(), Memory()
+    lists: dict[str, TopicThrottle] = {}
+    known: dict[PartitionMove, PartitionMove] = {}
+    for at, look in enumerate(looks):
+        # What moves as it did is the object that it was, as a look has it.
+        same = tuple(known.setdefault(move, move) for move in (reversed(look) if reversed_order else look))
+        seen = Observation(
+            NOW_MS, LiveCluster(BROKERS, same, RATES, dict(lists)), moves=SIGNALS,
+            orders=Orders(pause=Pause(0, "a test")) if at in paused else Orders(),
+        )  # fmt: skip
+        found, decisions = decide(seen, memory, THROTTLES, STALL, kept)
+        assert (found, decisions) == decide(seen, memory, THROTTLES, STALL)
+        assert list(found.seen) == list(decide(seen, memory, THROTTLES, STALL)[0].seen)
+        if at in lost:
+            continue  # The journal did not take it, so it is not remembered.
+        adds = [decision for decision in decisions if isinstance(decision, AddPairs)]
+        removals = [decision for decision in decisions if isinstance(decision, RemovePairs)]
+        for removal in removals:
+            lists[removal.topic] = lists[removal.topic].without(removal.pairs)
+        for add in adds:
+            lists[add.topic] = lists.get(add.topic, TopicThrottle()).plus(add.pairs)
+        memory = intend_pairs(settle_pairs(found, removals), adds)
+
+
+@given(looks=looks)
+def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMove]]) -> None:
+    kept = Kept()
+    for look in looks:
+        kept.follow(tuple(look))
+        new = Paths()
+        new.change(look, 1)
+        assert kept.paths.destinations_of == new.destinations_of
+        assert set(kept.paths.destinations) == set(new.destinations)
+        assert kept.paths.leaderless == new.leaderless
+        for destination in new.destinations:
+            assert kept.paths.leaders_of(destination) == new.leaders_of(destination)
+        assert {topic: set(found) for topic, found in kept.topics.items()} == {
+            topic: {move for move in look if move.topic == topic} for topic in {move.topic for move in look}
+        }
+
+
+def test_what_moves_as_it_did_is_not_worked_out_again() -> None:
+    kept = Kept()
+    first, second = moving("orders", 0, 1, 3), moving("pay", 0, 1, 3)
+    before = needed_pairs(LiveCluster(BROKERS, (first, second)), kept)
+    after = needed_pairs(LiveCluster(BROKERS, (first, moving("pay", 0, 1, 4))), kept)
+    assert after["orders"] is before["orders"]
+    assert after["pay"].follower == {(0, 4)}
+    assert needed_pairs(LiveCluster(BROKERS, (first,)), kept) == {"orders": before["orders"]}
+
+
+def test_moves_that_went_on_no_record_are_not_seen_yet() -> None:
+    kept = Kept()
+    first, second, third = (moving("orders", partition, 1, 3) for partition in range(3))
+    kept.follow((first,))
+    kept.saw(recorded := {("orders", 0): frozenset({1, 2, 3})})
+    kept.follow((first, second))
+    assert kept.unseen(recorded) == [second]
+    assert kept.unseen(dict(recorded)) == (first, second)  # Another memory, of which nothing is known.
+    kept.follow((first, second, third))
+    assert kept.unseen(recorded) == (first, second, third)
+
+
+def test_an_answer_is_good_for_the_same_objects_alone() -> None:
+    asked: list[frozenset[int]] = []
+
+    def count(numbers: frozenset[int]) -> int:
+        asked.append(numbers)
+        return len(numbers)
+
+    answers = Answers(count)
+    one, equal = frozenset({1, 2}), frozenset({2, 1})
+    assert [answers.of("a", one), answers.of("a", one), answers.of("b", one), answers.of("a", equal)] == [2] * 4
+    assert len(asked) == 3
+    answers.keep({"b"})
+    assert (answers.of("b", one), len(asked)) == (2, 3)
+    assert (answers.of("a", equal), len(asked)) == (2, 4)
+
+
+def test_a_list_that_somebody_changes_is_looked_at_again() -> None:
+    kept, memory = Kept(), Memory()
+    move = moving("orders", 0, 1, 3)
+    _, [add] = _listing(LiveCluster(BROKERS, (move,), RATES), memory, kept)
+    assert isinstance(add, AddPairs)
+    memory = intend_pairs(memory, [add])
+    assert _listing(LiveCluster(BROKERS, (move,), RATES, {"orders": add.pairs}), memory, kept)[1] == []
+    less = TopicThrottle(add.pairs.leader, ThrottledReplicas())
+    _, [again] = _listing(LiveCluster(BROKERS, (move,), RATES, {"orders": less}), memory, kept)
+    assert (again.leader, again.follower) == ((), ((0, 3),))
+
+
+def _listing(live: LiveCluster, memory: Memory, kept: Kept) -> tuple[Memory, list[AddPairs | RemovePairs]]:
+    memory, decisions = decide(Observation(NOW_MS, live, moves=SIGNALS), memory, THROTTLES, STALL, kept)
+    return memory, [decision for decision in decisions if isinstance(decision, AddPairs | RemovePairs)]

@@ -1,0 +1,47 @@
+"""What an entry says that its decision stood on: of a leader all that it copies to, made once for all that it concerns."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from tuner_cases import LIMITS, NOW_MS, STALLED, WELL, F, L, broker_signal, live, move, move_signal, observation
+
+from tuner.journal.stood_on import StoodOn
+from tuner.model.cluster import NotSeen, Observation
+from tuner.model.memory import Memory
+
+MOVES = (
+    move("orders", 0, leader=1, adding=(3,)),
+    move("orders", 1, leader=1, adding=(4,)),
+    move("pay", 0, leader=2, adding=(4,)),
+)
+SEEN = observation(live(moves=MOVES), [move_signal(1, L), move_signal(4, F)], [broker_signal(1)])
+MEMORY = Memory(stalls={3: WELL, 4: STALLED, 9: WELL})
+
+
+def test_a_leader_stands_on_all_that_it_copies_to_and_a_follower_on_itself() -> None:
+    stood = StoodOn(SEEN, MEMORY, LIMITS)
+    leader, other, follower = stood.of((1, L)), stood.of((2, L)), stood.of((4, F))
+    assert leader == {
+        "move": asdict(SEEN.moves[(1, L)]),
+        "broker": asdict(SEEN.brokers[1]),
+        "stalls": {"3": asdict(WELL), "4": asdict(STALLED)},
+        "limits": asdict(LIMITS),
+    }
+    assert (other["move"], other["broker"], list(other["stalls"])) == (None, None, ["4"])
+    assert (follower["broker"], list(follower["stalls"])) == (None, ["4"])
+    assert leader["stalls"]["4"] is other["stalls"]["4"] is follower["stalls"]["4"]
+    assert leader["limits"] is follower["limits"]
+
+
+def test_nobody_copies_where_nothing_is_seen() -> None:
+    stood = StoodOn(Observation(NOW_MS, NotSeen("away")), MEMORY, LIMITS)
+    assert stood.of((1, L))["stalls"] == {}
+    assert list(stood.of((9, F))["stalls"]) == ["9"]
+
+
+def test_it_is_about_one_look_and_what_was_judged_then() -> None:
+    stood = StoodOn(SEEN, MEMORY, LIMITS)
+    assert stood.is_about(SEEN, MEMORY)
+    assert not stood.is_about(SEEN, Memory(stalls=dict(MEMORY.stalls)))
+    assert not stood.is_about(observation(live(moves=MOVES)), MEMORY)

@@ -1,0 +1,93 @@
+"""What a move's end asks for: lists cleared, then rates put back, each as far as it still is what it was decided to be.
+
+A new move may have begun since the look, or somebody may have been quicker, so the cluster is looked at once more before the
+first write. Lists come before rates: while a list stands, a rate removed would leave its replicas unlimited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import structlog
+
+from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import Failure, Throttles
+from tuner.decide.policy import intend_put_back, settle
+from tuner.ledger import Ledger
+from tuner.listing import Told
+from tuner.model.cluster import LiveCluster, NotSeen
+from tuner.model.decision import ClearLists, PutBackRate, Reason
+
+log = structlog.get_logger("tuner")
+
+PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
+
+D = TypeVar("D", bound=ClearLists | PutBackRate)
+
+
+class Live(Protocol):
+    def look(self, *, full: bool) -> LiveCluster | NotSeen: ...
+
+
+class Endings:
+    def __init__(self, live: Live, throttles: Throttles, slewing: Slewing, ledger: Ledger, watcher: Told) -> None:
+        self._live = live
+        self._throttles = throttles
+        self._slewing = slewing
+        self._ledger = ledger
+        self._watcher = watcher
+
+    def carry_out(self, endings: Sequence[ClearLists | PutBackRate], decided_on: LiveCluster) -> None:
+        """
+        Args:
+            decided_on: the look that they were decided on.
+
+        Raises:
+            JournalError: what is not on record is not done.
+        """
+        live = self._live.look(full=False)
+        if isinstance(live, NotSeen):
+            return
+        # Only what a person has released is taken back while something moves.
+        endings = [e for e in endings[:PER_CYCLE] if not live.moves or e.reason is Reason.RELEASED]
+        lists_went = not self._ledger.memory.listed
+        for decision in endings:
+            if self._ledger.pausing(decision):
+                lists_went &= not isinstance(decision, ClearLists)
+                continue
+            if isinstance(decision, ClearLists):
+                same = live.lists.get(decision.topic) == decided_on.lists.get(decision.topic)
+                lists_went &= same and self._act(decision, self._clear)
+                continue
+            side = (decision.broker, decision.side)
+            self._slewing.drop(side)
+            setting = live.rates.get(side)
+            # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
+            if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
+                self._act(decision, self._put_back)
+
+    def _clear(self, decision: ClearLists) -> Failure | None:
+        return self._throttles.clear_lists(decision.topic, decision.sides)
+
+    def _put_back(self, decision: PutBackRate) -> Failure | None:
+        wanted = {(decision.broker, decision.side): decision.value_bytes_per_s}
+        refused = next(iter(self._throttles.write_rates(wanted).values()))
+        return refused if refused is not None else next(iter(self._throttles.confirm_rates(wanted).values()))
+
+    def _act(self, decision: D, write: Callable[[D], Failure | None]) -> bool:
+        """On record, done, on record again; whether it went well."""
+        memory = self._ledger.memory
+        if isinstance(decision, PutBackRate):
+            memory = intend_put_back(memory, decision)
+        self._ledger.record([self._ledger.intent(decision)], memory)
+        failure = write(decision)
+        self._watcher.acted(decision, failure)
+        if failure is None:
+            self._ledger.went_well(decision)
+        else:
+            log.error(f"not done: {decision.text}: {failure}")
+            self._ledger.back_off(decision)
+        memory = settle(self._ledger.memory, decision) if failure is None else self._ledger.memory
+        self._ledger.record([self._ledger.outcome(decision, failure)], memory)
+        return failure is None

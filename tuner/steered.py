@@ -1,0 +1,140 @@
+"""Between the loop and the law: what a cycle gives it to turn, and how what it wants in a second is done.
+
+The order of a second is that of a cycle: what is wanted is checked against what stands, on record, and only then written. A side
+that could not be written rests until it is worth another try; one that somebody changed is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from streaming.contract import BrokerSignal, MoveSignal
+from tuner.decide.ownership import may_be_swept
+from tuner.decide.policy import intend
+from tuner.decide.urgency import recovering, stalled_ends
+from tuner.ledger import Ledger
+from tuner.listing import Told
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation
+from tuner.model.decision import Decision, Hold, Reason, Steer
+from tuner.model.limits import Limits
+from tuner.steering import Refused, Steering
+
+log = structlog.get_logger("tuner")
+
+# What the law steers stays with it, but may only sink.
+_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
+
+
+class NewestSignals(Protocol):
+    @property
+    def brokers(self) -> Mapping[int, BrokerSignal]: ...
+
+    @property
+    def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
+
+    def poll(self) -> int: ...
+
+
+class Steered:
+    def __init__(
+        self,
+        steering: Steering,
+        signals: NewestSignals,
+        ledger: Ledger,
+        watcher: Told,
+        limits: Limits,
+        *,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        dry_run: bool,
+    ) -> None:
+        self._steering = steering
+        self._signals = signals
+        self._ledger = ledger
+        self._watcher = watcher
+        self._limits = limits
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._dry_run = dry_run
+        self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
+
+    def next_due_s(self) -> float | None:
+        return self._steering.next_due_s()
+
+    def hand_over(self, decisions: Sequence[Decision], observation: Observation) -> None:
+        """What the law may turn until the next cycle."""
+        free = {
+            (d.broker, d.side): (d.live_bytes_per_s, d.own)
+            for d in decisions
+            if isinstance(d, Steer) and not self._ledger.pausing(d)
+        }
+        live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
+        self._doubted = {d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT}
+        ours = self._ledger.memory.owned.keys() | observation.courses.keys()
+        held = {
+            (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
+            for d in decisions
+            if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
+            if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates
+        }
+        self._steering.steer(
+            free,
+            held,
+            live.quota_samples,
+            self._monotonic(),
+            stalled=stalled_ends(live, self._ledger.memory),
+            recovering=recovering(live, observation.brokers),
+        )
+
+    def turn(self) -> None:
+        """One second of the law: what it wants is checked, on record, and written.
+
+        Raises:
+            JournalError: what is not on record is not done.
+        """
+        steering = self._steering
+        self._signals.poll()
+        brokers: Mapping[int, BrokerSignal] = self._signals.brokers
+        if self._doubted:
+            brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
+        changes = steering.turn(self._monotonic(), round(self._wall_clock() * 1000), brokers, self._signals.moves)
+        if self._dry_run or not changes:
+            return
+        refused = steering.refused(changes)
+        for each in refused:
+            if not each.late:
+                self._not_steered(each)
+        no = {(each.decision.broker, each.decision.side) for each in refused}
+        free = [change for change in changes if (change.broker, change.side) not in no]
+        if not free:
+            return
+        memory = self._ledger.memory
+        for change in free:
+            memory = intend(memory, change, [change.wanted_bytes_per_s])
+        self._ledger.record_owned([self._ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
+        free = steering.still_free(free)
+        answers = steering.write(free)
+        for change in free:
+            failure = answers[(change.broker, change.side)]
+            if failure is not None:
+                self._not_steered(Refused(change, failure))
+                continue
+            self._watcher.acted(change, None)
+            self._ledger.went_well(change)
+
+    def _not_steered(self, refused: Refused) -> None:
+        """A side that could not be written rests until it is worth another try; one that somebody changed is theirs."""
+        decision, side = refused.decision, (refused.decision.broker, refused.decision.side)
+        if refused.theirs and may_be_swept(refused.found, self._limits):
+            self._steering.drop(side)
+            return
+        log.error(f"not done: {decision.text.split(':')[0]}: {refused.failure}", broker=side[0], side=side[1])
+        self._steering.drop(side)
+        self._ledger.back_off(decision)
+        self._watcher.acted(decision, refused.failure)
+        self._ledger.record([self._ledger.outcome(decision, refused.failure)])
+        if refused.theirs:
+            self._ledger.let_go(side, refused.found)
