@@ -8,7 +8,8 @@ import os
 import sys
 import time
 
-from tuner.simulation.swarm import draw, findings_of
+from tuner.simulation.swarm import findings_of
+from tuner.simulation.swarm_draw import draw
 
 
 def main(arguments: list[str]) -> int:

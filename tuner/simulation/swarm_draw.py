@@ -1,0 +1,151 @@
+"""What a seed makes of a run: a world with its disturbances, how the tuner is set up, and what befalls the tuner itself.
+
+Invariant: the same seed is the same run. What is drawn anew therefore has draws of its own, and leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB, Limits
+from tuner.model.objectives import Objective
+from tuner.model.orders import Orders, Pause
+from tuner.simulation.policy import EPOCH_MS
+from tuner.simulation.world import (
+    BrokerLoss,
+    BrokerSpec,
+    ClientLoad,
+    ControllerStorm,
+    Disturbance,
+    LeaderMove,
+    LoadStep,
+    OperatorWrite,
+    PartitionSpec,
+    SignalOutage,
+    StartRate,
+    TopicLists,
+    World,
+)
+
+TICK_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Mishaps:
+    """What befalls the tuner, as the world's disturbances befall the cluster."""
+
+    killed_at_s: tuple[float, ...] = ()
+    dead_s: float = 5.0  # Each time, before it is started again.
+    mute_s: tuple[float, float] = (0.0, 0.0)  # From, until: the journal takes no record.
+    clock_set_at_s: float = float("inf")
+    clock_by_s: float = 0.0
+    paused_s: tuple[float, float] = (0.0, 0.0)
+    released: bool = False  # The pause is a release.
+    swept_at_s: float = float("inf")  # A tool takes every rate away, and the lists: --verify of a move of its own.
+
+    def orders_at(self, now_s: float) -> Orders:
+        from_s, until_s = self.paused_s
+        from_ms, until_ms = (EPOCH_MS + round(t * 1000) for t in self.paused_s)
+        if not until_s or now_s < from_s:
+            return Orders()
+        if now_s < until_s:
+            return Orders(from_ms, pause=Pause(from_ms, "swarm", released=self.released))
+        # What somebody changed stays theirs: the orders are over, and nobody has asked to take it up again.
+        return Orders(until_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    world: World
+    mishaps: Mishaps
+    limits: Limits
+    objective: Objective | None
+
+    @property
+    def persons(self) -> tuple[OperatorWrite, ...]:
+        """What people write, in the order in which they do."""
+        return tuple(sorted((d for d in self.world.disturbances if isinstance(d, OperatorWrite)), key=lambda d: d.at_s))
+
+    def describe(self) -> str:
+        steers = f"objective {self.objective.latency_ms:.0f} ms" if self.objective is not None else "rescue only"
+        return f"{self.world.describe()}\n  {steers}, {self.mishaps}"
+
+
+def draw(seed: int) -> Drawn:
+    rng = np.random.default_rng([seed, 7])
+
+    def sometimes(share: float) -> bool:
+        return bool(rng.random() < share)
+
+    # What a draw of its own decides leaves the worlds as they are that do not ask for it.
+    own = np.random.default_rng([seed, 11])
+    unthrottled, sweeps = bool(own.random() < 0.3), bool(own.random() < 0.3)
+    swept_at_s = float(own.uniform(6, 25))
+    moving = int(rng.integers(1, 4))
+    start = int(rng.choice([3_100_000, 6_200_000, 12_300_000, 70_000_000]))
+    size = start * float(rng.uniform(10.0, 30.0)) / moving
+    write = float(rng.choice([0.0, 0.3e6, 1.0e6]))
+    partitions = tuple(
+        PartitionSpec("t", i, size, write, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(moving)
+    )
+    if unthrottled:
+        partitions = tuple(replace(p, size_bytes=60e6 * float(own.uniform(10.0, 30.0)) / moving) for p in partitions)
+    leaders = {p.replicas[0] for p in partitions}
+    sides: list[BrokerSide] = [*((b, Side.LEADER) for b in sorted(leaders)), (3, Side.FOLLOWER)]
+    disturbances: list[Disturbance] = []
+    if sometimes(0.4):
+        broker, side = sides[int(rng.integers(len(sides)))]
+        disturbances.append(
+            OperatorWrite(float(rng.uniform(5, 50)), broker, side, int(rng.integers(4_000_000, 30_000_000)))
+        )
+    if sometimes(0.25):
+        at_s = float(rng.uniform(2, 30))
+        disturbances.append(BrokerLoss(at_s, at_s + float(rng.uniform(3, 25)), int(rng.integers(1, 4))))
+    if sometimes(0.3):
+        at_s = float(rng.uniform(2, 30))
+        who = (1, 2, 3) if sometimes(0.5) else (int(rng.integers(1, 4)),)
+        disturbances.append(SignalOutage(at_s, at_s + float(rng.uniform(10, 60)), who))
+    if sometimes(0.2):
+        at_s = float(rng.uniform(2, 30))
+        disturbances.append(ControllerStorm(at_s, at_s + 10.0, float(rng.uniform(200, 900))))
+    if sometimes(0.2):
+        disturbances.append(LeaderMove(float(rng.uniform(3, 25)), "t", 0, 2))
+    if sometimes(0.3):
+        at_s = float(rng.uniform(2, 30))
+        disturbances.append(LoadStep(at_s, at_s + 20.0, (1, 2, 3), float(rng.uniform(1.2, 2.2))))
+    world = World(
+        seed=seed,
+        brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in (1, 2, 3)),
+        partitions=partitions,
+        loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.1) for b in (1, 2, 3)),
+        lists=()
+        if unthrottled
+        else (
+            TopicLists("t", ",".join(f"{i}:1,{i}:2" for i in range(moving)), ",".join(f"{i}:3" for i in range(moving))),
+        ),
+        rates=() if unthrottled else tuple(StartRate(b, side, start) for b, side in sides),
+        disturbances=tuple(disturbances),
+        duration_s_max=240.0,
+        tick_ms=TICK_MS,
+    )
+    paused_at_s = float(rng.uniform(5, 40))
+    mute_at_s = float(rng.uniform(2, 40))
+    mishaps = Mishaps(
+        killed_at_s=tuple(sorted(float(t) for t in rng.uniform(1, 60, int(rng.integers(0, 4))))),
+        dead_s=float(rng.uniform(0.5, 20)),
+        mute_s=(mute_at_s, mute_at_s + float(rng.uniform(1, 15))) if sometimes(0.2) else (0.0, 0.0),
+        clock_set_at_s=float(rng.uniform(3, 40)) if sometimes(0.1) else float("inf"),
+        clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
+        paused_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
+        released=sometimes(0.5),
+        # What a person wrote would be swept away with the rest, and nobody could be asked for it.
+        swept_at_s=swept_at_s
+        if sweeps and not any(isinstance(d, OperatorWrite) for d in disturbances)
+        else float("inf"),
+    )
+    limits = Limits(rate_bytes_per_s_max=60 * MB, rate_bytes_per_s_min=5 * MB)
+    return Drawn(world, mishaps, limits, Objective(50.0) if sometimes(0.7) or unthrottled else None)

@@ -1,0 +1,167 @@
+"""What must hold in each world of the swarm whatever befalls it, watched where we write and once more in the end.
+
+stay inside      a rate we write lies between floor and ceiling, or stood there before
+write before     a rate we write was on record as ours
+yield            what a person wrote over ours is not touched any more
+no good news     without fresh signals no rate rises
+exact lists      a pair we list belongs to what moves, has a rate, and was on record as ours; one we take off is ours
+leave no trace   in the end what stood before stands, or what a person wrote
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streaming.contract import Side
+from streaming.throttles import Pair, TopicThrottle
+from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
+from tuner.decide.freshness import age_s
+from tuner.journal.entries import Entry, decode_memory, encode_memory
+from tuner.journal.kafka_journal import JournalError
+from tuner.model.cluster import BrokerSide
+from tuner.model.memory import Memory, Owned
+from tuner.simulation.policy import EPOCH_MS, Desk
+from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
+from tuner.simulation.swarm_draw import TICK_MS, Drawn
+from tuner.simulation.world import OperatorWrite
+
+CYCLE_S = 5.0
+SHOWN_S = 1.0  # A person's write has been shown by then.
+_ROUND = 1.001
+
+
+@dataclass(slots=True)
+class Findings:
+    """What did not hold, in words, in the order in which it was seen."""
+
+    said: list[str] = field(default_factory=list)
+
+    def note(self, now_s: float, what: str) -> None:
+        self.said.append(f"{now_s:7.2f} s  {what}")
+
+
+class SwarmJournal(MemoryJournal):
+    """Takes nothing for a while; gives back what a tuner that starts would read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mute = False
+        self.saw_a_move = False
+        self.ours_when: dict[float, frozenset[BrokerSide]] = {}  # When a person wrote: what was ours.
+
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        memory: Memory | None = None,
+        owned: Mapping[BrokerSide, Owned] | None = None,
+        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        listed: Mapping[str, TopicThrottle] | None = None,
+    ) -> None:
+        if self.mute:
+            raise JournalError("the brokers of the journal do not answer")
+        super().write(entries, memory=memory, owned=owned, seen=seen, listed=listed)
+        self.saw_a_move |= bool(self.memory.seen)
+
+    def recovered(self) -> Memory:
+        return decode_memory(encode_memory(self.memory))
+
+
+class WatchedThrottles(SimulatedThrottles):
+    """The simulated port, with an eye on everything that we write."""
+
+    def __init__(self, desk: Desk, drawn: Drawn, journal: SwarmJournal, findings: Findings) -> None:
+        super().__init__(desk.cluster)
+        self._desk = desk
+        self._drawn = drawn
+        self._journal = journal
+        self._findings = findings
+        self._written_at_s: dict[BrokerSide, list[float]] = {}
+        self._before = {(s.broker, s.side): s.rate_bytes_per_s for s in drawn.world.rates}
+
+    def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        for side, rate in rates.items():
+            for what in self._unwell(side, rate):
+                self._findings.note(self._desk.cluster.now_s, f"broker {side[0]} {side[1]} → {rate}: {what}")
+            self._written_at_s.setdefault(side, []).append(self._desk.cluster.now_s)
+        return super().write_rates(rates)
+
+    def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        cluster, now_s = self._desk.cluster, self._desk.cluster.now_s
+        moving = {(m.topic, m.partition): m for m in moves_of(cluster)}
+        for topic, side, (partition, broker) in _each(pairs):
+            move = moving.get((topic, partition))
+            if move is None or broker not in move.replicas or (broker in move.adding) is (side is Side.LEADER):
+                self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and no part of a move")
+            if cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
+                self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
+            if (partition, broker) not in self._journal.memory.listed.get(topic, TopicThrottle()).of(side).pairs:
+                self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and not on record as ours")
+        return super().add_pairs(pairs)
+
+    def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
+        for topic, side, pair in _each(pairs):
+            if pair not in self._journal.memory.listed.get(topic, TopicThrottle()).of(side).pairs:
+                self._findings.note(self._desk.cluster.now_s, f"{topic} {pair}: taken off, and not ours")
+        return super().remove_pairs(pairs)
+
+    def _unwell(self, side: BrokerSide, rate: int | None) -> list[str]:
+        now_s, limits = self._desk.cluster.now_s, self._drawn.limits
+        stands, before = self._desk.cluster.controller.rates.get(side), self._before.get(side)
+        ours = self._journal.memory.owned.get(side)
+        found = []
+        put_back = rate == before or (ours is not None and rate == ours.before_bytes_per_s)
+        if rate is not None and not put_back:
+            # Up from below the floor it goes step by step.
+            least = min(rate for rate in (limits.rate_bytes_per_s_min, before, stands) if rate is not None)
+            if not least / _ROUND <= rate <= max(limits.rate_bytes_per_s_max, stands or 0) * _ROUND:
+                found.append(f"not within {least} and {limits.rate_bytes_per_s_max:.0f}")
+            if ours is None or rate not in ours.may_stand:
+                found.append("not on record as ours")
+            signal = self._desk.signals.moves.get(side)
+            wall_ms = EPOCH_MS + round(now_s * 1000)
+            blind = signal is None or age_s(signal, wall_ms) > limits.signal_age_s_max + CYCLE_S
+            if blind and stands is not None and rate > stands * _ROUND and now_s < self._drawn.mishaps.clock_set_at_s:
+                found.append(f"raised from {stands} without fresh signals")
+        for person in self._drawn.persons:
+            if (person.broker, person.side) == side and now_s > person.at_s + SHOWN_S and self.overwrote(person):
+                found.append(f"a person had written {person.rate_bytes_per_s} over ours")
+        return found
+
+    def overwrote(self, person: OperatorWrite) -> bool:
+        """Whether a person wrote over ours, and not in the very moment in which we wrote: Kafka has no compare-and-set."""
+        fate, now_s = self._drawn.mishaps, self._desk.cluster.now_s
+        if fate.clock_by_s > 0 and now_s >= fate.clock_set_at_s:
+            return False  # By that clock the time for which a person's value is left alone may be over.
+        side = (person.broker, person.side)
+        ours = side in self._journal.ours_when.get(person.at_s, frozenset())
+        return ours and not any(
+            abs(at_s - person.at_s) <= 2 * TICK_MS / 1000 for at_s in self._written_at_s.get(side, ())
+        )
+
+
+def left_behind(drawn: Drawn, throttles: WatchedThrottles, journal: SwarmJournal, desk: Desk) -> list[str]:
+    found = []
+    rates = desk.cluster.controller.rates
+    persons = {(p.broker, p.side): p for p in drawn.persons}
+    for side, rate in rates.items():
+        # What a person wrote may stand; where it was theirs alone it may also have gone with the move.
+        if side not in persons or persons[side].rate_bytes_per_s != rate:
+            found.append(f"broker {side[0]} {side[1]}: {rate} is left behind")
+    for side, person in persons.items():
+        if throttles.overwrote(person) and rates.get(side) != person.rate_bytes_per_s:
+            found.append(f"broker {side[0]} {side[1]}: a person's {person.rate_bytes_per_s} is gone")
+    for topic, lists in desk.cluster.lists.items():
+        if lists.leader or lists.follower:
+            found.append(f"topic {topic}: its lists are left behind")
+    found += [f"topic {topic}: its lists are still said to be ours" for topic in journal.memory.listed]
+    found += [f"broker {b} {side}: still said to be ours" for b, side in journal.memory.owned]
+    return found
+
+
+def _each(pairs: Mapping[str, TopicThrottle]) -> Iterator[tuple[str, Side, Pair]]:
+    for topic, throttle in pairs.items():
+        for side in Side:
+            for pair in throttle.of(side).pairs:
+                yield topic, side, pair
