@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
+from dataclasses import astuple
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -37,7 +38,9 @@ class TopicSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prefix: str = Field(
-        default="rheostat", pattern=r"^[A-Za-z0-9._-]{1,200}$", description="topics are <prefix>.metrics, .signals, ..."
+        default="rheostat",
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="topics are <prefix>.metrics, .signals, .rejects, .journal, .inputs",
     )
 
 
@@ -65,7 +68,7 @@ class Settings(BaseModel):
             )
         ours = self.topic_names()
         for i, source in enumerate(self.stream.sources):
-            if source.kafka is None and source.topic in (ours.metrics, ours.signals, ours.journal, ours.rejects):
+            if source.kafka is None and source.topic in astuple(ours):
                 raise ValueError(
                     f"stream.sources[{i}].topic {source.topic} is rheostat's own: its metrics are read in any case"
                 )

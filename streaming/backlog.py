@@ -109,9 +109,7 @@ class KafkaTimeline:
             if not any(one.topic == topic for one in found):
                 raise kafka.errors.UnknownTopicOrPartitionError(topic)
         self._partitions = [TopicPartition(one.topic, one.partition) for one in found]
-        self._consumer: KafkaConsumer = consumer(
-            feed.kafka, _CLIENT, max_poll_records=1, allow_auto_create_topics=False
-        )
+        self._consumer: KafkaConsumer = consumer(feed.kafka, _CLIENT, max_poll_records=1)
 
     def close(self) -> None:
         self._consumer.close()

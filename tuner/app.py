@@ -39,7 +39,6 @@ from tuner.api.metrics import registry_of
 from tuner.api.server import HttpServer, make_app
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
-from tuner.journal.inputs_topic import ensure_inputs_topic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
@@ -298,7 +297,6 @@ def _in_force(settings: TunerSettings) -> InForce:
 def _prepare(client: ClusterClient, topics: Topics) -> None:
     for complaint in ensure_topics(client, topics):
         log.warning(complaint)
-    ensure_inputs_topic(client, topics.journal)
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings) -> Memory:

@@ -5,6 +5,10 @@ it to one of them and, when that one is silent for the session timeout, to anoth
 tuner that was stopped and goes on (a suspended virtual machine, a long swap) believes for a moment that it still has it. The
 journal shuts it out then (journal/kafka_journal.py): it can't put on record what it wants to do, so it does nothing.
 
+kafka-python can lose the end of a rebalance: what a member was given arrives between two polls, and where only the topic's
+metadata had called for that rebalance, nobody asks for it any more. Such a member is told nothing, sends no heartbeats, and would
+wait for ever; so one that has been told nothing for longer than a rebalance can take comes back as a new one.
+
 Invariant: who does not hold the lease does not take the journal over. Who is shut out of the journal while it believes to have
 the lease believes wrongly, or the other does: it leaves the group and comes back as a new member, which knows what is so.
 """
@@ -12,6 +16,7 @@ the lease believes wrongly, or the other does: it leaves the group and comes bac
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
 
 import kafka.errors
@@ -23,6 +28,9 @@ log = structlog.get_logger("tuner")
 # With the next heartbeat of a stand-by, and its start, well under 15 s.
 SESSION_S = 8.0
 HEARTBEAT_S = 2.0
+# A rebalance waits for a member that has died until its session is over.
+TOLD_NOTHING_S_MAX = SESSION_S + 2 * HEARTBEAT_S
+_SEEN_THROUGH_S = 2.0  # A rebalance that begins and ends within one poll cannot be lost.
 _LEAVE_S_MAX = 5.0
 _TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
 
@@ -33,15 +41,24 @@ def group_of(cluster: str) -> str:
 
 
 class Lease:
-    def __init__(self, member: Callable[[], KafkaConsumer], topic: str, group: str) -> None:
+    def __init__(
+        self,
+        member: Callable[[], KafkaConsumer],
+        topic: str,
+        group: str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """
         Args:
             member: makes a consumer of ``group``, with the timeouts above.
         """
         self._member = member
         self._group = group
+        self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
         self.given = False  # What the group said last.
+        self._asked_s: float | None = None  # Since when it has been asked what is given, and has not said.
         self._partition = TopicPartition(topic, 0)
         self._said: str | None = None
 
@@ -49,14 +66,20 @@ class Lease:
         """Takes part in the group; to be called every few seconds, by a stand-by too.
 
         Args:
-            timeout_s: how long to wait for a change.
+            timeout_s: how long to wait for a change; while the group deals, it is two seconds at least.
         """
         try:
             if self._consumer is None:
                 self._consumer = self._member()
                 self._consumer.subscribe([self._partition.topic], listener=_Told(self))
-            self._consumer.poll(timeout_ms=round(timeout_s * 1000))
+                self.asked()
+            wait_s = timeout_s if self._asked_s is None else max(timeout_s, _SEEN_THROUGH_S)
+            self._consumer.poll(timeout_ms=round(wait_s * 1000))
             mine = self.given
+            if self._asked_s is not None and self._monotonic() - self._asked_s > TOLD_NOTHING_S_MAX:
+                self._say(f"the group has said nothing for {TOLD_NOTHING_S_MAX:.0f} s: asking again as a new member")
+                self.leave()
+                return False
             if mine and self._partition not in self._consumer.paused():
                 self._consumer.pause(self._partition)  # Its records are read elsewhere.
         except kafka.errors.GroupAuthorizationFailedError:
@@ -68,6 +91,13 @@ class Lease:
             return False
         self._said = None
         return mine
+
+    def asked(self) -> None:
+        """The group deals anew: nothing is given until it has said so."""
+        self.given, self._asked_s = False, self._monotonic()
+
+    def told(self, *, given: bool) -> None:
+        self.given, self._asked_s = given, None
 
     def leave(self) -> None:
         """Hands the lease on at once, instead of after the session's timeout; who asks again comes as a new member."""
@@ -90,10 +120,10 @@ class _Told(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ha
         self._lease = lease
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        self._lease.given = bool(assigned)
+        self._lease.told(given=bool(assigned))
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
-        self._lease.given = False
+        self._lease.asked()
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
-        self._lease.given = False
+        self._lease.asked()

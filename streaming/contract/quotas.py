@@ -1,7 +1,7 @@
 """Whom a client quota is for, as Kafka keeps it: a user, a client-id, both, or all those that have none of their own.
 
-KIP-599 orders them, the first that exists counts: user and client-id, user and any client-id, user; any user and client-id,
-any user and any client-id, any user; client-id, any client-id.
+Of those that fit a client the first one counts that exists: user and client-id, user and any client-id, user; any user and
+client-id, any user and any client-id, any user; client-id, any client-id.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class QuotaEntity:
             raise ValueError("a quota is for a user, a client-id or both: name one of them")
 
     def __str__(self) -> str:
-        """As kafka-configs prints it: ``user=alice, client-id=<default>``."""
+        """As kafka-configs prints it: ``user 'alice', client-id <default>``."""
         named = (("user", self.user), ("client-id", self.client_id))
-        return ", ".join(f"{key}={_shown(name)}" for key, name in named if name is not None)
+        return ", ".join(f"{kind} {_shown(name)}" for kind, name in named if name is not None)
 
 
 def _shown(name: Name) -> str:
-    return name.value if isinstance(name, Default) else name
+    return name.value if isinstance(name, Default) else repr(name)

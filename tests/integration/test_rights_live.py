@@ -220,7 +220,9 @@ def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab
     assert on_cluster == {"Describe", "DescribeConfigs", "AlterConfigs"}
     assert on_any_topic <= {"Describe", "DescribeConfigs", "AlterConfigs"}
     assert {"DescribeConfigs", "AlterConfigs"} <= on_any_topic
-    assert {topic for _, topic in own} <= {f"{ADVISED}.{t}" for t in ("metrics", "signals", "rejects", "journal")}
+    assert {topic for _, topic in own} <= {
+        f"{ADVISED}.{t}" for t in ("metrics", "signals", "rejects", "journal", "inputs")
+    }
 
 
 def still(settings: Settings, finding: Finding) -> Finding | None:

@@ -1,4 +1,4 @@
-"""The topic of the inputs is made with bounds, and read from a moment on or from so many records before its end."""
+"""The topic of the inputs is read from a moment on, or from so many records before its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from tuner.journal.inputs_topic import ensure_inputs_topic, read_since
+from tuner.journal.inputs_topic import read_since
 from tuner.journal.kafka_journal import JournalError
 
 ONLY = TopicPartition("rheostat.inputs", 0)
@@ -83,33 +83,3 @@ def test_without_the_topic_there_is_nothing_and_trouble_is_told() -> None:
     consumer.broken = True
     with pytest.raises(JournalError, match="OSError: connection reset"):
         list(read_since(consumer, ONLY.topic, 0))  # type: ignore[arg-type]
-
-
-class Cluster:
-    def __init__(self, brokers: int, *topics: str) -> None:
-        self.there = brokers
-        self.topics = topics
-        self.made: list[tuple[Any, ...]] = []
-
-    def partitions(self, topics: list[str]) -> list[str]:
-        return [topic for topic in topics if topic in self.topics]
-
-    def brokers(self) -> range:
-        return range(self.there)
-
-    def create_topic(self, *asked: Any) -> None:
-        self.made.append(asked)
-
-
-def ensured(cluster: Cluster) -> list[tuple[Any, ...]]:
-    client: Any = cluster
-    ensure_inputs_topic(client, "rheostat.journal")
-    return cluster.made
-
-
-def test_it_is_made_where_it_is_missing_and_its_bytes_are_bounded() -> None:
-    [(name, partitions, factor, settings)] = ensured(Cluster(5))
-    assert (name, partitions, factor) == ("rheostat.inputs", 1, 3)
-    assert (settings["cleanup.policy"], settings["retention.bytes"]) == ("delete", str(2**30))
-    assert ensured(Cluster(1))[0][2] == 1
-    assert ensured(Cluster(5, "rheostat.inputs")) == []

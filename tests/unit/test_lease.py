@@ -1,0 +1,124 @@
+"""Whose turn it is, as the group says it; and a member to whom it says nothing any more comes back as a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka import TopicPartition
+
+from tuner.lease import Lease
+
+ONLY = TopicPartition("rheostat.journal", 0)
+
+
+class Member:
+    """A consumer whose group speaks when the test says so."""
+
+    def __init__(self) -> None:
+        self.listener: Any = None
+        self.pauses: list[TopicPartition] = []
+        self.closed = False
+        self.next: Callable[[], None] | None = None
+        self.waited_ms = 0
+
+    def subscribe(self, topics: list[str], listener: Any) -> None:
+        assert topics == [ONLY.topic]
+        self.listener = listener
+
+    def poll(self, timeout_ms: int) -> None:
+        self.waited_ms = timeout_ms
+        told, self.next = self.next, None
+        if told is not None:
+            told()
+
+    def paused(self) -> list[TopicPartition]:
+        return self.pauses
+
+    def pause(self, partition: TopicPartition) -> None:
+        self.pauses.append(partition)
+
+    def close(self, timeout_ms: int) -> None:
+        assert timeout_ms > 0
+        self.closed = True
+
+    def given(self, *partitions: TopicPartition) -> None:
+        self.next = lambda: self.listener.on_partitions_assigned(partitions)
+
+    def dealt_anew(self) -> None:
+        self.next = lambda: self.listener.on_partitions_revoked([ONLY])
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.members: list[Member] = []
+        self.now_s = 0.0
+        make: Any = self.make
+        self.lease = Lease(make, ONLY.topic, "rheostat-tuner-lab", monotonic=lambda: self.now_s)
+        assert not self.lease.held()
+
+    def make(self) -> Member:
+        self.members.append(Member())
+        return self.members[-1]
+
+    def after(self, seconds: float) -> bool:
+        self.now_s += seconds
+        return self.lease.held()
+
+
+def test_it_is_held_from_the_groups_word_on_until_it_deals_anew() -> None:
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    assert rig.after(60.0)
+    assert member.pauses == [ONLY], "its records are read elsewhere"
+    member.dealt_anew()
+    assert not rig.after(1.0)
+    member.given(ONLY)
+    assert rig.after(1.0)
+
+
+def test_a_rebalance_is_seen_through_and_what_is_settled_costs_no_time() -> None:
+    rig = Rig()
+    [member] = rig.members
+    assert member.waited_ms == 2000
+    member.given(ONLY)
+    rig.after(1.0)
+    rig.after(1.0)
+    assert member.waited_ms == 0
+
+
+def test_who_is_given_nothing_waits_as_long_as_it_takes() -> None:
+    rig = Rig()
+    rig.members[0].given()
+    assert not rig.after(1.0)
+    assert not rig.after(3600.0)
+    assert len(rig.members) == 1
+
+
+def test_who_is_told_nothing_comes_back_as_a_new_member() -> None:
+    rig = Rig()
+    first = rig.members[0]
+    first.given()
+    assert not rig.after(1.0)
+    first.dealt_anew()
+    assert not rig.after(1.0)
+    assert not rig.after(12.0)
+    assert not first.closed, "a rebalance may last as long as the session of a member that has died"
+    assert not rig.after(0.5)
+    assert first.closed
+    assert not rig.after(0.5)
+    second = rig.members[1]
+    second.given(ONLY)
+    assert rig.after(1.0)
+
+
+def test_who_has_left_comes_back_as_a_new_member() -> None:
+    rig = Rig()
+    rig.members[0].given(ONLY)
+    assert rig.after(1.0)
+    rig.lease.leave()
+    assert rig.members[0].closed
+    assert not rig.after(1.0)
+    assert len(rig.members) == 2

@@ -1,0 +1,96 @@
+"""rheostat's own topics: what is missing is made, what is there and differs in what matters is said with the command for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from streaming.contract import Topics
+from streaming.kafka.cluster import PartitionState
+from streaming.topics import ensure_topics, topic_specs
+
+TOPICS = Topics.with_prefix("rheostat")
+ALL = ("rheostat.metrics", "rheostat.signals", "rheostat.rejects", "rheostat.journal", "rheostat.inputs")
+WELL = {
+    "rheostat.metrics": {"message.timestamp.type": "LogAppendTime"},
+    "rheostat.journal": {"cleanup.policy": "compact"},
+    "rheostat.inputs": {"message.timestamp.type": "LogAppendTime"},
+}
+
+
+class Cluster:
+    """Three brokers, with these topics and what is set on them."""
+
+    def __init__(self, configs: Mapping[str, Mapping[str, str]], topics: Iterable[str] = ALL) -> None:
+        self.configs = configs
+        self.topics = set(topics)
+        self.made: dict[str, tuple[int, int, dict[str, str]]] = {}
+
+    def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
+        return [PartitionState(t, 0, 1, (1, 2, 3), (1, 2, 3)) for t in topics if t in self.topics]
+
+    def brokers(self) -> range:
+        return range(3)
+
+    def create_topic(self, name: str, partitions: int, factor: int, configs: dict[str, str]) -> None:
+        self.made[name] = (partitions, factor, configs)
+
+    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        asked = set(keys)
+        found = {t: {k: v for k, v in self.configs.get(t, {}).items() if k in asked} for t in topics}
+        return {topic: configs for topic, configs in found.items() if configs}
+
+
+def ensured(cluster: Cluster) -> list[str]:
+    client: Any = cluster
+    return ensure_topics(client, TOPICS)
+
+
+def test_all_that_are_missing_are_made_and_what_is_there_stays() -> None:
+    cluster = Cluster({}, topics=())
+    assert ensured(cluster) == []
+    assert cluster.made.keys() == set(ALL)
+    assert all(factor == 3 for _, factor, _ in cluster.made.values())
+    partitions, _, configs = cluster.made["rheostat.inputs"]
+    assert partitions == 1
+    assert configs == {
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": "16777216",
+        "cleanup.policy": "delete",
+        "retention.ms": "604800000",
+        "retention.bytes": "1073741824",
+        "segment.bytes": "67108864",
+    }
+    assert cluster.made["rheostat.journal"][2]["cleanup.policy"] == "compact"
+
+    there = Cluster(WELL)
+    assert ensured(there) == []
+    assert there.made == {}
+
+
+def test_inputs_that_would_be_compacted_are_complained_about() -> None:
+    """All of a cluster's have one key."""
+    compacted = {**WELL["rheostat.inputs"], "cleanup.policy": "compact"}
+    [complaint] = ensured(Cluster({**WELL, "rheostat.inputs": compacted}))
+    assert complaint == (
+        "topic rheostat.inputs has cleanup.policy=compact, rheostat needs delete: "
+        "kafka-configs --alter --entity-type topics --entity-name rheostat.inputs --add-config cleanup.policy=delete"
+    )
+
+
+def test_what_kafka_does_by_itself_need_not_be_set_and_what_it_does_not_must_be() -> None:
+    complaints = ensured(Cluster({}))
+    assert [complaint.split(",")[0] for complaint in complaints] == [
+        "topic rheostat.metrics has message.timestamp.type=the default",
+        "topic rheostat.journal has cleanup.policy=delete",
+        "topic rheostat.inputs has message.timestamp.type=the default",
+    ]
+
+
+def test_how_long_inputs_are_kept_is_the_operators() -> None:
+    shorter = {**WELL["rheostat.inputs"], "retention.ms": "3600000", "retention.bytes": "-1"}
+    assert ensured(Cluster({**WELL, "rheostat.inputs": shorter})) == []
+
+
+def test_every_topic_of_ours_has_its_settings() -> None:
+    assert {spec.name for spec in topic_specs(TOPICS)} == set(ALL)
