@@ -1,20 +1,21 @@
 """The tuner as a user starts it, with its steps written down; it can be told to die at one of them, and its clock can be set.
 
-    python launcher.py PLAN.json tune --config rheostat.yaml
+    python launcher.py CLOCK PLAN.json tune --config rheostat.yaml
 
 Nothing in the product knows of this. What is wrapped is what cannot be gone round: every request that changes a setting of
 the cluster, every read-back, the journal's records and commits, and the beginning of a cycle. So a step that is new is on
 the list as soon as it is made once.
 
-A *point* is the moment between two steps, named after both. The plan:
+A *point* is the moment between two steps, named after both. CLOCK is a file with the seconds that are added to ``time.time``;
+read again several times a second. The plan is waited for, with everything loaded; it says:
 
     trace    file that gets a JSON line before each step (monotonic seconds, process, step, point), and one when it is done
     spares   the process kills itself with SIGKILL at the first point that is not among these; null: it lives
-    clock    file with the seconds that are added to ``time.time``; read again several times a second
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 _CLOCK_READ_EVERY_S = 0.2
+_PLAN_LOOKED_FOR_EVERY_S = 0.02
 
 
 class Steps:
@@ -122,13 +124,17 @@ def set_clock(file: Path) -> None:
 
 
 def main() -> None:
-    plan = json.loads(Path(sys.argv[1]).read_text())
-    if plan["clock"] is not None:
-        set_clock(Path(plan["clock"]))  # Before anything binds ``time.time``.
-    watch_all(Steps(Path(plan["trace"]), plan["spares"]))
-    sys.argv = ["rheostat", *sys.argv[2:]]
+    faulthandler.register(signal.SIGUSR1)  # What it is about, where it hangs.
+    set_clock(Path(sys.argv[1]))  # Before anything binds ``time.time``.
+    import tuner.app  # noqa: F401 - what the command loads when it is called
     from rheostat.cli import main as program
 
+    plan_file = Path(sys.argv[2])
+    while not plan_file.exists():
+        threading.Event().wait(_PLAN_LOOKED_FOR_EVERY_S)
+    plan = json.loads(plan_file.read_text())
+    watch_all(Steps(Path(plan["trace"]), plan["spares"]))
+    sys.argv = ["rheostat", *sys.argv[3:]]
     program()
 
 

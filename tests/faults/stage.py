@@ -80,6 +80,8 @@ class Stage:
         self.brokers = tuple(sorted(node.node_id for node in lab.brokers))
         self.people = Words(stood={THROTTLE})
         self.tuners: list[Tuner] = []
+        self._next: Tuner | None = None
+        self._deleted: list[Record] = []
         self._steers = steers
         self._megabytes = megabytes
         self._tuner_kafka = tuner_kafka
@@ -112,7 +114,7 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Whatever became of the row, the next one finds a whole cluster with nothing set on it."""
-        for tuner in self.tuners:
+        for tuner in [*self.tuners, *filter(None, [self._next])]:
             tuner.process.send_signal(signal.SIGCONT)
             stop(tuner.process, grace_s=0.0)
         for each in (self.watcher, self.meter):
@@ -151,9 +153,14 @@ class Stage:
 
     def start_tuner(self, spares: Collection[str] | None = None) -> Tuner:
         """Args: spares: it dies at the first point that is not among these; None: it lives."""
-        tuner = Tuner(self.folder, self.config, spares)
+        tuner, self._next = self._next or Tuner(self.folder, self.config), None
+        tuner.begin(spares)
         self.tuners.append(tuner)
         return tuner
+
+    def load_next(self) -> None:
+        """The tuner that will be started next loads its program already, which takes longer than most of what it then does."""
+        self._next = Tuner(self.folder, self.config)
 
     def start_two(self) -> tuple[Tuner, Tuner]:
         """The one that acts, and the one that stands by."""
@@ -214,12 +221,13 @@ class Stage:
         self._expected["broker", str(side[0])][RATE_KEYS[side[1]]] = str(rate)
         assert self.client.alter_broker_configs({side[0]: {RATE_KEYS[side[1]]: str(rate)}}) == {side[0]: None}
 
-    def person_clears_everything(self) -> None:
-        """As kafka-reassign-partitions --verify does of a move that it holds for finished."""
+    def person_clears_everything(self) -> float:
+        """As kafka-reassign-partitions --verify does of a move that it holds for finished; when that was done (monotonic)."""
         self.people.removed_all = True
         gone = dict.fromkeys(RATE_KEYS.values())
         assert set(self.client.alter_broker_configs(dict.fromkeys(self.brokers, gone)).values()) == {None}
         assert self.client.alter_topic_configs({self.topic: dict.fromkeys(LIST_KEYS.values())}) == {self.topic: None}
+        return time.monotonic()
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -247,13 +255,27 @@ class Stage:
         try:
             return call(*arguments)
         except pytest.fail.Exception as error:
-            logs = [f"{tuner.log.name}:\n{tuner.said()[-2500:]}" for tuner in self.tuners]
+            logs = [f"{tuner.log.name}:\n{tuner.last_words()}" for tuner in self.tuners]
             differs = left_behind(self.before, self.snapshot())
             raise AssertionError("\n".join([str(error), *differs, *logs])) from error
 
     def until_turned(self, timeout_s: float = 45.0) -> None:
         """The tuner has it: it has taken the throttle up."""
         self.until("the tuner takes the throttle up", lambda: self.rate(SOURCE) > 1.5 * THROTTLE, timeout_s)
+
+    def delete(self, topic: str) -> None:
+        with self.lab.admin() as admin:
+            admin.delete_topics([topic])
+        self.until("it is gone", lambda: not self.client.partitions([topic]), 20)
+
+    def delete_journal(self) -> None:
+        """Nobody writes meanwhile, so that what was on record until then is known to the checks at the end."""
+        for tuner in self.tuners:
+            tuner.process.send_signal(signal.SIGSTOP)
+        self._deleted += read(self.kafka, self.topics.journal)
+        self.delete(self.topics.journal)
+        for tuner in self.tuners:
+            tuner.process.send_signal(signal.SIGCONT)
 
     def snapshot(self) -> Configs:
         """What is set dynamically on the brokers and on topics that are not rheostat's."""
@@ -270,7 +292,8 @@ class Stage:
         return found
 
     def journal(self) -> list[Record]:
-        return list(read(self.kafka, self.topics.journal))
+        """All that was ever on record."""
+        return [*self._deleted, *read(self.kafka, self.topics.journal)]
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

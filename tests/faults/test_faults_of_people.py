@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from stage import REPLICAS, THROTTLE, WANTED, MakeStage
+from stage import CYCLE_S, REPLICAS, SOURCE, TARGET, THROTTLE, WANTED, MakeStage
+from tuner_process import Tuner
+from watcher import Look
 from writer import Writer
 
 from rheostat.lab.tools import reassign_partitions
@@ -14,6 +16,7 @@ from streaming.contract import Side
 Tell = Callable[[str, object], None]
 
 PREFERRED = 0
+WATCHED_S = 0.5  # Between what stands and the look that sees it.
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 
@@ -34,13 +37,44 @@ def test_verify_while_it_moves(make_stage: MakeStage, record_property: Tell) -> 
 
 
 def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, record_property: Tell) -> None:
-    stage = make_stage("cleared", megabytes=60)
-    stage.start_tuner()
+    """Set right within a cycle: one look sees it, and what it sees is on record, set, and read back before the next."""
+    stage = make_stage("cleared", megabytes=250)
+    tuner = stage.start_tuner()
     stage.move()
     stage.until_turned()
-    stage.person_clears_everything()
+    cleared_s = stage.person_clears_everything()
+
+    def set_again() -> Look | None:
+        return next((look for look in stage.watcher.looks if look.at_s > cleared_s and throttled(look)), None)
+
+    look = stage.until("both are set again", set_again, 30)
+    assert look.moving, "the move ended while nothing throttled it: give it more data"
+    took_s, cycles_s = look.at_s - cleared_s, longest_cycle_s(tuner, cleared_s)
+    assert tuner.decided("swept")
+    assert not tuner.decided("changed_by_somebody"), "a sweep was taken for somebody's word"
+    most_s = max(CYCLE_S, cycles_s) + cycles_s + WATCHED_S
+    assert took_s <= most_s, f"it took {took_s:.1f} s, with cycles that take {cycles_s:.1f} s"
+    stage.cancel()  # The rest would only take time.
     stage.end()
-    record_property("told", "nothing was left at the end")
+    record_property(
+        "told", f"set again after {took_s:.1f} s (a cycle: {CYCLE_S:.0f} s, and {cycles_s:.1f} s for what it does)"
+    )
+
+
+def throttled(look: Look) -> bool:
+    return look.listed == frozenset(Side) and all(look.rates.get(side) is not None for side in (SOURCE, TARGET))
+
+
+def longest_cycle_s(tuner: Tuner, since_s: float) -> float:
+    """Of those in the seconds after ``since_s``: how long this machine takes for a look and what follows from it."""
+    began_s, longest_s = since_s, 0.0
+    for line in tuner.steps():
+        if since_s - CYCLE_S <= line["at_s"] <= since_s + 10 * CYCLE_S:
+            if line.get("step") == "cycle":
+                began_s = line["at_s"]
+            elif line.get("done") == "cycle":
+                longest_s = max(longest_s, line["at_s"] - began_s)
+    return longest_s
 
 
 def test_reassignment_cancelled(make_stage: MakeStage, record_property: Tell) -> None:

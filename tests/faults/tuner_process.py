@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,26 +14,37 @@ from typing import Any
 from rheostat.process import spawn
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
+_STACKS_S = 1.0
 
 
 class Tuner:
-    """One process that runs ``rheostat tune``; see launcher.py."""
+    """One process that runs ``rheostat tune``, once it has been told to begin; see launcher.py."""
 
-    def __init__(self, folder: Path, config: Path, spares: Collection[str] | None) -> None:
-        number = len(list(folder.glob("plan-*.json")))
+    def __init__(self, folder: Path, config: Path) -> None:
+        number = len(list(folder.glob("clock-*")))
         self.log = folder / f"tuner-{number}.log"
         self.trace = folder / f"trace-{number}.jsonl"
         self.clock = folder / f"clock-{number}"
         self.clock.write_text("0")
         self.trace.touch()
-        plan = folder / f"plan-{number}.json"
-        about = {"trace": str(self.trace), "clock": str(self.clock), "spares": None if spares is None else list(spares)}
-        plan.write_text(json.dumps(about))
-        command = [sys.executable, str(_LAUNCHER), str(plan), "tune", "--config", str(config)]
+        self._plan = folder / f"plan-{number}.json"
+        command = [sys.executable, str(_LAUNCHER), str(self.clock), str(self._plan), "tune", "--config", str(config)]
         self.process: subprocess.Popen[bytes] = spawn(command, log=self.log)
+
+    def begin(self, spares: Collection[str] | None) -> None:
+        """Args: spares: it dies at the first point that is not among these; None: it lives."""
+        about = {"trace": str(self.trace), "spares": None if spares is None else list(spares)}
+        _write_whole(self._plan, json.dumps(about))
 
     def said(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def last_words(self) -> str:
+        """What it said last, and what each of its threads is about now."""
+        if self.alive():
+            self.process.send_signal(signal.SIGUSR1)
+            threading.Event().wait(_STACKS_S)
+        return self.said()[-6000:]
 
     def lines(self) -> list[dict[str, Any]]:
         """Whole lines of its log only: the last one may just be being written."""
@@ -70,10 +83,15 @@ class Tuner:
 
     def set_clock(self, shift_s: float) -> None:
         """Its wall clock differs by this much from everybody else's from now on."""
-        partial = self.clock.with_suffix(".part")
-        partial.write_text(str(shift_s))
-        partial.rename(self.clock)
+        _write_whole(self.clock, str(shift_s))
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(timeout=10)
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Whoever reads it at any moment finds all of it."""
+    partial = file.with_name(f"part-{file.name}")
+    partial.write_text(text)
+    partial.rename(file)

@@ -19,6 +19,7 @@ _BULK_BYTES = 100_000
 _RECORD_BYTES = 1_000
 _EVERY_S = 0.02
 _NUMBER = 8
+_FILLED_S_MAX = 120.0
 
 
 class Writer:
@@ -37,7 +38,7 @@ class Writer:
         bulk = os.urandom(_BULK_BYTES - _NUMBER)
         for _ in range(round(megabytes * 1_000_000 / _BULK_BYTES)):
             self._send(bulk)
-        self._producer.flush(timeout=60)
+        self._producer.flush(timeout=_FILLED_S_MAX)
         assert len(self.acknowledged) == self._sent, "the topic could not be filled"
         self._thread = threading.Thread(target=self._go_on, name="writer", daemon=True)
         self._thread.start()

@@ -1,0 +1,248 @@
+"""The clusters of KIP-73's test plan, what fills and moves them, and an eye on what is moved.
+
+A leader counts the bytes it sends and a follower those it is sent, while what arrives is whole batches: the tail of a partition's
+share of a fetch is sent, counted and thrown away. So batches are small against that share, and what is counted is what is moved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.admin import NewTopic
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.lab.tools import reassign_partitions
+from rheostat.supervisor import Supervisor, children_for
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterClient
+from tuner.model.cluster import BrokerSide, LiveCluster
+from tuner.model.limits import MB
+from tuner.observe.live import LiveReader
+
+TOPIC, PARTITIONS = "data", 100
+QUOTA = 8 * MB
+WRITTEN = 1 * MB  # A second, where clients write.
+LINK = 20 * MB
+WINDOW_S, SETTLED_S, STEADY_S_MIN = 12.0, 12.0, 20.0
+# A tenth of Kafka's own, as is the quota of what is usual: then one fetch is the same share of a window.
+FETCHES = {"replica.fetch.max.bytes": "104858", "replica.fetch.response.max.bytes": "1048576"}
+# Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share but for 98 bytes.
+RECORD_BYTES = 20_880
+_LOOK_S = 0.25
+
+_HALF = PARTITIONS // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    brokers: int
+    before: tuple[tuple[int, ...], ...]  # Replicas of the first and of the second half of the partitions, leader first.
+    after: tuple[tuple[int, ...], ...]
+    paced: BrokerSide  # The side that everything passes through.
+    in_sync: int  # How often what is written counts against it besides what the new replicas fetch of it.
+    writes: bool = False
+
+    def of(self, halves: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
+        return {p: list(halves[p // _HALF]) for p in range(PARTITIONS)}
+
+    @property
+    def leaders(self) -> dict[int, int]:
+        """By partition, before it moves."""
+        return {p: replicas[0] for p, replicas in self.of(self.before).items()}
+
+    @property
+    def adding(self) -> dict[int, list[int]]:
+        """Broker → the partitions that it takes on."""
+        found: dict[int, list[int]] = {}
+        for p in range(PARTITIONS):
+            for broker in set(self.after[p // _HALF]) - set(self.before[p // _HALF]):
+                found.setdefault(broker, []).append(p)
+        return found
+
+
+_TWO = Case("2 nodes", 2, ((1,), (1,)), ((1, 2), (1, 2)), (1, Side.LEADER), in_sync=0)
+_SPREAD = Case("3 nodes, 1 to 2", 3, ((1, 2), (1, 3)), ((2, 3), (3, 2)), (1, Side.LEADER), in_sync=1)
+_GATHERED = Case("3 nodes, 2 to 1", 3, ((1, 2), (2, 1)), ((1, 3), (2, 3)), (3, Side.FOLLOWER), in_sync=0)
+CASES = [
+    Case(c.name + (", writing" if writes else ""), c.brokers, c.before, c.after, c.paced, c.in_sync, writes)
+    for c in (_TWO, _SPREAD, _GATHERED)
+    for writes in (False, True)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    at_s: float
+    added_bytes: int  # That the new replicas hold.
+    leader_bytes: int  # That there are.
+    begun: int = PARTITIONS  # New replicas that hold something.
+
+
+@dataclass
+class Moved:
+    """What was seen of a move, and what it comes to."""
+
+    case: Case
+    looks: list[Look] = field(default_factory=list)
+    told: list[tuple[float, float]] = field(default_factory=list)  # When, the paced side's own byte-rate.
+
+    def rate(self, first: Look, last: Look) -> float:
+        """What was moved between two looks, over the quota less what was written meanwhile."""
+        lasted_s = last.at_s - first.at_s
+        written = (last.leader_bytes - first.leader_bytes) / lasted_s
+        moved = (last.added_bytes - first.added_bytes) / lasted_s - written
+        return moved / (QUOTA - (1 + self.case.in_sync) * written)
+
+    def steady_from_s(self, held_since_s: float) -> float:
+        """One window after the override holds and every copy runs: on a busy machine it takes brokers seconds to create them."""
+        running_s = next(look.at_s for look in self.looks if look.begun == PARTITIONS)
+        return max(held_since_s, running_s) + SETTLED_S
+
+    def steady(self, held_since_s: float) -> float:
+        from_s = self.steady_from_s(held_since_s)
+        first = next(look for look in self.looks if look.at_s >= from_s)
+        last = self.looks[-1]
+        assert last.at_s - first.at_s >= STEADY_S_MIN, "the move is too short to tell: move more"
+        return self.rate(first, last)
+
+    def fullest(self) -> float:
+        """The most of all stretches of 12 s."""
+        most = 0.0
+        for i, first in enumerate(self.looks):
+            last = next((look for look in self.looks[i:] if look.at_s >= first.at_s + WINDOW_S), None)
+            if last is not None:
+                most = max(most, self.rate(first, last))
+        return most
+
+    def own_word(self, held_since_s: float) -> float:
+        """The broker's byte-rate over the quota, while the move was steady."""
+        from_s = self.steady_from_s(held_since_s)
+        rates = [rate for at_s, rate in self.told if from_s <= at_s <= self.looks[-1].at_s]
+        return sum(rates) / len(rates) / QUOTA
+
+
+class Seen(Moved):
+    """The bytes of the move by the brokers' files, and what the paced side says of itself; until the first copy is done.
+
+    The files themselves: a broker that waits for a core answers DescribeLogDirs a second late, and that is a tenth of a window.
+    """
+
+    def __init__(self, lab: Lab, case: Case) -> None:
+        super().__init__(case)
+        self._lab = lab
+        self._stop = threading.Event()
+        self._failed: list[Exception] = []
+        self._thread = threading.Thread(target=self._run, name="seen", daemon=True)
+
+    def __enter__(self) -> Seen:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=20)
+        if self._failed:
+            raise self._failed[0]
+
+    def _run(self) -> None:
+        try:
+            with ClusterClient(self._lab.kafka_settings(), "test-seen") as client:
+                moving, began = 0, False
+                for turn in itertools.count():
+                    if self._stop.wait(_LOOK_S):
+                        return
+                    if turn % 8 == 0:
+                        moving = len(client.reassignments())
+                        began = began or moving == PARTITIONS
+                        self.told.append((time.monotonic(), self._byte_rate()))
+                    if began and moving < PARTITIONS:
+                        return
+                    if began:
+                        self.looks.append(self._look())
+        except Exception as error:  # noqa: BLE001 - raised where the block ends
+            self._failed.append(error)
+
+    def _look(self) -> Look:
+        case, at_s = self.case, time.monotonic()
+        added = [held(self._lab, broker, p) for broker, own in case.adding.items() for p in own]
+        leaders = [held(self._lab, leader, p) for p, leader in case.leaders.items()]
+        return Look(at_s, sum(added), sum(leaders), sum(size > 0 for size in added))
+
+    def _byte_rate(self) -> float:
+        broker, side = self.case.paced
+        with urllib.request.urlopen(self._lab.nodes[broker].jmx_url, timeout=30) as answer:
+            found = re.search(rf"^kafka_server_{side}replication_byte_rate (\S+)", answer.read().decode(), re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+
+# -- the parts --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def filled(case: Case, size_bytes: int) -> Iterator[Lab]:
+    with Lab(LabSpec(brokers=case.brokers, broker_settings=FETCHES)) as lab, ExitStack() as stack:
+        with lab.admin() as admin:
+            admin.create_topics([NewTopic(TOPIC, -1, -1, replica_assignments=case.of(case.before))])
+        with Load(
+            lab.artifacts, lab.bootstrap_servers, TOPIC,
+            rate_bytes_per_s=None, record_bytes=RECORD_BYTES, total_bytes=size_bytes,
+        ) as load:  # fmt: skip
+            load.wait(120)
+        if case.writes:
+            stack.enter_context(
+                Load(lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=WRITTEN, record_bytes=RECORD_BYTES)
+            )
+        yield lab
+
+
+@contextmanager
+def parts(lab: Lab, *names: str, **tuner: Any) -> Iterator[Supervisor]:
+    """Some of rheostat's processes, with a configuration that other commands can be given: ``rheostat.yaml`` in the lab's home."""
+    config = lab.home / "rheostat.yaml"
+    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, **tuner))
+    wanted = [child for child in children_for(config, dry_run=False) if child.name in names]
+    supervisor = Supervisor(wanted, log_to=lab.home / "logs" / "rheostat.log")
+    try:
+        supervisor.look()
+        yield supervisor
+    except BaseException:
+        sys.stdout.write((lab.home / "logs" / "rheostat.log").read_text(errors="replace")[-8_000:])
+        raise
+    finally:
+        supervisor.stop()
+
+
+def move(lab: Lab, case: Case, throttle_bytes_per_s: int) -> None:
+    target = {(TOPIC, p): replicas for p, replicas in case.of(case.after).items()}
+    reassign_partitions(
+        lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(throttle_bytes_per_s)
+    )
+
+
+def held(lab: Lab, broker: int, partition: int) -> int:
+    """Bytes of a replica, on disk; none where there is no replica."""
+    folder = lab.nodes[broker].home / "data" / f"{TOPIC}-{partition}"
+    return sum(file.stat().st_size for file in folder.glob("*.log"))
+
+
+def standing(client: ClusterClient) -> LiveCluster:
+    live = LiveReader(client).look(full=True)
+    assert isinstance(live, LiveCluster), live
+    return live
+
+
+def nothing_left(client: ClusterClient) -> bool:
+    live = standing(client)
+    return not live.rates and not live.lists

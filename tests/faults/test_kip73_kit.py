@@ -1,0 +1,73 @@
+"""What the test plan's table says of a move, for moves made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from kip73_kit import CASES, QUOTA, Case, Look, Moved
+
+from tuner.model.limits import MB
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+def moved(case: Case, rates: list[float], written: float = 0.0) -> Moved:
+    """One look a second; so many bytes/s of the move from each to the next, and what is written meanwhile reaches the copies, too."""
+    added, leader = 0.0, 100.0 * MB
+    looks = [Look(0.0, 0, round(leader))]
+    for second, rate in enumerate(rates, start=1):
+        added, leader = added + rate + written, leader + written
+        looks.append(Look(float(second), round(added), round(leader)))
+    return Moved(case, looks)
+
+
+def test_the_cases_are_those_of_the_plan() -> None:
+    adding = {name: {b: len(own) for b, own in case.adding.items()} for name, case in BY_NAME.items()}
+    assert adding["2 nodes"] == {2: 100}
+    assert adding["3 nodes, 1 to 2"] == {2: 50, 3: 50}
+    assert adding["3 nodes, 2 to 1, writing"] == {3: 100}
+    assert all({len(replicas) for replicas in case.of(case.after).values()} == {2} for case in CASES)
+    assert set(BY_NAME["3 nodes, 1 to 2"].leaders.values()) == {1}
+    assert set(BY_NAME["3 nodes, 2 to 1"].leaders.values()) == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [("2 nodes, writing", 7 * MB), ("3 nodes, 1 to 2, writing", 6 * MB), ("3 nodes, 2 to 1, writing", 7 * MB)],
+)
+def test_what_is_written_is_taken_off_as_often_as_it_passes(name: str, room: float) -> None:
+    assert moved(BY_NAME[name], [room] * 40, written=1 * MB).steady(5.0) == pytest.approx(1.0)
+    assert moved(BY_NAME[name], [0.5 * room] * 40, written=1 * MB).steady(5.0) == pytest.approx(0.5)
+
+
+def test_the_fullest_stretch_is_found_wherever_it_is() -> None:
+    even = moved(BY_NAME["2 nodes"], [QUOTA] * 40)
+    assert even.fullest() == pytest.approx(1.0)
+    burst = moved(BY_NAME["2 nodes"], [QUOTA] * 20 + [2.2 * QUOTA] + [QUOTA] * 20)
+    assert burst.fullest() == pytest.approx(1.1)
+    assert burst.steady(5.0) < 1.06
+
+
+def test_what_came_before_the_override_had_settled_is_not_steady() -> None:
+    assert moved(BY_NAME["2 nodes"], [0.1 * QUOTA] * 20 + [QUOTA] * 30).steady(8.0) == pytest.approx(1.0)
+
+
+def test_what_came_before_every_copy_ran_is_not_steady() -> None:
+    seen = moved(BY_NAME["2 nodes"], [0.1 * QUOTA] * 20 + [QUOTA] * 30)
+    assert seen.steady(2.0) < 0.9
+    seen.looks = [replace(look, begun=99 if look.at_s < 8.0 else 100) for look in seen.looks]
+    assert seen.steady_from_s(2.0) == 20.0
+    assert seen.steady(2.0) == pytest.approx(1.0)
+    assert seen.steady_from_s(9.0) == 21.0
+
+
+def test_a_move_that_is_too_short_to_tell_is_no_success() -> None:
+    with pytest.raises(AssertionError, match="too short to tell"):
+        moved(BY_NAME["2 nodes"], [QUOTA] * 30).steady(5.0)
+
+
+def test_the_brokers_own_word_is_its_mean_while_the_move_was_steady() -> None:
+    seen = moved(BY_NAME["2 nodes"], [QUOTA] * 40)
+    seen.told = [(10.0, 9 * QUOTA), (20.0, 1.0 * QUOTA), (30.0, 1.1 * QUOTA), (45.0, 9 * QUOTA)]
+    assert seen.own_word(5.0) == pytest.approx(1.05)
