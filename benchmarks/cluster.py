@@ -1,11 +1,11 @@
 """How close does a move come to the shortest time there is on real brokers behind slow links, and what do clients pay?
 
 The same reassignment under no throttle, static throttles (25 to 100 % of what clients leave of the link) and rheostat, on a real
-cluster whose links are limited (cluster_net.py says how, cluster_run.py what a run is). T* divides the bytes to be moved by what
-the link leaves them, both measured in the same run: the link with a transfer, the clients before the move begins. Latency is
-that of a client, from send to acknowledgement, over the same client's before the move.
+cluster whose links are limited (cluster_net.py says how, cluster_size.py how slow and why, cluster_run.py what a run is). T*
+divides the bytes to be moved by what the link leaves them, both measured in the same run: the link with a transfer, the clients
+before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move.
 
-Needs root and iproute2. A run takes one to six minutes; ``--save`` keeps each as it ends, so that a campaign goes on where it
+Needs root and iproute2. A run takes three to eight minutes; ``--save`` keeps each as it ends, so that a campaign goes on where it
 was stopped. Nothing else should run: the share of the machine's processors that was used is told beside every figure, and
 from 85 % on it is the machine that is measured.
 
@@ -24,10 +24,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster_lab import BROKERS, BenchLab
 from benchmarks.cluster_net import Links, check_machine
 from benchmarks.cluster_plot import svg
-from benchmarks.cluster_run import BROKERS, SCENARIOS, Bench, Scenario, Size, say
+from benchmarks.cluster_run import Run
 from benchmarks.cluster_score import POLICIES, RATIO_MAX, START_SHARE, Policy, Row, front, in_turn, missed, totals
+from benchmarks.cluster_size import SCENARIOS, Scenario, Size
+from benchmarks.cluster_watch import say
 from rheostat.errors import BadInputError, CommandError
 from rheostat.logs import set_up_logs
 
@@ -39,9 +42,7 @@ _INTERRUPTED = 130
 def measure(given: argparse.Namespace, rows: list[Row]) -> None:
     """Adds to ``rows``, and to the file where they are kept, whatever is not there yet."""
     began_s = time.monotonic()
-    size = replace(
-        Size(), link_mbit_per_s=given.link_mbit, moved_bytes=given.moved_mb * 1e6, latency_ms=given.latency_ms
-    )
+    size = Size(given.link_mbit, given.moved_mb * 1e6, given.latency_ms)
     for turn in range(given.runs):
         for samples in (11, 3):
             wanted = [
@@ -52,12 +53,12 @@ def measure(given: argparse.Namespace, rows: list[Row]) -> None:
             ]
             if not wanted:
                 continue
-            with Links(BROKERS) as links, Bench(links, size, samples) as bench:
+            with Links(BROKERS) as links, BenchLab(links, size, samples) as lab:
                 for scenario, policy in wanted:
                     if time.monotonic() - began_s > given.minutes_max * 60:
                         say(f"{given.minutes_max:g} minutes are over; what is missing can be measured with --save")
                         return
-                    row = bench.run(policy, scenario) | {"run": turn}
+                    row = Run(lab, policy, scenario).measured() | {"run": turn}
                     rows.append(row)
                     if given.save is not None:
                         with given.save.open("a") as out:
@@ -114,7 +115,7 @@ def _print(found: dict[str, Any]) -> None:
         print(f"{name}: {SCENARIOS[name].about}")
         print(
             f"{'policy':16} {'runs':>4} {'ended':>5} {'T ÷ T*':>7} {'worst':>6} {'average ÷ idle':>14} {'p99 ÷ idle':>11} "
-            f"{'average ms':>10} {'p99 ms':>7} {'cpu':>5}"
+            f"{'average ms':>10} {'p99 ms':>7} {'cpu':>5} {'machine':>7}"
         )
         for total in own:
             median, worst = (f"{total[k]:.2f}" if total[k] else "never" for k in ("ratio_to_optimum", "ratio_worst"))
@@ -122,7 +123,7 @@ def _print(found: dict[str, Any]) -> None:
             print(
                 f"{total['policy']:16} {total['runs']:4d} {total['completed']:5d} {median:>7} {worst:>6} "
                 f"{latency['average']:14.2f} {latency['p99']:11.2f} {total['average_ms']:10.1f} {total['p99_ms']:7.1f} "
-                f"{total['cpu_share']:5.0%}"
+                f"{total['cpu_share']:5.0%} {total['machine_share']:7.0%}"
             )
         for key, best in found["front"][name].items():
             print(f"front by the {key}: {', '.join(best) or 'nothing ended'}")

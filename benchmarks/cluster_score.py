@@ -120,6 +120,7 @@ def totals(rows: Sequence[Row]) -> list[Row]:
                 "average_ms": statistics.median(row["during"]["average_ms"] for row in own),
                 "p99_ms": statistics.median(row["during"]["p99_ms"] for row in own),
                 "cpu_share": max(row["cpu_share"] for row in own),
+                "machine_share": max(row["machine_share"] for row in own),
                 "keys_left": max(row["keys_left"] for row in own),
             }
         )

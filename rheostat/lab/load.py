@@ -54,9 +54,12 @@ class Load:
             stop(self._process, grace_s=0.0)
         self._log.unlink(missing_ok=True)
 
+    def ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
     def check(self) -> None:
         """Raises CommandError when the load ended by itself."""
-        if self._process is not None and self._process.poll() is not None:
+        if self.ended():
             raise CommandError(f"The load ended: {self.said()[-300:]}")
 
     def wait(self, timeout_s: float) -> float:

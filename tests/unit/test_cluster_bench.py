@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cluster import kept, main, report
-from benchmarks.cluster_net import Links, check_machine
+from benchmarks.cluster_net import Links, before_others, check_machine
 from benchmarks.cluster_plot import svg
-from benchmarks.cluster_run import SCENARIOS
+from benchmarks.cluster_run import stretches
 from benchmarks.cluster_score import (
     OURS,
     OURS_CALM,
@@ -29,7 +30,9 @@ from benchmarks.cluster_score import (
     throttle_bytes_per_s,
     totals,
 )
-from rheostat.errors import SetupError
+from benchmarks.cluster_size import SCENARIOS, Size
+from benchmarks.cluster_watch import Aside, Watch
+from rheostat.errors import CommandError, SetupError
 
 MB = 1_000_000
 
@@ -47,7 +50,7 @@ def row(
     return {
         "scenario": scenario, "policy": policy, "run": run, "completed": ratio is not None, "ratio_to_optimum": ratio,
         "produce_latency_ratio": {"average": average, "p99": p99}, "during": {"average_ms": 3 * average, "p99_ms": 9 * p99},
-        "cpu_share": 0.5, "keys_left": 0, "seconds": [],
+        "cpu_share": 0.5, "machine_share": 0.6, "keys_left": 0, "seconds": [],
     } | more  # fmt: skip
 
 
@@ -96,6 +99,29 @@ def test_a_quota_for_a_share_of_the_link_has_room_for_in_sync_followers_besides(
     assert throttle_bytes_per_s(1.0, 20.0 * MB, 0.0) == 20_000_000
 
 
+@given(mbit=st.floats(1.0, 10_000.0))
+def test_on_a_link_of_any_speed_an_answer_and_the_clients_take_the_same_share_of_it(mbit: float) -> None:
+    size, link = Size(link_mbit_per_s=mbit), mbit * 125_000
+    assert size.answer_bytes / link == pytest.approx(0.013, rel=0.01)
+    assert size.clients_bytes_per_s / link == pytest.approx(0.28)
+    assert size.fetch_bytes * 4 <= size.answer_bytes
+
+
+@given(mbit=st.floats(5.0, 1_000.0))
+def test_a_full_batch_is_what_one_fetch_asks_for(mbit: float) -> None:
+    # A batch of the format of today: 61 bytes, and 9 or 10 beside the value of each record; the producer reckons with 21 and
+    # more for the one that it has still to put in.
+    size = Size(link_mbit_per_s=mbit)
+    eight = 61 + 7 * (size.record_bytes + 10) + size.record_bytes + 25
+    assert 0.95 * size.fetch_bytes <= eight - 15 <= eight <= size.fetch_bytes
+
+
+def test_the_link_of_a_run_leaves_what_neither_clients_nor_the_moved_topic_take() -> None:
+    size = Size(link_mbit_per_s=40.0)
+    assert stretches(4.0 * MB, size, SCENARIOS["steady"]) == [(0.0, 3.9 * MB)]
+    assert stretches(4.0 * MB, size, SCENARIOS["steps"]) == [(0.0, 3.9 * MB), (35.0, 2.1 * MB), (80.0, 3.9 * MB)]
+
+
 # -- latency -----------------------------------------------------------------------------------------------------------
 
 
@@ -109,6 +135,25 @@ def test_of_too_few_samples_nothing_is_said() -> None:
 
 def test_latency_is_told_by_that_before_the_move() -> None:
     assert ratios(Latency(100, 2.0, 10.0, 20.0), Latency(100, 5.0, 15.0, 66.0)) == {"average": 2.5, "p99": 1.5}
+
+
+def test_a_move_is_told_by_the_second() -> None:
+    watch = Watch()
+    watch.saw(100.0, 0, None)
+    watch.saw(101.0, 2_500_000, 4_000_000)
+    watch.saw(103.0, 6_500_000, None)
+    assert watch.told(100.0) == [
+        {"t_s": 1.0, "out_MB_per_s": 2.5, "rate_MB_per_s": 4.0},
+        {"t_s": 3.0, "out_MB_per_s": 2.0, "rate_MB_per_s": None},
+    ]
+
+
+def test_a_call_that_goes_on_aside_raises_where_it_is_waited_for() -> None:
+    def fails() -> None:
+        raise CommandError("the tool says no")
+
+    with pytest.raises(CommandError, match="the tool says no"):
+        Aside(fails).join()
 
 
 # -- over the runs -----------------------------------------------------------------------------------------------------
@@ -233,6 +278,17 @@ def test_without_iproute2_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SetupError, match="ip and tc is not installed: on Debian apt-get install iproute2"):
         check_machine()
     assert main([]) == 1
+
+
+def test_a_command_is_set_before_others_by_its_session_and_not_by_its_process_alone() -> None:
+    autogroup = Path("/proc/self/autogroup")
+    if not autogroup.exists():
+        pytest.skip("this kernel gives sessions no share of their own")
+    said = subprocess.run(
+        [*before_others(3), "cat", str(autogroup)], capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert said.stdout.split()[-2:] == ["nice", "3"]
+    assert autogroup.read_text().split()[-1] != "3"
 
 
 def test_addresses_do_not_meet() -> None:

@@ -1,0 +1,255 @@
+"""The cluster of benchmarks.cluster: four brokers behind links, their clients, and rheostat's measuring.
+
+Clients write to partitions of 1, 2 and 3; broker 4 is new and takes over the second replicas of a topic that broker 1 leads, so
+the way out of broker 1 is what the move and the clients share. Brokers fetch in pieces scaled with the links: with Kafka's own
+sizes one answer would hold a slow link for a second, under any throttle.
+
+Collector and Spark stream run all the time, so that what measures costs every policy the same.
+
+Invariant: whatever was begun ends with the ``with`` block, last begun first.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from kafka import TopicPartition
+from kafka.admin import NewTopic
+
+from benchmarks.cluster_net import LOAD, Links, before_others
+from benchmarks.cluster_sampler import EVERY_S
+from benchmarks.cluster_score import Latency, latency
+from benchmarks.cluster_size import Size
+from benchmarks.cluster_watch import awaited, fetched, say
+from rheostat.errors import CommandError
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import Place, free_ports
+from rheostat.process import spawn, stop
+from rheostat.supervisor import Supervisor, children_for
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterClient
+from tuner.model.cluster import LiveCluster
+from tuner.model.limits import MB
+from tuner.observe.live import LiveReader
+
+BROKERS, _CONTROLLER = 4, 100
+SOURCE, OLD, NEW = 1, 2, 4
+MOVED, CLIENTS, BURST = "moved", "clients", "burst"
+PARTITIONS = 4
+BEFORE, AFTER = [SOURCE, OLD], [SOURCE, NEW]
+
+WARM_S = 40.0
+CALM, FORGOTTEN_S_MAX = 0.5, 150.0  # Of the objective; the longest wait for it.
+_FILL_S_MAX = 300.0
+_P99 = re.compile(
+    r'^kafka_network_requestmetrics_totaltimems_p99{request="(Produce|FetchConsumer)",?} (\S+)', re.MULTILINE
+)
+_LINGER = "linger.ms=20"  # Two cores carry everything here, and requests are what costs them.
+# Brokers and clients come before what measures and turns, and that before whatever else the machine does: elsewhere these do
+# not share processors.
+_FIRST, _SECOND = before_others(-15), before_others(-5)
+# As brokers run: the lab's quick compiler is for those that live a minute.
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)
+_KEPT = {"retention.bytes": str(32 * MB), "segment.bytes": str(8 * MB)}  # A partition; clients write all the time.
+
+
+class BenchLab:
+    """A cluster with one setting of the quota's window. Use it as a context manager."""
+
+    def __init__(self, links: Links, size: Size, quota_samples: int) -> None:
+        self.links = links
+        self.size = size
+        self.capacity_bytes_per_s = 0.0
+        self._samples = quota_samples
+        self._exit = ExitStack()
+
+    def __enter__(self) -> BenchLab:
+        try:
+            self._start()
+        except BaseException:
+            self._exit.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def _start(self) -> None:
+        links, size = self.links, self.size
+        links.limit(size.link_mbit_per_s)
+        self.capacity_bytes_per_s = links.capacity_bytes_per_s(SOURCE, NEW)
+        links.unlimit()
+        say(f"a link carries {self.capacity_bytes_per_s / 1e6:.2f} MB/s of payload")
+        self.lab = lab = self._exit.enter_context(Lab(self._spec()))
+        self.client = self._exit.enter_context(ClusterClient(lab.kafka_settings(), "benchmark"))
+        self._reader = LiveReader(self.client)
+        # Leader and follower of three partitions each: 1→2, 2→3, 3→1.
+        spread = {p: [p % 3 + 1, (p + 1) % 3 + 1] for p in range(6)}
+        self._create(CLIENTS, spread, _KEPT)
+        self._create(BURST, {0: [SOURCE, OLD]}, _KEPT)
+        # Not by way of the source: what a fill does to the latency of its broker is remembered for minutes.
+        self._create(MOVED, {p: [3, OLD] for p in range(PARTITIONS)}, {})
+        with self._load(MOVED, None, int(size.moved_bytes)) as load:
+            load.wait(_FILL_S_MAX)
+        self.move_back()
+        self._exit.enter_context(self.load(CLIENTS, size.clients_bytes_per_s))
+        self._exit.enter_context(self.load(MOVED, size.moved_bytes_per_s))
+        self._acks = lab.home / "acks"
+        sampler = (sys.executable, "-m", "benchmarks.cluster_sampler", lab.bootstrap_servers, CLIENTS, str(self._acks))
+        process = spawn([*self._from_outside(), *sampler], log=lab.home / "logs" / "sampler.log")
+        self._exit.callback(stop, process, grace_s=0.0)
+        self._configure()
+        self._log = lab.home / "logs" / "rheostat.log"
+        self._measuring = self._rheostat("collect", "stream")
+        self._exit.callback(self._measuring.stop)
+        self._measuring.look()
+        # A session of Spark that has just begun takes both cores to compile what it will run.
+        awaited("signals are made", lambda: "first batch" in self._log.read_text(errors="replace"), 120)
+        self.pause(WARM_S)
+
+    def _spec(self) -> LabSpec:
+        links, size = self.links, self.size
+        places = {b: Place(links.host(b), (*_FIRST, *links.prefix(b))) for b in range(1, BROKERS + 1)}
+        return LabSpec(
+            brokers=BROKERS,
+            broker_settings={
+                "replica.fetch.max.bytes": str(size.fetch_bytes),
+                "replica.fetch.response.max.bytes": str(size.answer_bytes),
+                "replication.quota.window.num": str(self._samples),
+                "log.retention.check.interval.ms": "5000",
+                "log.segment.bytes": "33554432",
+            },
+            places={**places, _CONTROLLER: Place(links.host(None), _FIRST)},
+            java_options=_JAVA_OPTIONS,
+        )
+
+    def _configure(self) -> None:
+        port, lab, capacity = free_ports(1)[0], self.lab, round(self.capacity_bytes_per_s)
+        self._status = f"http://127.0.0.1:{port}/status"
+        self._config = Path(lab.home / "rheostat.yaml")
+        self._config.write_text(
+            lab_config(
+                lab,
+                http={"port": port},
+                rate_bytes_per_s_max=capacity,
+                rate_bytes_per_s_min=self.size.rate_bytes_per_s_min,
+                objective={"latency_ms": self.size.latency_ms},
+                capacity={"in_bytes_per_s": capacity, "out_bytes_per_s": capacity},
+            )
+        )
+
+    def _create(self, topic: str, replicas: dict[int, list[int]], configs: dict[str, str]) -> None:
+        with self.lab.admin() as admin:
+            admin.create_topics([NewTopic(topic, -1, -1, replica_assignments=replicas, topic_configs=configs or None)])
+
+    # -- what goes on -------------------------------------------------------------------------------------------------
+
+    def load(self, topic: str, rate_bytes_per_s: float) -> Load:
+        return self._load(topic, rate_bytes_per_s, None)
+
+    def _load(self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None) -> Load:
+        lab, size = self.lab, self.size
+        return Load(
+            lab.artifacts, lab.bootstrap_servers, topic,
+            rate_bytes_per_s=rate_bytes_per_s, record_bytes=size.record_bytes, total_bytes=total_bytes,
+            properties=(f"batch.size={size.fetch_bytes}", _LINGER), prefix=self._from_outside(),
+        )  # fmt: skip
+
+    def _from_outside(self) -> tuple[str, ...]:
+        return (*_FIRST, *self.links.prefix(LOAD))
+
+    def tuner(self, *, acts: bool) -> Supervisor:
+        """Begun; whoever asked for it stops it."""
+        supervisor = self._rheostat("tune", dry_run=not acts)
+        supervisor.look()
+        return supervisor
+
+    def _rheostat(self, *parts: str, dry_run: bool = False) -> Supervisor:
+        children = [child for child in children_for(self._config, dry_run=dry_run) if child.name in parts]
+        for child in children:
+            child.command = [*_SECOND, *child.command]
+        return Supervisor(children, log_to=self._log)
+
+    def move_back(self) -> None:
+        """As it was; links should not be limited."""
+        states = {s.partition: s for s in self.client.partitions([MOVED])}
+        if any(list(state.replicas) != BEFORE for state in states.values()):
+            with self.lab.admin() as admin:
+                admin.alter_partition_reassignments({TopicPartition(MOVED, p): BEFORE for p in range(PARTITIONS)})
+        awaited(
+            "the topic is back where it was",
+            lambda: (
+                not self.client.reassignments()
+                and all(set(s.isr) == set(BEFORE) for s in self.client.partitions([MOVED]))
+            ),
+            _FILL_S_MAX,
+        )
+
+    def forget(self) -> None:
+        """A broker's p99 remembers minutes: what rheostat goes by must not be what was done to clients before."""
+        began_s = time.monotonic()
+        while (p99_ms := self.broker_p99_ms().get("Produce", 0.0)) > CALM * self.size.latency_ms:
+            if time.monotonic() - began_s > FORGOTTEN_S_MAX:
+                break
+            self.pause(1.0)
+        say(f"after {time.monotonic() - began_s:.0f} s broker {SOURCE} says that its produce p99 is {p99_ms:.1f} ms")
+
+    def pause(self, lasts_s: float) -> None:
+        self._measuring.look()
+        threading.Event().wait(lasts_s)
+
+    # -- what is seen -------------------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        status = fetched(self._status)
+        return bool(status and status["ready"])
+
+    def leader_rate(self) -> int | None:
+        """The throttle of the source, as it stands."""
+        live = self._reader.look(full=False)
+        rate = live.rates.get((SOURCE, Side.LEADER)) if isinstance(live, LiveCluster) else None
+        return rate.bytes_per_s if rate is not None else None
+
+    def keys_left(self) -> int:
+        live = self._reader.look(full=True)
+        if not isinstance(live, LiveCluster):
+            raise CommandError(f"The throttles cannot be read: {live.reason}")
+        return len(live.rates) + len(live.lists)
+
+    def broker_p99_ms(self) -> dict[str, float]:
+        """As the source tells it, by request. A consumer's includes its wait for records that are not there yet."""
+        with urllib.request.urlopen(self.lab.nodes[SOURCE].jmx_url, timeout=5) as answer:
+            return {name: round(float(ms), 1) for name, ms in _P99.findall(answer.read().decode())}
+
+    def size_bytes(self, broker: int) -> int:
+        """Of what moves, as far as this broker has it."""
+        found = self.client.log_sizes([broker], [(MOVED, p) for p in range(PARTITIONS)])[broker]
+        return sum(found.values()) if isinstance(found, dict) else 0
+
+    def latency(self, from_s: float, to_s: float) -> Latency:
+        """
+        Raises:
+            CommandError: too few acknowledgements in that time.
+        """
+        samples = []
+        for line in self._acks.read_text().splitlines():
+            at_s, latency_ms = map(float, line.split())
+            if from_s <= at_s < to_s:
+                samples.append(latency_ms)
+        found = latency(samples)
+        if found is None:
+            raise CommandError(
+                f"Only {len(samples)} acknowledgements in {to_s - from_s:.0f} s, of {(to_s - from_s) / EVERY_S:.0f} sent: "
+                "the sampler does not come through."
+            )
+        return found

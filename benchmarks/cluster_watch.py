@@ -1,0 +1,124 @@
+"""What a run is watched with: the move second by second, the processors, and a word on what is going on."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psutil
+
+from benchmarks.cluster_score import Row
+from rheostat.errors import CommandError
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Watch:
+    """What is seen of a move, second by second."""
+
+    at_s: list[float] = field(default_factory=list)
+    out_bytes: list[int] = field(default_factory=list)
+    rates: list[int | None] = field(default_factory=list)
+
+    def saw(self, now_s: float, out_bytes: int, rate_bytes_per_s: int | None) -> None:
+        self.at_s.append(now_s)
+        self.out_bytes.append(out_bytes)
+        self.rates.append(rate_bytes_per_s)
+
+    def told(self, began_s: float) -> list[Row]:
+        """MB/s out of the source and its leader rate, by look; seconds are of the move."""
+        return [
+            {
+                "t_s": round(t - began_s, 1),
+                "out_MB_per_s": round((b - a) / (t - s) / 1e6, 2),
+                "rate_MB_per_s": None if rate is None else round(rate / 1e6, 3),
+            }
+            for s, t, a, b, rate in zip(
+                self.at_s, self.at_s[1:], self.out_bytes, self.out_bytes[1:], self.rates[1:], strict=False
+            )
+        ]
+
+
+class Processors:
+    """How busy the machine is from its making on, and how much of that is ours."""
+
+    def __init__(self) -> None:
+        psutil.cpu_percent()
+        self._ours_s = _ours_s()
+
+    def shares(self, lasted_s: float) -> tuple[float, float]:
+        """Ours; and all of it, with whatever else runs and what the kernel does for the links."""
+        ours_s = _ours_s() - self._ours_s
+        return ours_s / lasted_s / (psutil.cpu_count() or 1), psutil.cpu_percent() / 100
+
+
+def _ours_s() -> float:
+    """Of this process and all that it has started and that live; what ended meanwhile is small."""
+    total, own = 0.0, psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
+
+
+class Aside:
+    """A call that goes on beside us; what it raised comes out at ``join``."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._error: BaseException | None = None
+        self._call = call
+        self._thread = threading.Thread(target=self._run, name="aside", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except Exception as error:  # noqa: BLE001 - handed to whoever joins.
+            self._error = error
+
+    def failed(self) -> bool:
+        if self._error is not None:
+            raise self._error
+        return False
+
+    def join(self) -> None:
+        self._thread.join(timeout=60)
+        self.failed()
+
+
+def awaited(what: str, probe: Callable[[], T], timeout_s: float, *, every_s: float = 0.3) -> T:
+    """What ``probe`` says once it says something.
+
+    Raises:
+        CommandError: not in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not (found := probe()):
+        if time.monotonic() > deadline:
+            raise CommandError(f"Not within {timeout_s:.0f} s: {what}.")
+        threading.Event().wait(every_s)
+    return found
+
+
+def fetched(url: str) -> Row | None:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            found: Row = json.loads(answer.read())
+            return found
+    except OSError:
+        return None
+
+
+def say(text: str) -> None:
+    print(f"{datetime.datetime.now(datetime.UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
