@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from rheostat.commands import ahead, config, demo, lab, now, orders, parts, replay
+from rheostat.commands import ahead, config, demo, lab, now, orders, parts, quotas, replay
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_WELL, CommandError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ for command in (
     orders.pause, orders.resume, orders.override, orders.release, now.doctor,
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(quotas.app, name="quotas")
 app.add_typer(lab.app, name="lab")
 app.add_typer(config.app, name="config")
 

@@ -112,7 +112,7 @@ def test_an_entity_that_names_nobody_is_none() -> None:
 
 
 def test_an_entity_is_shown_as_kafka_configs_shows_it() -> None:
-    assert str(QuotaEntity("alice", ANY)) == "user=alice, client-id=<default>"
+    assert str(QuotaEntity("alice", ANY)) == "user 'alice', client-id <default>"
 
 
 def partitions(requests: list[Request], client_id: str) -> int:

@@ -12,7 +12,7 @@ from rheostat.cli import app
 
 IN_ORDER = [
     "demo", "run", "collect", "stream", "tune", "status", "signals", "replay", "plan", "simulate",
-    "pause", "resume", "override", "release", "doctor", "lab", "config",
+    "pause", "resume", "override", "release", "doctor", "quotas", "lab", "config",
 ]  # fmt: skip
 
 

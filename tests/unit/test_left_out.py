@@ -11,7 +11,8 @@ from tuner.decide.course import LawView
 from tuner.journal.shapes import LEFT_OUT
 from tuner.model.cluster import Observation
 
-DECIDING = sorted(Path(tuner.decide.__file__).parent.glob("*.py"))
+# The law of the mutation quotas is asked by nobody yet, and what it is to see is not on film.
+DECIDING = sorted(p for p in Path(tuner.decide.__file__).parent.glob("*.py") if not p.stem.startswith("mutation_"))
 
 
 def test_nobody_who_decides_reads_what_is_left_out() -> None:

@@ -1,0 +1,33 @@
+"""Max–min fairness in exact arithmetic: the oracle of the tests, slow and simple."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from tuner.decide.mutation_sharing import Claim
+
+
+def oracle(whole: Fraction, claims: Sequence[Claim]) -> list[Fraction]:
+    """By the book: raise everybody's height together, and stop it for whoever is full, in exact arithmetic."""
+    most = sum((Fraction(c.floor) + 1 for c in claims), Fraction(0)) + whole + 1  # As good as infinite.
+    wants = [min(Fraction(c.want), most) if c.want < math.inf else most for c in claims]
+    floors = [min(want, Fraction(c.floor)) for want, c in zip(wants, claims, strict=True)]
+    weights = [Fraction(c.weight) for c in claims]
+    if sum(floors) > whole:
+        return [floor * whole / sum(floors) for floor in floors]
+    fixed: dict[int, Fraction] = {}
+    while len(fixed) < len(claims):
+        free = [i for i in range(len(claims)) if i not in fixed]
+        level = (whole - sum(fixed.values(), Fraction(0))) / sum((weights[i] for i in free), Fraction(0))
+        # Whoever's floor is above the height is served first: fixing it can only lower the height of the others.
+        above = [i for i in free if floors[i] > weights[i] * level]
+        full = [i for i in free if wants[i] < weights[i] * level]
+        # Fixing both kinds at once could be wrong for one of them: the kind with more to it goes first.
+        over = sum((floors[i] - weights[i] * level for i in above), Fraction(0))
+        under = sum((weights[i] * level - wants[i] for i in full), Fraction(0))
+        if not above and not full:
+            return [fixed.get(i, weights[i] * level) for i in range(len(claims))]
+        fixed |= {i: floors[i] for i in above} if over >= under else {i: wants[i] for i in full}
+    return [fixed[i] for i in range(len(claims))]

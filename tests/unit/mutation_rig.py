@@ -1,0 +1,79 @@
+"""A controller and tenants as the tests of mutation quotas write them, and the cycles of the law over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streaming.contract import ControllerSignal, TenantSignal
+from tuner.decide.mutation_ownership import intend, settle
+from tuner.decide.mutation_quota import Turn, turn
+from tuner.model.cluster import NotSeen
+from tuner.model.mutation import Beside, MutationPolicy, QuotaView
+from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, QuotaReason, SetQuota
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.quota_entity import QuotaEntity
+
+START_MS = 1_600_000_000_000
+CYCLE_S = 5
+
+
+def controller(at_ms: int, *, node: int = 1, active: float | None = 1.0, idle: float | None = 0.9, queue: float | None = 1.0,
+               partitions: float | None = 1_000.0, late: float | None = 0.0) -> ControllerSignal:  # fmt: skip
+    return ControllerSignal(
+        "c", node, at_ms, at_ms, 6, 1.0, active=active, idle_ratio=idle, event_queue_time_mean_ms=queue,
+        partitions=partitions, topics=100.0, heartbeats_timed_out_per_s=late,
+    )  # fmt: skip
+
+
+def tenant(at_ms: int, rate: float | None = 0.0, tokens: float | None = 1e20, *, node: int = 1, user: str | None = None,
+           client_id: str | None = None) -> TenantSignal:  # fmt: skip
+    return TenantSignal(
+        "c", node, at_ms, at_ms, 1, 1.0, user=user, client_id=client_id, mutation_rate_per_s=rate, tokens=tokens
+    )
+
+
+@dataclass
+class Rig:
+    """Quotas that stand, and a law that writes them; ``dry`` writes nothing."""
+
+    policy: MutationPolicy = field(default_factory=MutationPolicy)
+    quotas: dict[QuotaEntity, float] = field(default_factory=dict)
+    memory: MutationMemory = field(default_factory=MutationMemory)
+    now_ms: int = START_MS
+    dry: bool = False
+
+    def cycle(
+        self,
+        tenants: Sequence[TenantSignal] = (),
+        controllers: Sequence[ControllerSignal] | None = None,
+        *,
+        beside: Beside | None = None,
+        unseen: bool = False,
+    ) -> Turn:
+        """One turn now; then five seconds pass. Without a controller, one that is well."""
+        found = [controller(self.now_ms)] if controllers is None else controllers
+        quotas: Mapping[QuotaEntity, float] | NotSeen = NotSeen("no answer") if unseen else self.quotas
+        view = QuotaView(self.now_ms, quotas, {s.node: s for s in found}, tuple(tenants), beside or Beside())
+        made = turn(view, self.memory, self.policy)
+        self.memory = made.memory
+        for decision in [] if self.dry else made.decisions:
+            self._written(decision)
+        self.now_ms += CYCLE_S * 1000
+        return made
+
+    def _written(self, decision: QuotaDecision) -> None:
+        self.memory = settle(intend(self.memory, decision), decision)
+        match decision:
+            case SetQuota(entity=entity, wanted_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
+                self.quotas[entity] = value
+            case PutBackQuota(entity=entity):
+                self.quotas.pop(entity, None)
+
+
+def reasons(made: Turn) -> list[QuotaReason]:
+    return [decision.reason for decision in made.decisions]
+
+
+def written(made: Turn) -> dict[QuotaEntity, float]:
+    return {d.entity: d.wanted_per_s for d in made.decisions if isinstance(d, SetQuota)}

@@ -1,0 +1,378 @@
+"""One cycle of the law for mutation quotas, with literal numbers: not knowing, sharing, lending, other people's quotas, limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
+
+from streaming.contract import TenantSignal
+from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
+from tuner.model.mutation_decision import HoldQuota, LetGoQuota, PutBackQuota, QuotaReason, SetQuota
+from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant
+
+A, B, C = QuotaEntity(client_id="a"), QuotaEntity(client_id="b"), QuotaEntity(client_id="c")
+# No default of ours, and room enough, so that shares are round numbers.
+PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_ms_max=1e6))
+
+
+def three(rig: Rig, a: float = 0.0, b: float = 0.0, c: float = 0.0, /, **tokens: float) -> list[TenantSignal]:
+    return [
+        tenant(rig.now_ms, rate, tokens.get(name, 1e20), client_id=name)
+        for name, rate in (("a", a), ("b", b), ("c", c))
+    ]
+
+
+# -- not knowing ----------------------------------------------------------------------------------------------------------
+
+
+def test_quotas_that_cannot_be_read_are_left_as_they_are() -> None:
+    made = Rig().cycle(unseen=True)
+    assert reasons(made) == [QuotaReason.QUOTAS_NOT_SEEN]
+    assert "no answer" in made.decisions[0].text
+
+
+def test_without_metrics_of_a_controller_it_holds_and_says_so() -> None:
+    rig = Rig()
+    assert reasons(rig.cycle(three(rig), [])) == [QuotaReason.CONTROLLER_NOT_SEEN]
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=None)])) == [QuotaReason.CONTROLLER_NOT_SEEN]
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, idle=None, queue=None)])) == [
+        QuotaReason.PRESSURE_NOT_MEASURED
+    ]
+    assert rig.quotas == {}
+
+
+def test_between_two_controllers_it_holds() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig))
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=0.0)])) == [QuotaReason.CONTROLLER_NOT_SEEN]
+
+
+def test_old_news_hold_and_very_old_news_lower_and_never_raise() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 50, 0, 0))
+    stale, before = [controller(rig.now_ms)], dict(rig.quotas)
+    rig.cycle(three(rig, 50, 0, 0), stale)
+    for _ in range(11):
+        made = rig.cycle(three(rig, 50, 0, 0, a=-1.0), stale)
+        assert not written(made)
+    assert reasons(made) == [QuotaReason.CONTROLLER_STALE]
+    for _ in range(120):
+        made = rig.cycle(three(rig, 50, 0, 0, a=-1.0), stale)
+        assert all(rig.quotas[entity] <= before[entity] for entity in before)
+    assert rig.quotas[A] < before[A] / 10
+    assert rig.memory.total is not None
+    assert rig.memory.total.rate_per_s == pytest.approx(1.0, abs=1.0)
+
+
+def test_news_from_the_far_future_are_no_younger_for_it() -> None:
+    rig = Rig(PLAIN)
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms + 3_600_000)])) == [QuotaReason.CONTROLLER_STALE]
+
+
+def test_how_many_partitions_there_are_has_to_be_known_where_it_brakes() -> None:
+    rig = Rig(MutationPolicy(partitions_max=100))
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, partitions=None)])) == [
+        QuotaReason.PRESSURE_NOT_MEASURED
+    ]
+
+
+# -- sharing and lending --------------------------------------------------------------------------------------------------
+
+
+def test_at_the_start_everybody_has_a_standing_share_or_what_it_does_and_a_quarter() -> None:
+    rig = Rig(PLAIN)
+    made = rig.cycle(three(rig, 30, 0, 0))
+    # 50/s to begin with: the one that does 30 may do 37.5, the others begin with a third each.
+    assert written(made) == {A: 37.5, B: 16.667, C: 16.667}
+    assert [share.reason for share in made.shares] == [
+        QuotaReason.HAS_ALL_IT_WANTS, QuotaReason.STANDING_SHARE, QuotaReason.STANDING_SHARE,
+    ]  # fmt: skip
+
+
+def test_two_that_are_held_back_share_alike_what_the_third_leaves() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 10, 10, 4))
+    rig.now_ms += 30_000
+    made = rig.cycle(three(rig, 10, 10, 4, a=-3.0, b=-3.0))
+    assert rig.memory.total is not None
+    whole = rig.memory.total.rate_per_s
+    assert rig.quotas[A] == rig.quotas[B] == pytest.approx((whole - 5) / 2, abs=0.001)
+    assert {share.tenant: share.hungry for share in made.shares} == {
+        Tenant(client_id="a"): True, Tenant(client_id="b"): True, Tenant(client_id="c"): False,
+    }  # fmt: skip
+
+
+def test_what_was_lent_is_given_back_in_the_cycle_in_which_its_owner_is_held_back() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig))
+    for _ in range(30):
+        rig.cycle(three(rig, 20, a=-1.0, b=150.0, c=150.0))
+    assert rig.memory.total is not None
+    lent = rig.quotas[A]
+    assert lent == pytest.approx(rig.memory.total.rate_per_s, rel=0.05)
+    made = rig.cycle(three(rig, lent, 40, 0, a=-1.0, b=-1.0, c=150.0))
+    assert written(made)[A] == pytest.approx(lent / 2, rel=0.05)
+    assert rig.quotas[B] >= rig.memory.total.rate_per_s / 3
+
+
+def test_a_tenant_is_held_back_until_its_bucket_is_half_full() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 10, 10, 10))
+    burst = 11 * rig.quotas[A]
+    hungry = []
+    for tokens in (0.11, 0.10, 0.30, 0.49, 0.50, 0.30):
+        made = rig.cycle(three(rig, 10, 10, 10, a=tokens * burst))
+        hungry.append(made.shares[0].hungry)
+        rig.quotas[A] = burst / 11
+        rig.memory = replace(rig.memory, owned={})
+    assert hungry == [False, True, True, True, False, False]
+
+
+def test_quotas_add_up_to_no_more_than_the_over_allocation() -> None:
+    rig = Rig(PLAIN)
+    for _ in range(40):
+        rig.cycle(three(rig, 10, 10, 0, a=-1.0, b=-1.0))
+        assert rig.memory.total is not None
+        assert sum(rig.quotas.values()) <= 2 * rig.memory.total.rate_per_s * 1.04
+
+
+def test_whoever_comes_anew_has_the_defaults_standing_share() -> None:
+    rig = Rig(MutationPolicy(objective=ControllerObjective(burst_ms_max=1e6)))
+    made = rig.cycle(three(rig))
+    assert written(made)[QuotaEntity(DEFAULT)] == pytest.approx(50 / (3 + 10), abs=0.001)
+    assert QuotaReason.DEFAULT_SHARE in reasons(made)
+
+
+def test_a_new_controller_has_new_books_and_old_ones_do_not_count() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 30))
+    old = [tenant(rig.now_ms, 500.0, -9.0, node=1, client_id="a")]
+    made = rig.cycle(old, [controller(rig.now_ms, node=1, active=0.0), controller(rig.now_ms, node=2)])
+    assert not any(share.hungry for share in made.shares)
+    assert made.shares[0].rate_per_s == 30.0
+
+
+# -- rules ----------------------------------------------------------------------------------------------------------------
+
+
+def test_weights_floors_and_exemptions_come_from_the_rule_that_wins() -> None:
+    rules = (
+        TenantRule(client_id="*", weight=1.0),
+        TenantRule(client_id="a", weight=3.0),
+        TenantRule(client_id="b", rate_per_s_min=30.0),
+        TenantRule(client_id="c*", exempt=True),
+    )
+    rig = Rig(MutationPolicy(rules=rules, default_entity=None, objective=ControllerObjective(burst_ms_max=1e6)))
+    made = rig.cycle(three(rig, 0, 0, 8))
+    # 50/s less 8 of the exempt one: three quarters to a; b's quarter is less than its floor. The pattern c* comes after *.
+    assert [share.rule for share in made.shares] == [1, 2, 0]
+    rig = Rig(MutationPolicy(rules=rules[1:], default_entity=None, objective=ControllerObjective(burst_ms_max=1e6)))
+    made = rig.cycle(three(rig, 0, 0, 8))
+    assert [share.rule for share in made.shares] == [0, 1, 2]
+    assert written(made) == {A: 31.5, B: 30.0}
+    assert made.shares[2].reason is QuotaReason.EXEMPT
+
+
+def test_the_rule_that_wins_is_said_and_which_it_comes_before() -> None:
+    rules = (TenantRule(client_id="*"), TenantRule(client_id="a"))
+    rig = Rig(MutationPolicy(rules=rules, default_entity=None))
+    texts = [d.text for d in rig.cycle(three(rig)).decisions if isinstance(d, SetQuota)]
+    assert "(rule 2, before 1)" in texts[0]
+    assert "(rule 1)" in texts[1]
+
+
+def test_floors_that_are_more_than_there_is_are_cut_and_said() -> None:
+    rules = (TenantRule(client_id="*", rate_per_s_min=40.0),)
+    limits = MutationLimits(over_allocation=1.0)
+    rig = Rig(MutationPolicy(rules=rules, default_entity=None, limits=limits))
+    made = rig.cycle(three(rig, 40, 40, 40), [controller(rig.now_ms, idle=0.0)])
+    assert QuotaReason.FLOORS_CUT in reasons(made)
+    assert sum(written(made).values()) == pytest.approx(
+        rig.memory.total.rate_per_s if rig.memory.total else 0, abs=0.01
+    )
+
+
+# -- other people ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 30))
+    rig.quotas[A] = 7.0
+    made = rig.cycle(three(rig, 30, a=-5.0))
+    assert isinstance(made.decisions[0], LetGoQuota)
+    assert "we had set 37.5/s, now 7/s stands there" in made.decisions[0].text
+    for _ in range(20):
+        made = rig.cycle(three(rig, 7, a=-5.0))
+    assert rig.quotas[A] == 7.0
+    assert made.shares[0].reason is QuotaReason.SOMEBODY_ELSES
+    rig.now_ms += 3_600_000
+    rig.cycle(three(rig, 7, a=-5.0))
+    assert rig.quotas[A] != 7.0
+
+
+def test_a_quota_that_somebody_took_away_stays_away() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 30))
+    del rig.quotas[A]
+    assert QuotaReason.CHANGED_BY_SOMEBODY in reasons(rig.cycle(three(rig, 30)))
+    for _ in range(20):
+        rig.cycle(three(rig, 300))
+    assert A not in rig.quotas
+
+
+def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig))
+    rig.quotas[C] = 20.0
+    made = rig.cycle(three(rig, 0, 0, 25))
+    assert made.shares[2].reason is QuotaReason.SOMEBODY_ELSES
+    assert made.shares[0].wanted_per_s == pytest.approx((50 - 20) / 2)
+
+
+def test_what_stood_before_is_adopted_and_remembered() -> None:
+    rig = Rig(PLAIN, {A: 3.0})
+    rig.cycle(three(rig, 30))
+    assert rig.memory.owned[A].before_per_s == 3.0
+    assert rig.memory.owned[B].before_per_s is None
+
+
+def test_what_stood_before_is_respected_where_that_is_asked_for() -> None:
+    policy = MutationPolicy(adopts=False, default_entity=QuotaEntity(client_id=DEFAULT))
+    rig = Rig(policy, {A: 3.0})
+    made = rig.cycle(three(rig, 30))
+    assert A not in written(made)
+    assert made.shares[0].reason is QuotaReason.RESPECTED
+    # A person's default is their word for all whom it serves.
+    rig = Rig(policy, {QuotaEntity(client_id=DEFAULT): 3.0})
+    assert written(rig.cycle(three(rig, 30))) == {}
+
+
+def test_a_users_quota_that_would_take_over_a_pair_is_not_written() -> None:
+    rig = Rig(PLAIN, {QuotaEntity(DEFAULT, "app"): 5.0, QuotaEntity(DEFAULT): 2.0})
+    signals = [tenant(rig.now_ms, 1.0, 5.0, user="alice", client_id="app"), tenant(rig.now_ms, 1.0, 5.0, user="alice")]
+    made = rig.cycle(signals)
+    assert QuotaReason.WOULD_TAKE_OVER in reasons(made)
+    assert QuotaEntity("alice") not in rig.quotas
+    assert QuotaEntity("alice", "app") in rig.quotas
+
+
+# -- writes ---------------------------------------------------------------------------------------------------------------
+
+
+def test_in_a_dry_run_the_same_is_said_again_and_nothing_stands() -> None:
+    rig = Rig(PLAIN, dry=True)
+    first, second = rig.cycle(three(rig, 30)), rig.cycle(three(rig, 30))
+    assert written(first) == written(second)
+    assert rig.memory.owned == {}
+
+
+def test_small_differences_are_left_alone_and_others_wait_half_a_minute() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 30))
+    assert written(rig.cycle(three(rig, 30.9))) == {}
+    assert written(rig.cycle(three(rig, 36))) == {}
+    rig.now_ms += 20_000
+    assert written(rig.cycle(three(rig, 36))) == {A: 45.0}
+
+
+def test_under_steady_load_nobody_is_written_to_more_than_twice_a_minute() -> None:
+    rig = Rig(MutationPolicy(default_entity=QuotaEntity(client_id=DEFAULT)))
+    writes: dict[QuotaEntity, list[int]] = {}
+    for cycle in range(180):
+        noise = (cycle * 7919 % 13 - 6) / 60  # Steady, as the controller's idle ratio is: a tenth up and down.
+        signals = three(rig, 20 * (1 + noise), 5 * (1 - noise), 0, a=-2.0, b=40.0, c=40.0)
+        at_s = (rig.now_ms - START_MS) // 1000
+        for entity in written(rig.cycle(signals, [controller(rig.now_ms, idle=0.35 + noise / 3)])):
+            writes.setdefault(entity, []).append(at_s)
+    for times in writes.values():
+        settled = [at_s for at_s in times if at_s >= 120]
+        assert all(sum(minute <= at_s < minute + 60 for at_s in settled) <= 2 for minute in range(120, 840, 5))
+
+
+def test_a_tenant_that_kafka_has_forgotten_is_put_back_and_forgotten() -> None:
+    rig = Rig(PLAIN, {A: 3.0})
+    rig.cycle(three(rig, 30))
+    rig.now_ms += 3_601_000
+    made = rig.cycle([tenant(rig.now_ms, client_id="b")])
+    back = [d for d in made.decisions if isinstance(d, PutBackQuota)]
+    assert {d.entity: d.value_per_s for d in back} == {A: 3.0, C: None}
+    assert rig.quotas == {A: 3.0, B: rig.quotas[B]}
+    rig.cycle([tenant(rig.now_ms, client_id="b")])
+    assert list(rig.memory.tenants) == [Tenant(client_id="b")]
+
+
+def test_client_ids_that_are_made_up_anew_do_not_become_quotas_without_an_end() -> None:
+    rig = Rig(MutationPolicy(limits=MutationLimits(tenants_max=5)))
+    signals = [tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)]
+    made = rig.cycle(signals)
+    assert QuotaReason.TOO_MANY_TENANTS in reasons(made)
+    assert [share.reason for share in made.shares].count(QuotaReason.TOO_MANY_TENANTS) == 15
+    assert set(written(made)) == {QuotaEntity(DEFAULT), *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
+
+
+# -- the controller -------------------------------------------------------------------------------------------------------
+
+
+def test_under_pressure_everybody_who_is_held_back_has_less_at_once() -> None:
+    rig = Rig(PLAIN)
+    for _ in range(3):
+        rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0))
+    rig.now_ms += 40_000
+    before = dict(rig.quotas)
+    made = rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [controller(rig.now_ms, queue=1_000.0)])
+    assert QuotaReason.OVER_OBJECTIVE in reasons(made)
+    assert all(rig.quotas[entity] == pytest.approx(before[entity] / 2, rel=0.1) for entity in (A, B, C))
+
+
+def test_near_the_limit_of_partitions_quotas_shrink_but_not_of_the_exempt() -> None:
+    rules = (TenantRule(client_id="c", exempt=True),)
+    policy = MutationPolicy(
+        rules=rules, partitions_max=2_000, default_entity=None, objective=ControllerObjective(burst_ms_max=1e6)
+    )
+    rig = Rig(policy)
+    made = rig.cycle(three(rig), [controller(rig.now_ms, partitions=1_950)])
+    assert written(made) == {A: 6.25, B: 6.25}
+    assert any(isinstance(d, HoldQuota) and "1950 partitions of 2000 allowed" in d.text for d in made.decisions)
+    rig = Rig(policy)
+    made = rig.cycle(three(rig), [controller(rig.now_ms, partitions=2_100)])
+    assert written(made) == {A: 0.1, B: 0.1}
+
+
+def test_the_brake_of_the_partitions_does_not_wind_the_total_up() -> None:
+    rig = Rig(MutationPolicy(partitions_max=2_000, objective=ControllerObjective(burst_ms_max=1e6)))
+    for _ in range(30):
+        rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [controller(rig.now_ms, partitions=1_950)])
+    assert rig.memory.total is not None
+    assert rig.memory.total.rate_per_s == 75.0  # As at the first look: a quarter more than what was done.
+
+
+def test_a_storm_of_whose_end_nobody_tells_is_over_after_a_minute() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 20, a=-1.0))
+    rig.cycle(three(rig, 20, a=-1.0))
+    for _ in range(20):
+        made = rig.cycle([], [controller(rig.now_ms, node=2)])
+    assert not made.shares[0].hungry
+    assert made.shares[0].reason is QuotaReason.STANDING_SHARE
+
+
+def test_books_from_the_far_future_do_not_keep_out_what_comes_after() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle([tenant(rig.now_ms + 3_600_000, 99.0, client_id="a")])
+    assert rig.cycle(three(rig, 20)).shares[0].rate_per_s == 20.0
+
+
+def test_from_the_same_signal_is_learned_and_changed_once() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 20, a=-1.0))
+    rig.now_ms += 40_000
+    one = [controller(rig.now_ms, idle=0.5, queue=1_000.0)]
+    rig.cycle(three(rig, 20, a=-1.0), one)
+    total, cost = rig.memory.total, rig.memory.cost
+    assert cost is not None
+    assert cost.steps > 0
+    rig.cycle(three(rig, 20, a=-1.0), one)
+    assert (rig.memory.total, rig.memory.cost) == (total, cost)

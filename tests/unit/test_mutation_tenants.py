@@ -1,0 +1,80 @@
+"""Which rule a tenant falls under, and what is known of its demand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from mutation_rig import START_MS, tenant
+
+from tuner.decide.mutation_tenants import matched, next_state, want_per_s
+from tuner.model.mutation import MutationLimits, TenantRule
+from tuner.model.mutation_memory import TenantState
+from tuner.model.quota_entity import Tenant
+
+LIMITS = MutationLimits()
+# In Kafka's order of precedence, with patterns in the place of <default>.
+RULES = [
+    TenantRule("alice", "app"), TenantRule("alice", "a*"), TenantRule("alice"),
+    TenantRule("a*", "app"), TenantRule("*", "*"), TenantRule("al?ce"),
+    TenantRule(client_id="app"), TenantRule(client_id="a*"), TenantRule(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(len(RULES)))
+def test_rules_win_in_kafkas_order_wherever_they_stand_in_the_list(first: int) -> None:
+    rules = list(reversed(RULES[first:]))
+    found = matched(Tenant("alice", "app"), rules)
+    assert found is not None
+    assert found.rule == RULES[first]
+    assert found.place == len(rules) - 1
+    assert found.also == tuple(range(len(rules) - 1))
+
+
+def test_among_equals_the_first_wins() -> None:
+    found = matched(Tenant("alice"), [TenantRule("b*"), TenantRule("a*", weight=2), TenantRule("*e", weight=3)])
+    assert found is not None
+    assert (found.place, found.also) == (1, (2,))
+
+
+def test_a_rule_for_a_part_that_the_books_do_not_have_does_not_fit() -> None:
+    assert matched(Tenant("alice"), [TenantRule("alice", "*")]) is None
+    assert matched(Tenant(client_id="app"), [TenantRule("*")]) is None
+    assert matched(Tenant("alice"), []) is None
+
+
+def test_only_star_and_question_mark_are_patterns() -> None:
+    assert matched(Tenant("CN=a.b,O=[x]"), [TenantRule("CN=a.b,O=[x]")]) is not None
+    assert matched(Tenant("CN=aXb,O=x"), [TenantRule("CN=a.b,O=[x]")]) is None
+    assert matched(Tenant("a\nb"), [TenantRule("a*b")]) is not None
+    assert matched(Tenant("ab"), [TenantRule("a")]) is None
+
+
+def test_who_is_held_back_wants_nobody_knows_how_much() -> None:
+    state = next_state(TenantState(), tenant(START_MS, 3.0, -1.0, user="a"), 5.0, LIMITS)
+    assert state == TenantState(5.0, True, START_MS, START_MS)
+    assert want_per_s(state, LIMITS) == math.inf
+
+
+def test_who_is_not_wants_what_it_does_and_a_quarter() -> None:
+    state = next_state(TenantState(), tenant(START_MS, 3.0, 50.0, user="a"), 5.0, LIMITS)
+    assert want_per_s(state, LIMITS) == 3.75
+
+
+def test_what_it_did_is_forgotten_by_two_thirds_in_a_minute() -> None:
+    state = TenantState(10.0, False, START_MS, START_MS)
+    state = next_state(state, tenant(START_MS + 60_000, 0.0, 50.0, user="a"), 5.0, LIMITS)
+    assert state.rate_per_s == pytest.approx(10 / math.e)
+    assert state.active_at_ms == START_MS
+
+
+def test_an_older_signal_changes_nothing() -> None:
+    state = TenantState(10.0, False, START_MS, START_MS)
+    assert next_state(state, tenant(START_MS, 99.0, -5.0, user="a"), 5.0, LIMITS) == state
+
+
+def test_without_a_quota_or_tokens_nobody_is_called_held_back() -> None:
+    assert not next_state(TenantState(), tenant(START_MS, 3.0, -1.0, user="a"), None, LIMITS).hungry
+    assert not next_state(TenantState(), tenant(START_MS, None, None, user="a"), 5.0, LIMITS).hungry
+    held = TenantState(5.0, True, START_MS, START_MS)
+    assert next_state(held, tenant(START_MS + 5_000, 3.0, None, user="a"), 5.0, LIMITS).hungry

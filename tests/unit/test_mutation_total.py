@@ -1,0 +1,218 @@
+"""Pressure, cost, and how much all tenants may ask for together: each rule with literal numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.contract import ControllerSignal
+from tuner.decide.mutation_cost import at_start, learned
+from tuner.decide.mutation_pressure import Measure, Pressure, pressure
+from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
+from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy
+from tuner.model.mutation_decision import QuotaReason
+from tuner.model.mutation_memory import LearnedCost, Total
+
+LIMITS = MutationLimits()
+NOW = 1_000_000
+SIGNAL = ControllerSignal("c", 1, NOW, NOW, 6, 1.0, active=1.0)
+CAP = 1_000.0
+
+
+def pressed(ratio: float) -> Pressure:
+    return Pressure(ratio, Measure.QUEUE, 500 * ratio, 500)
+
+
+def after(
+    total: Total, ratio: float, *, late: bool = False, binds: bool = True, done: float = 0.0, cap: float = CAP
+) -> tuple[Total, QuotaReason]:
+    return next_total(total, pressed(ratio), late, binds, done, cap, NOW, LIMITS)
+
+
+# -- pressure -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_worst_of_what_is_measured_is_the_pressure() -> None:
+    objective = ControllerObjective(idle_ratio_min=0.2, queue_ms_max=500, create_ms_max=100, apply_lag_ms_max=1_000)
+    signal = replace(SIGNAL, idle_ratio=0.6, event_queue_time_mean_ms=100.0)
+    found = pressure(signal, Beside(create_ms=90.0, apply_lag_ms=700.0), objective)
+    assert found is not None
+    assert (found.by, found.ratio) == (Measure.CREATE, 0.9)
+    found = pressure(replace(signal, idle_ratio=0.1), Beside(create_ms=90.0), objective)
+    assert found is not None
+    assert (found.by, found.ratio) == (Measure.IDLE, pytest.approx(1.125))
+    assert "idle 10 % of the time, at least 20 % is asked for" in str(found)
+
+
+def test_where_nothing_is_measured_or_asked_for_there_is_no_pressure_to_speak_of() -> None:
+    assert pressure(SIGNAL, Beside(), ControllerObjective()) is None
+    nothing = ControllerObjective(idle_ratio_min=None, queue_ms_max=None)
+    assert pressure(replace(SIGNAL, idle_ratio=0.0), Beside(), nothing) is None
+
+
+def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
+    found = pressure(replace(SIGNAL, idle_ratio=1.02), Beside(), ControllerObjective())
+    assert found is not None
+    assert found.ratio == 0.0
+
+
+# -- the total ------------------------------------------------------------------------------------------------------------
+
+
+def test_with_room_and_somebody_held_back_it_grows_by_half_of_itself() -> None:
+    assert after(Total(100), 0.1) == (Total(150, NOW), QuotaReason.ROOM_IS_LEFT)
+
+
+def test_near_the_objective_it_grows_by_half_of_what_is_left() -> None:
+    total, reason = after(Total(100), 0.8)
+    assert reason is QuotaReason.ROOM_IS_LEFT
+    assert total.rate_per_s == pytest.approx(100 + 100 * (0.85 / 0.8 - 1) / 2)
+
+
+def test_in_between_a_step_is_a_part_of_the_cap() -> None:
+    assert after(Total(100), 0.45, cap=400)[0].rate_per_s == 120.0
+
+
+def test_where_nobody_is_held_back_it_does_not_grow() -> None:
+    assert after(Total(100), 0.1, binds=False) == (Total(100), QuotaReason.NOT_BINDING)
+
+
+def test_it_waits_until_the_last_change_is_seen() -> None:
+    before = Total(100, raised_at_ms=NOW - 34_000)
+    assert after(before, 0.1) == (before, QuotaReason.RESTING)
+    assert after(replace(before, raised_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.ROOM_IS_LEFT
+
+
+def test_between_aim_and_objective_it_stays() -> None:
+    assert after(Total(100), 0.95) == (Total(100), QuotaReason.WITHIN_OBJECTIVE)
+    assert after(Total(100), 1.0) == (Total(100), QuotaReason.WITHIN_OBJECTIVE)
+
+
+@pytest.mark.parametrize(("ratio", "rate"), [(1.01, 95.0), (1.25, 80.0), (2.0, 50.0), (80.0, 50.0)])
+def test_over_the_objective_it_falls_by_as_much_as_it_is_over(ratio: float, rate: float) -> None:
+    assert after(Total(100, NOW - 1), ratio) == (Total(rate, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
+
+
+def test_it_falls_again_only_when_the_last_fall_is_seen() -> None:
+    before = Total(100, NOW - 30_000, NOW - 30_000)
+    assert after(before, 3.0) == (before, QuotaReason.RESTING)
+
+
+def test_a_total_that_does_not_bind_falls_from_what_is_done() -> None:
+    assert after(Total(1_000), 2.0, binds=False, done=100)[0].rate_per_s == pytest.approx(62.5)
+
+
+def test_heartbeats_that_time_out_halve_it_whatever_else_is_measured() -> None:
+    assert after(Total(100), 0.1, late=True) == (Total(50, NOW, NOW), QuotaReason.HEARTBEATS_TIME_OUT)
+
+
+def test_it_never_leaves_its_bounds() -> None:
+    assert after(Total(900), 0.1)[0].rate_per_s == CAP
+    assert after(Total(CAP), 0.1) == (Total(CAP), QuotaReason.AT_CAP)
+    assert after(Total(2_000), 0.1) == (Total(CAP), QuotaReason.OVER_CAP)
+    assert after(Total(1.2), 9.0)[0].rate_per_s == LIMITS.rate_per_s_min
+
+
+def test_the_first_look_begins_with_what_is_done() -> None:
+    assert first_total(pressed(0.5), 200, CAP, NOW, LIMITS).rate_per_s == 250
+    assert first_total(pressed(0.5), 0, CAP, NOW, LIMITS).rate_per_s == LIMITS.rate_per_s_start
+    assert first_total(pressed(4.0), 200, CAP, NOW, LIMITS).rate_per_s == 50
+    assert first_total(pressed(0.5), 200, 100, NOW, LIMITS).rate_per_s == 100
+
+
+def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
+    assert sunk(Total(100), 15, LIMITS).rate_per_s == pytest.approx(90, abs=0.1)
+    assert sunk(Total(100), 1e6, LIMITS).rate_per_s == LIMITS.rate_per_s_min
+
+
+@settings(deadline=None)
+@given(
+    rate=st.floats(1, 5_000), ratio=st.floats(0, 1_000), late=st.booleans(), binds=st.booleans(),
+    done=st.floats(0, 1e4), cap=st.floats(1, 5_000), raised=st.integers(0, NOW), cut=st.integers(0, NOW),
+)  # fmt: skip
+def test_it_is_raised_only_where_it_binds_and_nothing_presses(
+    rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
+) -> None:
+    total, reason = next_total(Total(rate, raised, cut), pressed(ratio), late, binds, done, cap, NOW, LIMITS)
+    assert LIMITS.rate_per_s_min <= total.rate_per_s <= max(rate, cap)
+    if total.rate_per_s > rate:
+        assert reason is QuotaReason.ROOM_IS_LEFT
+        assert binds
+        assert not (late and NOW - cut >= 35_000)
+        assert ratio < LIMITS.aim
+        assert total.rate_per_s <= rate * (1 + LIMITS.raise_ratio_max) + 1e-9
+
+
+# -- cap and brake --------------------------------------------------------------------------------------------------------
+
+
+def test_at_the_cap_all_buckets_spent_at_once_are_what_the_controller_may_be_busy_with() -> None:
+    cost, weights = LearnedCost(0.0, 6.0), 15.0
+    cap = cap_per_s(cost, weights, ControllerObjective(burst_ms_max=5_000), LIMITS)
+    known, newcomers = 2 * cap, 10 * cap / (15 + 10)
+    assert 11 * (known + newcomers) * 1.04 * 6.0 == pytest.approx(5_000)
+
+
+def test_the_operators_ceiling_is_above_any_cap() -> None:
+    assert cap_per_s(LearnedCost(0.0, 1e-6), 1, ControllerObjective(), LIMITS) == LIMITS.rate_per_s_max
+    assert cap_per_s(LearnedCost(0.0, 1e6), 1, ControllerObjective(), LIMITS) == LIMITS.rate_per_s_min
+
+
+@pytest.mark.parametrize(
+    ("partitions", "left"), [(0, 1.0), (900, 1.0), (950, 0.5), (1_000, 0.0), (1_200, 0.0), (None, None)]
+)
+def test_near_the_limit_of_partitions_less_is_left(partitions: float | None, left: float | None) -> None:
+    assert partitions_left_ratio(partitions, MutationPolicy(partitions_max=1_000)) == left
+
+
+def test_without_a_limit_there_is_no_brake() -> None:
+    assert partitions_left_ratio(None, MutationPolicy()) == 1.0
+
+
+# -- cost -----------------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    topic=st.floats(0, 20), partition=st.floats(0.01, 10), per_topic=st.integers(1, 50), other=st.floats(0, 0.2),
+    rates=st.lists(st.floats(2, 60), min_size=40, max_size=60),
+)  # fmt: skip
+def test_the_cost_of_what_comes_is_learned(
+    topic: float, partition: float, per_topic: int, other: float, rates: list[float]
+) -> None:
+    true_ms = partition + topic / per_topic
+    cost = replace(at_start(LIMITS), other_ratio=other)
+    for rate in rates:
+        busy = other + rate * true_ms / 1000
+        if busy <= 0.9:
+            cost = learned(cost, busy, rate / per_topic, rate, LIMITS)
+    if cost.steps >= 30:
+        assert cost.mutation_ms == pytest.approx(true_ms, rel=0.05)
+        assert cost.partitions_per_topic == pytest.approx(per_topic)
+
+
+def test_what_the_controller_does_besides_is_learned_while_nothing_is_created() -> None:
+    cost = at_start(LIMITS)
+    for _ in range(30):
+        cost = learned(cost, 0.1, 0.0, 0.0, LIMITS)
+    assert cost.other_ratio == pytest.approx(0.1, abs=1e-4)
+    assert (cost.topic_ms, cost.partition_ms) == (0.9, 0.06)
+
+
+def test_a_controller_that_works_off_a_queue_says_nothing_of_what_it_does_besides() -> None:
+    assert learned(at_start(LIMITS), 1.0, 0.0, 0.0, LIMITS) == at_start(LIMITS)
+
+
+def test_a_controller_that_is_busy_all_the_time_may_cost_more_but_not_less() -> None:
+    dear = LearnedCost(0.0001, 6.0, steps=5)
+    assert learned(dear, 1.0, 100, 400, LIMITS).partition_ms == 6.0
+    assert learned(dear, 1.0, 10, 40, LIMITS).partition_ms > 6.0
+
+
+def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly() -> None:
+    cost = LearnedCost(0.9, 0.06, partitions_per_topic=10, steps=5)
+    assert learned(cost, 0.1, 10, 20, LIMITS).partitions_per_topic == 2
+    assert learned(cost, 0.1, 1, 20, LIMITS).partitions_per_topic == 13

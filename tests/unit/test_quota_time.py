@@ -1,0 +1,128 @@
+"""What a creation takes under a quota: the KIP's experiment, small sums by hand, and the bound of every bucket."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.model.token_bucket import MutationQuota, TokenBucket
+from tuner.plan.quota_time import KRAFT, ZOOKEEPER, ControllerCost, Creation, course, rate_per_s_max, steady_busy_ratio
+
+KIP = Creation(topics=5_000, partitions_per_topic=4, topics_per_request=50, requests_per_s=10)
+
+
+def test_the_kips_experiment_keeps_the_controller_busy_for_two_minutes() -> None:
+    felt = course(KIP, None, ZOOKEEPER)
+    assert felt.admitted_s == pytest.approx(9.9)
+    assert felt.done_s == pytest.approx(120.0)
+    assert felt.wait_s_max == pytest.approx(110.1, abs=0.1)  # All but what was done in the ten seconds of asking.
+    assert felt.busy_ratio == pytest.approx(1.0)
+
+
+def test_deleting_all_of_it_in_one_request_is_two_minutes_too() -> None:
+    felt = course(Creation(5_000, 4, 5_000), None, ZOOKEEPER)
+    assert felt.done_s == pytest.approx(120.0)
+    assert felt.wait_s_max == pytest.approx(120.0)
+
+
+def test_a_quota_of_5_a_second_lets_a_burst_of_15_topics_pass_and_the_rest_in_an_hour() -> None:
+    """(4,999 topics × 4 − burst 55) ÷ 5/s; of 55 tokens 14 topics leave −1, so the fifteenth waits."""
+    felt = course(KIP, MutationQuota(5), ZOOKEEPER)
+    assert felt.at_once == 14
+    assert felt.admitted_s == pytest.approx((4_999 * 4 - 55) / 5)
+    assert felt.wait_s_max == pytest.approx(14 * 0.024)
+    assert felt.throttled_s == pytest.approx(felt.admitted_s, abs=10)
+    assert steady_busy_ratio(KIP, MutationQuota(5), ZOOKEEPER) == pytest.approx(0.03)
+
+
+def test_without_debt_the_next_topic_passes_also_when_nothing_is_left() -> None:
+    """A bucket of 5: the first topic leaves 0 and the second −5; the third waits a second for that."""
+    felt = course(Creation(3, 5), MutationQuota(5, samples=1), KRAFT)
+    assert (felt.at_once, felt.admitted_s) == (2, 1.0)
+
+
+def test_a_quota_above_what_the_controller_bears_lets_its_line_grow() -> None:
+    quota = MutationQuota(200)
+    assert steady_busy_ratio(KIP, quota, ZOOKEEPER) == pytest.approx(1.2)
+    felt = course(KIP, quota, ZOOKEEPER)
+    assert felt.done_s == pytest.approx(120.0)
+    assert felt.wait_s_max == pytest.approx(120 - (19_996 - 2_200) / 200, abs=0.1)
+
+
+def test_kraft_pays_by_the_topic_more_than_by_the_partition() -> None:
+    assert course(KIP, None, KRAFT).work_s == pytest.approx(5_000 * 0.0009 + 20_000 * 0.00006)
+
+
+def test_requests_cost_too() -> None:
+    cost = ControllerCost(per_request_ms=10)
+    assert course(Creation(5, 1, 2), None, cost).work_s == pytest.approx(0.03)
+    assert course(Creation(5, 1, 2), None, cost).done_s == pytest.approx(0.03)
+
+
+def test_the_largest_quota_under_which_nobody_waits_for_long() -> None:
+    rate = rate_per_s_max(Creation(5_000, 4), ZOOKEEPER, 0.5, 11, 1)
+    assert rate is not None
+    # Twenty topics pass at once and are 0.48 s of work; the next, 0.024 s more, may not pass in the first 0.004 s.
+    assert rate == pytest.approx(80 / 11.004, rel=1e-6)
+    assert course(Creation(5_000, 4), MutationQuota(rate * 0.999), ZOOKEEPER).wait_s_max <= 0.5
+    assert course(Creation(5_000, 4), MutationQuota(rate * 1.001), ZOOKEEPER).wait_s_max > 0.5
+
+
+def test_no_quota_helps_where_one_topic_is_too_much() -> None:
+    assert rate_per_s_max(Creation(10, 100), ZOOKEEPER, 0.5, 11, 1) is None
+
+
+def test_any_quota_will_do_where_all_of_it_is_little() -> None:
+    assert rate_per_s_max(Creation(10, 4), KRAFT, 0.5, 11, 1) == 40.0
+
+
+@settings(deadline=None)
+@given(
+    topics=st.integers(1, 300),
+    size=st.integers(1, 50),
+    rate=st.floats(0.5, 500),
+    per_request=st.integers(1, 60),
+    asked=st.none() | st.floats(0.1, 20),
+)
+def test_no_faster_than_bucket_and_client_and_with_all_the_work_done(
+    topics: int, size: int, rate: float, per_request: int, asked: float | None
+) -> None:
+    creation, quota = Creation(topics, size, per_request, asked), MutationQuota(rate)
+    felt, free = course(creation, quota, KRAFT), course(creation, None, KRAFT)
+    least = ((topics - 1) * size - quota.burst) / rate
+    offered = 0.0 if asked is None else ((topics - 1) // per_request) / asked
+    assert felt.admitted_s >= max(least, offered, 0.0) - 1e-6
+    if asked is None:
+        assert felt.admitted_s == pytest.approx(max(least, 0.0), abs=1e-6)
+    assert felt.work_s == free.work_s
+    assert felt.done_s >= felt.admitted_s
+    assert felt.wait_s_max <= free.wait_s_max + 1e-9
+    assert 1 <= felt.at_once <= topics
+
+
+@settings(deadline=None)
+@given(
+    topics=st.integers(1, 200),
+    size=st.integers(1, 50),
+    rate=st.floats(0.5, 500),
+    samples=st.integers(1, 100),
+    per_request=st.integers(1, 60),
+    asked=st.none() | st.floats(0.1, 20),
+)
+def test_the_bucket_in_it_is_kip_599s(
+    topics: int, size: int, rate: float, samples: int, per_request: int, asked: float | None
+) -> None:
+    """The same creation with a client that asks Kafka's bucket for every topic, and sleeps as long as it is told."""
+    quota = MutationQuota(rate, samples)
+    bucket, now_ms = TokenBucket.full(quota, 0.0), 0.0
+    for topic in range(topics):
+        if asked is not None:
+            now_ms = max(now_ms, topic // per_request / asked * 1000)
+        tokens = bucket.refilled(quota, now_ms).tokens
+        if not bucket.admits(quota, now_ms):
+            assert bucket.throttle_ms(quota, now_ms) == pytest.approx(-tokens / rate * 1000, abs=0.51)
+            now_ms -= tokens / rate * 1000
+        bucket = bucket.taken(quota, size, now_ms)
+    felt = course(Creation(topics, size, per_request, asked), quota, KRAFT)
+    assert felt.admitted_s == pytest.approx(now_ms / 1000, abs=1e-6)

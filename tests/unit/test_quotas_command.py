@@ -1,0 +1,129 @@
+"""`rheostat quotas explain` and `plan` as a person types them: the KIP's numbers, JSON, and what is said to bad input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from rheostat.cli import app
+from rheostat.errors import CommandError
+from rheostat.quotas.words import amount_text
+
+KIP = ["explain", "--rate", "5", "--samples", "100", "--window", "1", "--burst", "560"]
+STORM = ["plan", "--topics", "5000", "--partitions", "4", "--topics-per-request", "50", "--requests-per-s", "10"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["quotas", *arguments])
+
+
+def said(*arguments: str, code: int = 0) -> str:
+    done = run(*arguments)
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def record(*arguments: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said(*arguments, "--json", code=code))
+    return found
+
+
+def refused(*arguments: str) -> str:
+    done = run(*arguments)
+    if isinstance(done.exception, CommandError):
+        assert done.exception.exit_code == 2
+        return str(done.exception)
+    assert done.exit_code == 2
+    return done.output
+
+
+def test_the_kips_example_is_told_with_both_its_sums() -> None:
+    told = said(*KIP)
+    assert "500 − 560 = −60 tokens" in told
+    assert "refused (THROTTLING_QUOTA_EXCEEDED) for 12 s: 60 ÷ 5" in told
+    assert "would stand at 5.6/s, say 12 s, and refuse for 100 s" in told
+
+
+def test_the_kips_example_for_machines() -> None:
+    found = record(*KIP)
+    assert found["token_bucket"] == {
+        "burst_partitions_max": 500.0, "tokens": -60.0, "throttle_s": 12.0, "full_again_s": 112.0,
+    }  # fmt: skip
+    assert found["mean_rate"]["refused_s"] == 100.0
+    assert found["mean_rate"]["throttle_s"] == pytest.approx(12.0)
+
+
+def test_a_burst_that_the_bucket_holds_refuses_nobody() -> None:
+    told = said("explain", "--rate", "5")
+    assert "0 tokens are left" in told
+    assert "refuse nobody either" in told
+
+
+def test_the_kips_storm_with_and_without_a_quota() -> None:
+    told = said(*STORM, "--rate", "5", "--controller", "zookeeper")
+    assert "5000 topics × 4 partitions take 1 h 6 min: the first 14 topics at once" in told
+    assert "waits for the controller for 336 ms at most" in told
+    assert "Without a quota: 120 s, and anything else waits for 110 s" in told.replace("2 min", "120 s")
+
+
+def test_the_storm_for_machines() -> None:
+    found = record(*STORM, "--rate", "5", "--controller", "zookeeper", "--wait-max", "500ms")
+    assert found["creation"]["partitions"] == 20_000
+    assert found["quota"]["burst_partitions"] == 55
+    assert found["without_quota"]["done_s"] == pytest.approx(120.0)
+    assert found["under_quota"]["wait_s_max"] == pytest.approx(0.336)
+    assert 7.2 < found["rate_per_s_max"] < 7.3
+
+
+def test_a_quota_under_which_others_wait_too_long_is_not_well() -> None:
+    told = said(*STORM, "--rate", "50", "--controller", "zookeeper", "--wait-max", "500ms", code=1)
+    assert "the quota may be 7.2" in told
+
+
+def test_where_one_topic_is_too_much_no_quota_helps_and_where_all_is_little_any_does() -> None:
+    much = said("plan", "--topics", "3", "--partitions", "100", "--rate", "1", "--controller", "zookeeper", "--wait-max",
+                "500ms", code=1)  # fmt: skip
+    assert "one topic alone is more work than that" in much
+    little = said("plan", "--topics", "3", "--rate", "1", "--wait-max", "500ms")
+    assert "Under no quota does anything else wait for more than 500 ms" in little
+
+
+def test_costs_that_are_known_better_are_used() -> None:
+    found = record("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5", "--ms-per-partition", "0")
+    assert found["without_quota"]["work_s"] == pytest.approx(0.05)
+    assert "as given" in said("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["explain"], "--rate"),
+        (["explain", "--rate", "0"], "'--rate': expected a number above 0"),
+        (["explain", "--rate", "-5"], "'--rate': expected a number above 0"),
+        (["explain", "--rate", "nan"], "found 'nan'"),
+        (["explain", "--rate", "1e-300"], "found '1e-300'"),
+        (["explain", "--rate", "five"], "found 'five'"),
+        (["explain", "--rate", "5", "--samples", "0"], "--samples"),
+        (["explain", "--rate", "5", "--window", "0"], "'--window'"),
+        (["explain", "--rate", "5", "--burst", "0"], "'--burst'"),
+        (["plan", "--rate", "5"], "--topics"),
+        (["plan", "--rate", "5", "--topics", "0"], "--topics"),
+        (["plan", "--rate", "5", "--topics", "5", "--partitions", "0"], "--partitions"),
+        (["plan", "--rate", "5", "--topics", "300000"], "--topics: expected at most 200000"),
+        (["plan", "--rate", "5", "--topics", "5", "--controller", "raft"], "kraft, zookeeper, found 'raft'"),
+        (["plan", "--rate", "5", "--topics", "5", "--ms-per-topic", "nan"], "found 'nan'"),
+        (["plan", "--rate", "5", "--topics", "5", "--ms-per-partition", "-1"], "'--ms-per-partition'"),
+        (["plan", "--rate", "5", "--topics", "5", "--requests-per-s", "0"], "'--requests-per-s'"),
+        (["plan", "--rate", "5", "--topics", "5", "--wait-max", "soon"], "'--wait-max'"),
+    ],
+)
+def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:
+    assert named in " ".join(refused(*arguments).split())
+
+
+def test_numbers_are_read_as_they_were_typed() -> None:
+    texts = [amount_text(value) for value in (5.0, -60.0, 5.6, 0.06, 1234567.0, 500.0, 1e-6, 0.0)]
+    assert texts == ["5", "−60", "5.6", "0.06", "1234567", "500", "0.000001", "0"]

@@ -1,0 +1,108 @@
+"""KIP-599's bucket with the KIP's own example, what was measured on Kafka 4.2, and what holds for every bucket."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.model.token_bucket import MeanRate, MutationQuota, TokenBucket
+
+KIP = MutationQuota(rate_per_s=5, samples=100, window_s=1)
+
+
+def test_the_kips_burst_of_560_leaves_minus_60_and_12_seconds() -> None:
+    """KIP-599: "The burst of 560 mutations brings the number of tokens to -60. The throttle time is -(-60) / 5 = 12s"."""
+    assert KIP.burst == 500
+    after = TokenBucket.full(KIP, 0).taken(KIP, 560, 0)
+    assert after.tokens == -60
+    assert after.throttle_ms(KIP, 0) == 12_000
+    assert not after.admits(KIP, 11_999)
+    assert after.admits(KIP, 12_000)
+
+
+def test_the_mean_rate_says_12_seconds_and_refuses_for_100() -> None:
+    """KIP-599: "the average rate won't go back until the samples at time T is discarded ... 100 secs in our case"."""
+    rate = MeanRate().with_burst(560, 0)
+    assert rate.per_s(KIP, 0) == pytest.approx(5.6)
+    assert rate.throttle_s(KIP, 0) == pytest.approx(12.0)
+    assert rate.refused_s(KIP, 0) == pytest.approx(100.0)
+    assert rate.per_s(KIP, 99_999) == pytest.approx(5.6)
+    assert rate.per_s(KIP, 100_000) == 0.0
+    assert rate.refused_s(KIP, 60_000) == pytest.approx(40.0)
+
+
+def test_a_mean_rate_at_its_quota_refuses_nobody() -> None:
+    rate = MeanRate().with_burst(500, 0)
+    assert rate.throttle_s(KIP, 0) == 0.0
+    assert rate.refused_s(KIP, 0) == 0.0
+
+
+def test_of_two_samples_the_mean_waits_for_those_that_have_to_go() -> None:
+    rate = MeanRate().with_burst(300, 0).with_burst(260, 50_000)
+    assert rate.refused_s(KIP, 50_000) == pytest.approx(50.0)  # 260 are below 500.
+
+
+def test_what_was_measured_at_5_a_second() -> None:
+    """Kafka 4.2: six requests of 10 passed in 0.6 s, the seventh was refused with 515 ms."""
+    quota = MutationQuota(5)
+    bucket = TokenBucket.full(quota, 0)
+    for at_ms in range(0, 600, 100):
+        assert bucket.admits(quota, at_ms)
+        bucket = bucket.taken(quota, 10, at_ms)
+    assert bucket.tokens == pytest.approx(-2.5)
+    assert not bucket.admits(quota, 500)
+    assert bucket.throttle_ms(quota, 500) == 500
+
+
+def test_a_tiny_quota_makes_debts_of_a_quarter_of_an_hour() -> None:
+    """Kafka 4.2 at 0.001/s: one partition, and a minute later tokens −0.94 and 942 s to wait."""
+    quota = MutationQuota(0.001)
+    bucket = TokenBucket.full(quota, 0).taken(quota, 1, 0)
+    assert bucket.refilled(quota, 60_000).tokens == pytest.approx(-0.929)
+    assert bucket.throttle_ms(quota, 60_000) == pytest.approx(929_000)
+
+
+def test_a_quota_that_is_raised_is_refilled_at_the_new_rate_for_the_time_before_too() -> None:
+    low, high = MutationQuota(1), MutationQuota(10)
+    empty = TokenBucket.full(low, 0).taken(low, 11, 0)
+    assert empty.tokens == 0.0
+    assert empty.refilled(high, 5_000).tokens == 50.0
+    assert empty.refilled(high, 60_000).tokens == 110.0
+
+
+def test_a_quota_that_is_lowered_takes_what_is_too_much_at_once() -> None:
+    low, high = MutationQuota(1), MutationQuota(10)
+    assert TokenBucket.full(high, 0).refilled(low, 0).tokens == 11.0
+
+
+@settings(deadline=None)
+@given(
+    rate=st.floats(0.1, 1_000),
+    samples=st.integers(1, 100),
+    takes=st.lists(st.tuples(st.floats(0, 10_000), st.floats(0, 5_000)), max_size=30),
+)
+def test_no_bucket_holds_more_than_its_burst_and_a_throttle_time_is_long_enough(
+    rate: float, samples: int, takes: list[tuple[float, float]]
+) -> None:
+    quota = MutationQuota(rate, samples)
+    bucket, now_ms = TokenBucket.full(quota, 0), 0.0
+    for after_ms, partitions in takes:
+        now_ms += after_ms
+        wait_ms = bucket.throttle_ms(quota, now_ms)
+        assert bucket.admits(quota, now_ms + wait_ms + 1)
+        assert (wait_ms == 0) or not bucket.admits(quota, now_ms)
+        bucket = bucket.taken(quota, partitions, now_ms)
+        assert bucket.tokens <= quota.burst
+
+
+@settings(deadline=None)
+@given(rate=st.floats(0.1, 1_000), size=st.integers(5, 500), seconds=st.integers(1, 60))
+def test_in_the_long_run_no_more_passes_than_burst_and_rate_and_one_topic(rate: float, size: int, seconds: int) -> None:
+    quota = MutationQuota(rate)
+    bucket, passed = TokenBucket.full(quota, 0), 0
+    for second in range(seconds):
+        while bucket.admits(quota, second * 1000):
+            bucket = bucket.taken(quota, size, second * 1000)
+            passed += size
+    assert passed <= quota.burst + rate * seconds + size + 1e-6

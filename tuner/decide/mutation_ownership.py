@@ -1,0 +1,96 @@
+"""Is the quota that stands there still the one we wrote? And what of it is ours to write.
+
+A quota that somebody else changed is theirs, as with a throttle: let go, said aloud, and left alone until the hold expires. So is
+one that somebody took away: whoever does that wants it away. What stood there before us is put back when its reason ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tuner.model.mutation import MutationLimits
+from tuner.model.mutation_decision import LetGoQuota, PutBackQuota, QuotaDecision, QuotaReason, SetQuota
+from tuner.model.mutation_memory import MutationMemory, OwnedQuota
+from tuner.model.quota_entity import QuotaEntity
+
+_SAME = 1e-9  # Kafka keeps them as doubles, and says them in decimals.
+
+
+def let_go_of_changed(
+    quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
+) -> tuple[MutationMemory, list[LetGoQuota]]:
+    """Drops from ``owned`` what is not ours any more, and from ``theirs`` what is free again."""
+    theirs = {entity: until for entity, until in memory.theirs_until_ms.items() if until > now_ms}
+    owned, decisions = dict(memory.owned), []
+    for entity, ours in memory.owned.items():
+        found = quotas.get(entity)
+        if any(_same(found, value) for value in ours.may_stand):
+            continue
+        until_ms = now_ms + round(limits.yield_s * 1000)
+        del owned[entity]
+        theirs[entity] = until_ms
+        stands = "nothing stands" if found is None else f"{found:g}/s stands"
+        text = (
+            f"{entity}: we had set {ours.wanted_per_s:g}/s, now {stands} there. Somebody changed it, so it is theirs: left "
+            f"alone for {limits.yield_s / 60:.0f} min"
+        )
+        reason = QuotaReason.CHANGED_BY_SOMEBODY
+        decisions.append(LetGoQuota(entity, ours.wanted_per_s, found, until_ms, reason, text))
+    return replace(memory, owned=owned, theirs_until_ms=theirs), decisions
+
+
+def _same(found: float | None, value: float | None) -> bool:
+    if found is None or value is None:
+        return found is value
+    return abs(found - value) <= _SAME * max(abs(found), abs(value))
+
+
+def put_back(
+    entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason
+) -> PutBackQuota:
+    """Of one that is ours."""
+    before = memory.owned[entity].before_per_s
+    back = "removed, as none stood before" if before is None else f"back to {before:g}/s, which stood before"
+    why = "nothing was heard of it for long" if reason is QuotaReason.TENANT_GONE else "released"
+    return PutBackQuota(entity, quotas.get(entity), before, reason, f"{entity}: {why}; {back}")
+
+
+def release(quotas: Mapping[QuotaEntity, float], memory: MutationMemory) -> tuple[PutBackQuota, ...]:
+    """Everything that is ours. What somebody changed meanwhile has to be let go of first."""
+    return tuple(put_back(entity, quotas, memory, QuotaReason.RELEASED) for entity in memory.owned)
+
+
+def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
+    """Before the write: from now on what stands there and what is written are both ours."""
+    match decision:
+        case SetQuota(entity=entity, live_per_s=live, wanted_per_s=wanted):
+            ours = memory.owned.get(entity)
+            before = live if ours is None else ours.before_per_s
+            return _with(memory, entity, OwnedQuota(before, wanted, _each(live, wanted)))
+        case PutBackQuota(entity=entity, value_per_s=value) if entity in memory.owned:
+            ours = memory.owned[entity]
+            return _with(memory, entity, replace(ours, may_stand=_each(*ours.may_stand, value)))
+        case _:
+            return memory
+
+
+def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
+    """After it went well: only what was written may stand there; what was put back is no longer ours."""
+    match decision:
+        case SetQuota(entity=entity, wanted_per_s=wanted) if entity in memory.owned:
+            return _with(memory, entity, replace(memory.owned[entity], may_stand=(wanted,)))
+        case PutBackQuota(entity=entity):
+            return _with(memory, entity, None)
+        case _:
+            return memory
+
+
+def _each(*values: float | None) -> tuple[float | None, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _with(memory: MutationMemory, entity: QuotaEntity, owned: OwnedQuota | None) -> MutationMemory:
+    if owned is not None:
+        return replace(memory, owned={**memory.owned, entity: owned})
+    return replace(memory, owned={key: value for key, value in memory.owned.items() if key != entity})

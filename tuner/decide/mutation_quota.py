@@ -1,0 +1,232 @@
+"""Which quota does every tenant get, so that the controller keeps its objective and nobody pays for another's storm? KIP-599.
+
+Intuition: the lane to a bridge that carries so many carts an hour. How many, is found by watching the bridge; who goes, is dealt
+out at the gate. Whoever brings few carts is never kept waiting; among those who bring more than the bridge carries each has the
+same, by weight. Whoever has none today leaves the place to others, but the gate still opens at once for a few: a tenant that
+begins has its standing share in its bucket, and its full share as soon as it is seen to be held back.
+
+This is one cycle: what is known, how much that allows in all, and then mutation_dealing.py deals it out.
+
+Invariant: nothing is raised for want of news. A total that was found stays until there is news of the controller that is active.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from streaming.contract import ControllerSignal
+from tuner.decide.mutation_cost import at_start, learned
+from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
+from tuner.decide.mutation_ownership import let_go_of_changed
+from tuner.decide.mutation_pressure import Pressure, pressure
+from tuner.decide.mutation_tenants import next_state
+from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
+from tuner.model.cluster import NotSeen
+from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
+from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare, TotalSaid
+from tuner.model.mutation_memory import LearnedCost, MutationMemory, TenantState, Window
+from tuner.model.quota_entity import Tenant, in_force
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    memory: MutationMemory
+    decisions: tuple[QuotaDecision, ...]
+    shares: tuple[TenantShare, ...] = ()
+
+
+def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Turn:
+    """The memory after this cycle, what is to be said and written, and how every tenant stands."""
+    limits, quotas = policy.limits, view.quotas
+    if isinstance(quotas, NotSeen):
+        return _held(memory, view, QuotaReason.QUOTAS_NOT_SEEN, f"the quotas could not be read: {quotas.reason}")
+    memory, gone = let_go_of_changed(quotas, memory, view.now_ms, limits)
+    signal = _active(view)
+    seen_at_ms = signal.sampled_at_ms if signal is not None else memory.window.sampled_at_ms if memory.window else None
+    # Never heard of, or of nobody who is active: a fail-over, or no metrics at all.
+    if seen_at_ms is None:
+        text = "no active controller is heard of: quotas stay as they are"
+        return _held(memory, view, QuotaReason.CONTROLLER_NOT_SEEN, text, gone)
+    # What seems to come from the future is no younger for it: somebody's clock was set.
+    age_s = abs(view.now_ms - seen_at_ms) / 1000
+    if age_s > limits.hold_age_s:
+        return _blind(view, quotas, memory, policy, age_s, gone)
+    if signal is None:
+        text = "the controller heard of last is active no more, and no other is yet: quotas stay as they are"
+        return _held(memory, view, QuotaReason.CONTROLLER_NOT_SEEN, text, gone)
+    signal = replace(signal, idle_ratio=_evened_idle_ratio(signal, memory.window, limits))
+    pressed = pressure(signal, view.beside, policy.objective)
+    left = partitions_left_ratio(signal.partitions, policy)
+    if pressed is None or left is None:
+        what = "how hard it is pressed" if pressed is None else "how many partitions there are"
+        text = f"controller {signal.node}: {what} is not measured: quotas stay as they are"
+        return _held(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, gone)
+
+    memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
+    places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
+    memory, said = _judged(view, signal, pressed, memory, places, policy, brakes=left < 1)
+    assert memory.total is not None
+    whole = memory.total.rate_per_s * left
+    decisions: list[QuotaDecision] = [*gone, said]
+    if left < 1:
+        decisions.append(_near_limit(signal, left, whole, policy))
+    memory, written, shares = dealt(view, quotas, memory, places, whole, policy)
+    return Turn(replace(memory, turned_at_ms=view.now_ms), (*decisions, *written), shares)
+
+
+# -- what is known --------------------------------------------------------------------------------------------------------
+
+
+def _active(view: QuotaView) -> ControllerSignal | None:
+    """After a fail-over two may say so for a moment: the newer one is right."""
+    active = [s for s in view.controllers.values() if s.active is not None and s.active >= 0.5 and not s.backlog]
+    return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
+
+
+def _evened_idle_ratio(signal: ControllerSignal, before: Window | None, limits: MutationLimits) -> float | None:
+    idle = signal.idle_ratio
+    if idle is None or before is None or before.idle_ratio is None or before.node != signal.node:
+        return idle
+    since_s = max(0.0, (signal.sampled_at_ms - before.sampled_at_ms) / 1000)
+    return before.idle_ratio + (1 - math.exp(-since_s / limits.idle_s)) * (idle - before.idle_ratio)
+
+
+def _held(
+    memory: MutationMemory, view: QuotaView, reason: QuotaReason, text: str, said: Sequence[QuotaDecision] = ()
+) -> Turn:
+    return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, HoldQuota(None, reason, text)))
+
+
+def _blind(
+    view: QuotaView,
+    quotas: Quotas,
+    memory: MutationMemory,
+    policy: MutationPolicy,
+    age_s: float,
+    said: Sequence[QuotaDecision],
+) -> Turn:
+    """Perhaps only late: hold. Too long: with no eyes on it the controller gets less and less to do."""
+    limits = policy.limits
+    text = f"nothing new of the controller for {age_s:.0f} s: nothing is raised"
+    if memory.total is None or age_s <= limits.decay_age_s:
+        return _held(memory, view, QuotaReason.CONTROLLER_STALE, text, said)
+    since_s = min(age_s - limits.decay_age_s, (view.now_ms - memory.turned_at_ms) / 1000)
+    total = sunk(memory.total, max(0.0, since_s), limits)
+    memory = replace(memory, total=total)
+    places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
+    memory, written, shares = dealt(view, quotas, memory, places, total.rate_per_s, policy, lowers_only=True)
+    hold = HoldQuota(
+        None, QuotaReason.CONTROLLER_STALE, f"{text}, and all quotas sink: {total.rate_per_s:.1f}/s in all"
+    )
+    return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, hold, *written), shares)
+
+
+def _states(
+    view: QuotaView, quotas: Quotas, memory: MutationMemory, node: int, limits: MutationLimits
+) -> dict[Tenant, TenantState]:
+    """By the books of the active controller: those of one that was are old."""
+    states = dict(memory.tenants)
+    for signal in sorted(view.tenants, key=lambda s: s.sampled_at_ms):
+        # Without a user and a client-id it is the books as a whole; history is not for control.
+        if signal.node != node or signal.backlog or (signal.user is None and signal.client_id is None):
+            continue
+        # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
+        if signal.sampled_at_ms > view.now_ms + limits.hold_age_s * 1000:
+            continue
+        tenant = Tenant(signal.user, signal.client_id)
+        found = in_force(quotas, tenant)
+        state = states.get(tenant, TenantState())
+        states[tenant] = next_state(state, signal, found[1] if found is not None else None, limits)
+    # Kafka has no books of who does nothing: after a fail-over a storm that is over leaves no word of its end.
+    silent_ms = view.now_ms - limits.decay_age_s * 1000
+    quiet = {t: replace(s, hungry=False, rate_per_s=0.0) for t, s in states.items() if s.judged_at_ms < silent_ms}
+    return dict(sorted((states | quiet).items(), key=lambda item: item[0].key))
+
+
+# -- how much in all ------------------------------------------------------------------------------------------------------
+
+
+def _judged(
+    view: QuotaView,
+    signal: ControllerSignal,
+    pressed: Pressure,
+    memory: MutationMemory,
+    places: Sequence[Place],
+    policy: MutationPolicy,
+    *,
+    brakes: bool,
+) -> tuple[MutationMemory, TotalSaid]:
+    """What is learned of the cost, once from every signal, and the total, which rests longer than a signal is trusted.
+
+    Args:
+        brakes: who is held back is held back by something else than the total.
+    """
+    limits, before = policy.limits, memory.window
+    done = math.fsum(place.state.rate_per_s for place in places)
+    newer = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
+    cost = memory.cost or at_start(limits)
+    if newer:
+        cost = _learned(cost, view, signal, before, done, limits)
+        window = Window(signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio)
+        memory = replace(memory, cost=cost, window=window)
+    weights = math.fsum(place.of.weight for place in places if place.left_alone is None)
+    cap = cap_per_s(cost, weights, policy.objective, limits)
+    total, reason = memory.total, QuotaReason.FIRST_LOOK
+    if total is None:
+        total = first_total(pressed, done, cap, view.now_ms, limits)
+    else:
+        binds = not brakes and any(place.state.hungry and place.left_alone is None for place in places)
+        late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
+        total, reason = next_total(total, pressed, late, binds, done, cap, view.now_ms, limits)
+    text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
+    return replace(memory, total=total), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
+
+
+_WHY = {
+    QuotaReason.FIRST_LOOK: "the first look at it",
+    QuotaReason.WITHIN_OBJECTIVE: "as it should be",
+    QuotaReason.NOT_BINDING: "nobody is held back",
+    QuotaReason.RESTING: "the last change is still to be seen",
+    QuotaReason.AT_CAP: "more would be too much if all buckets were spent at once",
+    QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
+    QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
+    QuotaReason.OVER_OBJECTIVE: "lowered",
+    QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
+}
+
+
+def _learned(
+    cost: LearnedCost,
+    view: QuotaView,
+    signal: ControllerSignal,
+    before: Window | None,
+    done_per_s: float,
+    limits: MutationLimits,
+) -> LearnedCost:
+    """From how busy it was. Counters of what was done are best; without them, what there is more or less of, or the books."""
+    if signal.idle_ratio is None:
+        return cost
+    partitions, topics = view.beside.mutations_per_s, view.beside.topics_per_s
+    if partitions is None and before is not None and before.node == signal.node:
+        partitions = max(done_per_s, _change_per_s(signal.partitions, before.partitions, signal, before))
+        topics = _change_per_s(signal.topics, before.topics, signal, before)
+        # As many are deleted as created: then they are such topics as there are on average.
+        topics = max(topics, done_per_s / cost.partitions_per_topic)
+    if partitions is None or topics is None:
+        return cost
+    return learned(cost, min(1.0, max(0.0, 1 - signal.idle_ratio)), topics, partitions, limits)
+
+
+def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: Window) -> float:
+    since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
+    return abs(now - was) / since_s if now is not None and was is not None and since_s > 0 else 0.0
+
+
+def _near_limit(signal: ControllerSignal, left: float, whole: float, policy: MutationPolicy) -> HoldQuota:
+    text = (
+        f"{signal.partitions:.0f} partitions of {policy.partitions_max} allowed: quotas shrink to {100 * left:.0f} % of what the "
+        f"controller bears, {whole:.1f}/s in all. Deleting is held back as well, but for who is exempt"
+    )
+    return HoldQuota(None, QuotaReason.PARTITIONS_NEAR_LIMIT, text)

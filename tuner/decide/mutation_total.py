@@ -1,0 +1,117 @@
+"""How much may all tenants together ask of the controller?
+
+Intuition: a driver in fog who goes faster as long as there is road to be seen, never faster than would let the car stop in time,
+and who brakes harder than he accelerates. What is seen is the pressure on the controller; the distance to stop in is the burst
+that every tenant's bucket holds: it passes at once whenever its tenant likes, and no law is quick enough to prevent that.
+
+    cap    span × cost × all that is allocated ≤ what the controller may be busy with when all buckets are spent at once
+    up     by half of what the pressure leaves, never by more than a step; only while somebody is held back
+    down   in proportion to what is too much, at once
+
+Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
+
+Vocabulary:
+    total  partitions/s, created or deleted, of all tenants.
+    binds  some tenant is held back by its quota.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner.decide.mutation_pressure import Pressure
+from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.model.mutation_decision import QuotaReason
+from tuner.model.mutation_memory import LearnedCost, Total
+
+
+def cap_per_s(cost: LearnedCost, weights: float, objective: ControllerObjective, limits: MutationLimits) -> float:
+    """The hard cap: at it all buckets together hold just what the controller may be busy with.
+
+    Args:
+        weights: of all tenants that are known; newcomers have buckets too.
+    """
+    beyond = limits.over_allocation - 1
+    allocated = 1 + beyond + beyond * limits.newcomers / (limits.newcomers + weights)
+    held = limits.samples * limits.window_s * allocated * (1 + limits.deadband_ratio)
+    return max(limits.rate_per_s_min, min(limits.rate_per_s_max, objective.burst_ms_max / (held * cost.mutation_ms)))
+
+
+def first_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, limits: MutationLimits) -> Total:
+    """Where we begin: with what is done now and a little more, or with less of it where that is too much already."""
+    wanted = (
+        done_per_s / pressure.ratio
+        if pressure.ratio > 1
+        else max(limits.rate_per_s_start, limits.want_slack * done_per_s)
+    )
+    return Total(_within(wanted, cap, limits), raised_at_ms=now_ms)
+
+
+def next_total(
+    total: Total,
+    pressure: Pressure,
+    heartbeats_time_out: bool,
+    binds: bool,
+    done_per_s: float,
+    cap: float,
+    now_ms: int,
+    limits: MutationLimits,
+) -> tuple[Total, QuotaReason]:
+    """After one more window."""
+    rate = total.rate_per_s
+    rested = now_ms - total.cut_at_ms >= limits.rest_s * 1000
+    # What does not bind holds nothing back until it comes down to what is done.
+    base = rate if binds else min(rate, limits.want_slack * done_per_s)
+    # Brokers are about to be fenced: every event that does not come is worth more than fairness.
+    if heartbeats_time_out and rested:
+        return _cut(base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
+    if pressure.ratio > 1:
+        if not rested:
+            return total, QuotaReason.RESTING
+        ratio = min(limits.cut_ratio_least, max(limits.cut_ratio_most, 1 / pressure.ratio))
+        return _cut(base * ratio, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
+    # Not pressed, but a burst would press it.
+    if rate > cap:
+        return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
+    if pressure.ratio >= limits.aim:
+        return total, QuotaReason.WITHIN_OBJECTIVE
+    if not binds:
+        return total, QuotaReason.NOT_BINDING
+    if rate >= cap:
+        return total, QuotaReason.AT_CAP
+    # The window has to see the last change before it is judged by it.
+    if not rested or now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
+        return total, QuotaReason.RESTING
+    step = _step(rate, pressure.ratio, cap, limits)
+    return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
+
+
+def _step(rate: float, ratio: float, cap: float, limits: MutationLimits) -> float:
+    most = limits.raise_ratio_max * rate
+    if ratio <= 0:
+        return most
+    step = most if ratio < limits.aim / 2 else min(most, limits.raise_of_cap * cap)
+    return min(step, rate * (limits.aim / ratio - 1) / 2)
+
+
+def sunk(total: Total, blind_s: float, limits: MutationLimits) -> Total:
+    """After so long without news, beyond the age from which it sinks."""
+    return replace(total, rate_per_s=max(limits.rate_per_s_min, total.rate_per_s * limits.decay_per_s**blind_s))
+
+
+def partitions_left_ratio(partitions: float | None, policy: MutationPolicy) -> float | None:
+    """The soft brake: 1 far from the limit of partitions, 0 at it and beyond. None: there is one, and nobody knows how far."""
+    if policy.partitions_max is None:
+        return 1.0
+    if partitions is None:
+        return None
+    near = policy.partitions_near_ratio * policy.partitions_max
+    return min(1.0, max(0.0, (policy.partitions_max - partitions) / (policy.partitions_max - near)))
+
+
+def _cut(rate: float, cap: float, now_ms: int, limits: MutationLimits) -> Total:
+    return Total(_within(rate, cap, limits), raised_at_ms=now_ms, cut_at_ms=now_ms)
+
+
+def _within(rate: float, cap: float, limits: MutationLimits) -> float:
+    return max(limits.rate_per_s_min, min(rate, cap))

@@ -1,0 +1,149 @@
+"""What the quotas for the controller are turned for, and what is seen of it. KIP-599.
+
+Rates are partitions/s, created or deleted. A number that could not be measured is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streaming.contract import ControllerSignal, TenantSignal
+from tuner.model.cluster import NotSeen
+from tuner.model.quota_entity import DEFAULT, QuotaEntity
+from tuner.model.token_bucket import SAMPLES, WINDOW_S
+
+EVERYBODY_ELSE = QuotaEntity(DEFAULT)
+
+# -- what the operator says -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerObjective:
+    """What the controller is kept within; of those that are measured the worst counts. None: not asked for."""
+
+    idle_ratio_min: float | None = 0.3  # AvgIdleRatio reacts at once, and so it leads.
+    queue_ms_max: float | None = 500.0  # Mean of a window: how long an event waits for its turn.
+    create_ms_max: float | None = None  # Mean of a window: how long a CreateTopics request takes.
+    apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
+    # How long the controller may be busy when every tenant spends a whole bucket at once.
+    burst_ms_max: float = 5_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRule:
+    """Weight and floor of the tenants that it names. ``*`` and ``?`` stand for any letters; None: not looked at."""
+
+    user: str | None = None
+    client_id: str | None = None
+    weight: float = 1.0
+    rate_per_s_min: float | None = None  # None: as for everybody.
+    exempt: bool = False  # Its quota is never written; what it does counts all the same.
+
+    def __post_init__(self) -> None:
+        # The settings have told the operator already, naming the key; here it guards the core.
+        assert self.weight > 0
+        assert self.rate_per_s_min is None or self.rate_per_s_min > 0
+
+
+@dataclass(frozen=True, slots=True)
+class MutationLimits:
+    """The constants of the law, with the reason for each."""
+
+    samples: int = SAMPLES  # controller.quota.window.num
+    window_s: float = WINDOW_S  # controller.quota.window.size.seconds
+    # All tenants together. At the start, before anything was learned, a small controller bears the first number.
+    rate_per_s_start: float = 50.0
+    rate_per_s_max: float = 5_000.0
+    rate_per_s_min: float = 1.0
+    # Below it a single partition is a debt of more than ten seconds (Kafka refuses 0).
+    tenant_rate_per_s_min: float = 0.1
+    # Quotas add up to this many times what is admitted, as not all tenants come at once (the KIP: "safe to over allocate").
+    # At 2 an idle tenant keeps its whole share while others use it.
+    over_allocation: float = 2.0
+    # A standing share is kept for so many tenants of whom nobody has heard: each has a whole burst of the default's quota.
+    newcomers: float = 10.0
+    want_slack: float = 1.25  # A tenant may do so much more than it did without being held back.
+
+    # AvgIdleRatio is of the seconds between two scrapes, and all else of a window of half a minute: it is evened out over this.
+    idle_s: float = 15.0
+
+    # The total goes up while something is held back, by half of what the pressure seems to leave, and at most by half of itself
+    # while there is much room; near the objective no more than so much of the cap.
+    aim: float = 0.85
+    raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
+    raise_ratio_max: float = 0.5
+    raise_of_cap: float = 0.05
+    # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
+    cut_ratio_least: float = 0.95
+    cut_ratio_most: float = 0.5
+    rest_s: float = 35.0
+    # Heartbeats that time out fence brokers: nothing else matters then.
+    heartbeat_cut: float = 0.5
+
+    # A tenant is held back while its bucket is nearly empty, and until it is half full again.
+    empty_ratio: float = 0.1
+    full_ratio: float = 0.5
+    forget_s: float = 60.0  # In this time what a tenant did once is forgotten by two thirds.
+
+    # Every write goes to every node. A tenant has at most two a minute, but for what has to go down at once.
+    deadband_ratio: float = 0.04
+    urgent_ratio: float = 0.15
+    write_every_s: float = 30.0
+    tenants_max: int = 2_000  # Beyond it, by name, only the default is turned: client-ids may be random.
+    absent_s: float = 3_600.0  # Kafka itself forgets a tenant then.
+
+    # Signals older than this hold everything; from the second age on the total sinks.
+    hold_age_s: float = 15.0
+    decay_age_s: float = 60.0
+    decay_per_s: float = 0.993  # 10 % in 15 s.
+    yield_s: float = 3_600.0
+
+    # What a topic and a partition cost before anything was learned: Kafka 4.2 on a small machine.
+    topic_ms_start: float = 0.9
+    partition_ms_start: float = 0.06
+    learn_gain: float = 0.3
+    # Below so many partitions/s a window says what the controller does besides.
+    learn_rate_per_s_min: float = 1.0
+    # A controller busier than this has a queue: its time does not belong to what was admitted in this window.
+    learn_busy_max: float = 0.9
+
+    def __post_init__(self) -> None:
+        assert self.over_allocation >= 1
+        # One signal moves the total once: it is not trusted any more when the next move is due.
+        assert self.hold_age_s < min(self.rest_s, self.raise_every_s)
+
+
+@dataclass(frozen=True, slots=True)
+class MutationPolicy:
+    objective: ControllerObjective = field(default_factory=ControllerObjective)
+    rules: tuple[TenantRule, ...] = ()
+    limits: MutationLimits = field(default_factory=MutationLimits)
+    default_entity: QuotaEntity | None = EVERYBODY_ELSE  # Whose name nobody knows; None: left alone.
+    adopts: bool = True  # Quotas that stood before us are turned and put back; or else left alone.
+    partitions_max: int | None = None  # Of the cluster: quotas shrink as it comes near. None: no such brake.
+    partitions_near_ratio: float = 0.9
+
+
+# -- what is seen ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Of the controller, what the contract's signals do not carry yet; each of its newest window."""
+
+    create_ms: float | None = None
+    apply_lag_ms: float | None = None
+    mutations_per_s: float | None = None  # From counters, all tenants.
+    topics_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaView:
+    """One look: signals by node, and the quotas that stand now, with ``controller_mutation_rate`` of every entity."""
+
+    now_ms: int
+    quotas: Mapping[QuotaEntity, float] | NotSeen
+    controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
+    tenants: tuple[TenantSignal, ...] = ()
+    beside: Beside = field(default_factory=Beside)

@@ -1,0 +1,76 @@
+"""What the law for mutation quotas remembers from cycle to cycle: a value, for the journal and for a replay.
+
+Rates are partitions/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.model.quota_entity import QuotaEntity, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedCost:
+    """Of the controller's one thread; see decide/mutation_cost.py."""
+
+    topic_ms: float
+    partition_ms: float
+    partitions_per_topic: float = 1.0
+    other_ratio: float = 0.0  # Busy with everything else.
+    steps: int = 0
+
+    @property
+    def mutation_ms(self) -> float:
+        """A partition, with its part of its topic."""
+        return self.partition_ms + self.topic_ms / self.partitions_per_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What all tenants together are meant to have."""
+
+    rate_per_s: float
+    raised_at_ms: int = 0
+    cut_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantState:
+    rate_per_s: float = 0.0  # What it does, slowly forgotten.
+    hungry: bool = False  # Held back, so that nobody knows what it would do.
+    active_at_ms: int = 0  # When it last did anything.
+    judged_at_ms: int = 0  # Of its newest signal.
+    written_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedQuota:
+    """A quota that we wrote. ``may_stand`` as for a throttle: all that a write under way may leave (None: nothing)."""
+
+    before_per_s: float | None
+    wanted_per_s: float
+    may_stand: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the newest judged window of the active controller said, to compare with the next."""
+
+    node: int
+    sampled_at_ms: int
+    topics: float | None = None
+    partitions: float | None = None
+    idle_ratio: float | None = None  # Evened out.
+
+
+@dataclass(frozen=True, slots=True)
+class MutationMemory:
+    total: Total | None = None
+    cost: LearnedCost | None = None
+    window: Window | None = None
+    tenants: Mapping[Tenant, TenantState] = field(default_factory=dict)
+    owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
+    theirs_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
+    turned_at_ms: int = 0

@@ -1,0 +1,138 @@
+"""A controller as it feels creations: one line of events, one at a time, with KIP-599's buckets at its door.
+
+What a topic costs is a number of the world. With it the controller of the KIP is one (5,000 topics of 4 partitions, three times
+replicated on 9 brokers, asked for within ten seconds, keep it busy for two minutes), and KRaft's another. Whoever comes, waits
+for all that came before, heartbeats and elections too; a creation's answer takes a little longer than its turn.
+
+Times are seconds since the start of the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.model.token_bucket import SAMPLES, WINDOW_S, MutationQuota, TokenBucket
+from tuner.plan.quota_time import ControllerCost
+
+EVERYBODY_ELSE = "<default>"  # Under which the quota stands of who has none by name; each has a bucket of that size.
+
+
+@dataclass(frozen=True, slots=True)
+class QueueModel:
+    cost: ControllerCost
+    # Beside the controller's own time: commit, propagation, the way there and back. Kafka 4.2 answers in 44 ms or more.
+    answer_s: float = 0.040
+    refused_ms: float = 0.05  # What a refused request costs all the same.
+    other_events_per_s: float = 20.0  # Heartbeats and the like: hardly work, but they wait as well.
+    heartbeat_patience_s: float = 9.0  # broker.session.timeout.ms
+    samples: int = SAMPLES
+    window_s: float = WINDOW_S
+
+
+@dataclass(slots=True)
+class Counted:
+    """What happened in one stretch of time."""
+
+    busy_s: float = 0.0
+    events: int = 0
+    waited_s: float = 0.0
+    creates: int = 0
+    created_s: float = 0.0  # Σ of what they took.
+    partitions: float = 0.0
+    topics: int = 0
+    refused: int = 0
+    timed_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """To one request."""
+
+    topics: int  # Admitted.
+    took_s: float
+    throttle_s: float
+
+
+@dataclass(slots=True)
+class ControllerQueue:
+    model: QueueModel
+    quotas: dict[str, float] = field(default_factory=dict)  # By client-id; without one nobody is held back.
+    counted: Counted = field(default_factory=Counted)
+    _buckets: dict[str, TokenBucket] = field(default_factory=dict)
+    _free_at_s: float = 0.0
+    _until_s: float = 0.0
+    _events_due: float = 0.0
+
+    def wait_s(self, now_s: float) -> float:
+        """For whoever comes now."""
+        return max(0.0, self._free_at_s - now_s)
+
+    def tokens(self, client_id: str, now_s: float) -> float | None:
+        quota = self._quota(client_id)
+        if quota is None or client_id not in self._buckets:
+            return None
+        return self._buckets[client_id].refilled(quota, now_s * 1000).tokens
+
+    def write(self, quotas: Mapping[str, float]) -> None:
+        self.quotas.update(quotas)
+
+    def ask(self, now_s: float, client_id: str, topics: int, partitions_per_topic: int) -> Answered:
+        """One request for so many topics: each passes while there is no debt, and the rest are refused (strict)."""
+        self.advance(now_s)
+        quota = self._quota(client_id)
+        admitted, throttle_s = topics, 0.0
+        if quota is not None:
+            bucket = self._buckets.get(client_id, TokenBucket.full(quota, now_s * 1000))
+            admitted = 0
+            while admitted < topics and bucket.admits(quota, now_s * 1000):
+                bucket = bucket.taken(quota, partitions_per_topic, now_s * 1000)
+                admitted += 1
+            self._buckets[client_id] = bucket
+            if admitted < topics:
+                throttle_s = bucket.throttle_ms(quota, now_s * 1000) / 1000
+                self.counted.refused += 1
+        partitions = admitted * partitions_per_topic
+        work_s = self.model.cost.work_s(admitted, partitions, 1) if admitted else self.model.refused_ms / 1000
+        waited_s = self.wait_s(now_s)
+        self._free_at_s = max(self._free_at_s, now_s) + work_s
+        took_s = waited_s + work_s + self.model.answer_s
+        counted = self.counted
+        counted.events += 1
+        counted.waited_s += waited_s
+        counted.partitions += partitions
+        counted.topics += admitted
+        if admitted:
+            counted.creates += 1
+            counted.created_s += took_s
+        return Answered(admitted, took_s, throttle_s)
+
+    def advance(self, now_s: float) -> None:
+        """Time goes on; the events of others come and wait."""
+        step_s = now_s - self._until_s
+        if step_s <= 0:
+            return
+        self.counted.busy_s += min(step_s, max(0.0, self._free_at_s - self._until_s))
+        self._events_due += step_s * self.model.other_events_per_s
+        while self._events_due >= 1:
+            self._events_due -= 1
+            waited_s = self.wait_s(now_s - self._events_due / self.model.other_events_per_s)
+            self.counted.events += 1
+            self.counted.waited_s += waited_s
+            self.counted.timed_out += waited_s > self.model.heartbeat_patience_s
+        self._until_s = now_s
+
+    def taken_count(self) -> Counted:
+        """Since it was last taken."""
+        counted, self.counted = self.counted, Counted()
+        return counted
+
+    def fail_over(self, now_s: float) -> None:
+        """Another node takes over: its line is empty, and its buckets are full."""
+        self.advance(now_s)
+        self._buckets.clear()
+        self._free_at_s = now_s
+
+    def _quota(self, client_id: str) -> MutationQuota | None:
+        rate = self.quotas.get(client_id, self.quotas.get(EVERYBODY_ELSE))
+        return None if rate is None else MutationQuota(rate, self.model.samples, self.model.window_s)

@@ -1,0 +1,193 @@
+"""Storms at the made-up controller, and who deals the quotas: the law, fixed numbers, or nobody.
+
+Invariant: two runs of one world and one hand are equal. What is random, the moments at which a quiet tenant comes, is drawn from
+the world's seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from streaming.contract import ControllerSignal, TenantSignal
+from tuner.decide.mutation_ownership import intend, settle
+from tuner.decide.mutation_quota import turn
+from tuner.model.mutation import Beside, MutationPolicy, QuotaView
+from tuner.model.mutation_decision import PutBackQuota, SetQuota, TotalSaid
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.quota_entity import DEFAULT, QuotaEntity
+from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
+from tuner.simulation.controller_queue_signals import EVERY_S, ControllerStream
+
+EPOCH_MS = 1_600_000_000_000
+_SHOWN_S = 0.3  # From a write to its effect.
+_LOOK_EVERY_S = 0.1
+# From the answer to the next request of a client that was told to wait so long: the way there and back, and its own business.
+_RETURN_S_MIN, _RETURN_S_MAX = 0.001, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSpec:
+    client_id: str
+    requests_per_s: float
+    topics_per_request: int = 1
+    partitions_per_topic: int = 4
+    at_s: float = 0.0
+    until_s: float = float("inf")
+    honours: bool = True  # Waits as long as it is told; else it comes again as if nothing had been said.
+    at_random: bool = False  # Comes so often on average: half as long apart, or half as long again.
+    pause_every_s: float = 0.0  # Works for so long, and rests for as long; 0: never rests.
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWorld:
+    seed: int
+    model: QueueModel
+    tenants: tuple[TenantSpec, ...]
+    duration_s: float
+    fail_overs_at_s: tuple[float, ...] = ()
+
+
+class Hand(Protocol):
+    """Who deals the quotas."""
+
+    def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:
+        """Quotas that are to be written, by client-id; asked every five seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What an operator sets once."""
+
+    quotas: dict[str, float] = field(default_factory=dict)
+
+    def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:  # noqa: ARG002
+        return {} if quotas == self.quotas else dict(self.quotas)
+
+
+@dataclass(slots=True)
+class Law:
+    policy: MutationPolicy
+    memory: MutationMemory = field(default_factory=MutationMemory)
+    said: list[tuple[float, TotalSaid]] = field(default_factory=list)
+
+    def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:
+        controllers: dict[int, ControllerSignal] = {}
+        tenants: tuple[TenantSignal, ...] = ()
+        beside = Beside()
+        if stream.newest is not None:
+            signal, tenants, beside = stream.newest
+            controllers[signal.node] = signal
+        stands = {_entity(client_id): rate for client_id, rate in quotas.items()}
+        view = QuotaView(EPOCH_MS + round(now_s * 1000), stands, controllers, tenants, beside)
+        made = turn(view, self.memory, self.policy)
+        self.memory, written = made.memory, {}
+        for decision in made.decisions:
+            if isinstance(decision, TotalSaid):
+                self.said.append((now_s, decision))
+            if isinstance(decision, SetQuota):
+                self.memory = settle(intend(self.memory, decision), decision)
+                client_id = decision.entity.client_id
+                written[client_id if isinstance(client_id, str) else EVERYBODY_ELSE] = decision.wanted_per_s
+            assert not isinstance(decision, PutBackQuota), "nobody is away for an hour here"
+        return written
+
+
+def _entity(client_id: str) -> QuotaEntity:
+    return QuotaEntity(client_id=DEFAULT if client_id == EVERYBODY_ELSE else client_id)
+
+
+@dataclass(slots=True)
+class Felt:
+    """What came of it, over time."""
+
+    waits_s: list[tuple[float, float]] = field(default_factory=list)  # For whoever comes at that moment.
+    # By client-id, of what passed, from when it was first asked for.
+    took_s: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    partitions: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    writes: dict[str, list[float]] = field(default_factory=dict)
+    busy: list[tuple[float, float]] = field(default_factory=list)  # Of each five seconds.
+    quotas: list[tuple[float, float]] = field(default_factory=list)  # What they add up to.
+
+
+@dataclass(slots=True)
+class _Client:
+    spec: TenantSpec
+    refused: int = 0
+    since_s: float = 0.0  # When what was refused was asked for first.
+
+    def next_s(self, now_s: float, throttle_s: float, rng: np.random.Generator) -> float:
+        every_s = 1 / self.spec.requests_per_s
+        if self.refused and self.spec.honours:
+            return now_s + throttle_s + float(rng.uniform(_RETURN_S_MIN, _RETURN_S_MAX))
+        next_s = now_s + (float(rng.uniform(0.5, 1.5)) * every_s if self.spec.at_random else every_s)
+        rest = self.spec.pause_every_s
+        if rest and int((next_s - self.spec.at_s) // rest) % 2 == 1:
+            return self.spec.at_s + ((next_s - self.spec.at_s) // rest + 1) * rest
+        return next_s
+
+
+def run_queue(world: QueueWorld, hand: Hand) -> Felt:
+    rng = np.random.default_rng(world.seed)
+    queue = ControllerQueue(world.model)
+    stream, felt = ControllerStream(queue, EPOCH_MS), Felt()
+    queue.write(hand.deal(0.0, stream, {}))
+    clients = [_Client(spec) for spec in world.tenants]
+    due = [(client.spec.at_s, index) for index, client in enumerate(clients)]
+    heapq.heapify(due)
+    pending: list[tuple[float, dict[str, float]]] = []
+    overs = sorted(world.fail_overs_at_s)
+    ticks = round(world.duration_s / _LOOK_EVERY_S)
+    every = round(EVERY_S / _LOOK_EVERY_S)
+    for tick in range(1, ticks + 1):
+        until_s = tick * _LOOK_EVERY_S
+        while due and due[0][0] <= until_s:
+            at_s, index = heapq.heappop(due)
+            if at_s < clients[index].spec.until_s:
+                next_s = _asked(queue, stream, felt, clients[index], at_s, rng)
+                heapq.heappush(due, (next_s, index))
+        queue.advance(until_s)
+        felt.waits_s.append((until_s, queue.wait_s(until_s)))
+        while pending and pending[0][0] <= until_s:
+            queue.write(pending.pop(0)[1])
+        if overs and overs[0] <= until_s:
+            overs.pop(0)
+            queue.fail_over(until_s)
+            stream.fail_over()
+        stream.arrive(until_s)
+        if tick % every == 0:
+            felt.busy.append((until_s, queue.counted.busy_s / EVERY_S))
+            stream.scrape(until_s)
+            written = hand.deal(until_s, stream, dict(queue.quotas))
+            if written:
+                pending.append((until_s + _SHOWN_S, written))
+            for client_id in written:
+                felt.writes.setdefault(client_id, []).append(until_s)
+            felt.quotas.append((until_s, sum(queue.quotas.values())))
+    return felt
+
+
+def _asked(
+    queue: ControllerQueue, stream: ControllerStream, felt: Felt, client: _Client, at_s: float, rng: np.random.Generator
+) -> float:
+    """One request of this client; when it comes next."""
+    spec = client.spec
+    topics = client.refused or spec.topics_per_request
+    client.since_s = client.since_s if client.refused else at_s
+    answered = queue.ask(at_s, spec.client_id, topics, spec.partitions_per_topic)
+    client.refused = topics - answered.topics
+    partitions = answered.topics * spec.partitions_per_topic
+    stream.done(at_s, spec.client_id, partitions)
+    if answered.topics:
+        felt.took_s.setdefault(spec.client_id, []).append((at_s, at_s - client.since_s + answered.took_s))
+        felt.partitions.setdefault(spec.client_id, []).append((at_s, partitions))
+    return client.next_s(at_s, answered.throttle_s, rng)
+
+
+def alone(world: QueueWorld, client_id: str) -> QueueWorld:
+    """The same world with nobody but this tenant in it."""
+    return replace(world, tenants=tuple(spec for spec in world.tenants if spec.client_id == client_id))
