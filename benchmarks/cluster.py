@@ -1,7 +1,7 @@
 """How close does a move come to the shortest time there is on real brokers behind slow links, and what do clients pay?
 
 The same reassignment under no throttle, static throttles (25 to 100 % of what clients leave of the link) and rheostat, on a real
-cluster whose links are limited (cluster_net.py says how, cluster_size.py how slow and why, cluster_run.py what a run is). T*
+cluster whose links are limited (links/net.py says how, links/size.py how slow and why, links/run.py what a run is). T*
 divides the bytes to be moved by what the link leaves them, both measured in the same run: the link with a transfer, the clients
 before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move.
 
@@ -24,13 +24,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cluster_lab import BROKERS, BenchLab
-from benchmarks.cluster_net import Links, check_machine
-from benchmarks.cluster_plot import svg
-from benchmarks.cluster_run import Run
-from benchmarks.cluster_score import POLICIES, RATIO_MAX, START_SHARE, Policy, Row, front, in_turn, missed, totals
-from benchmarks.cluster_size import SCENARIOS, Scenario, Size
-from benchmarks.cluster_watch import say
+from benchmarks.links.lab import BROKERS, BenchLab
+from benchmarks.links.net import Links, check_machine
+from benchmarks.links.plot import svg
+from benchmarks.links.run import Run
+from benchmarks.links.score import POLICIES, RATIO_MAX, START_SHARE, Policy, Row, front, in_turn, missed, totals
+from benchmarks.links.size import SCENARIOS, Scenario, Size
+from benchmarks.links.watch import say
 from rheostat.errors import BadInputError, CommandError
 from rheostat.logs import set_up_logs
 

@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from benchmarks.control_clairvoyant import Clairvoyant
-from benchmarks.control_rivals import OURS, policies
-from benchmarks.control_worlds import worlds
+from benchmarks.laws.clairvoyant import Clairvoyant
+from benchmarks.laws.rivals import OURS, policies
+from benchmarks.laws.worlds import worlds
 from tuner.simulation.run import run
 from tuner.simulation.world import World
 

@@ -14,8 +14,8 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.forecast_models import MB, MODELS, Forecast, settings
-from benchmarks.forecast_traces import LoadTrace, stored
+from benchmarks.forecasts.models import MB, MODELS, Forecast, settings
+from benchmarks.forecasts.traces import LoadTrace, stored
 
 PAYS_BELOW = 0.95
 BASELINES = ("last value", "daily naive")
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     as_json = parser.parse_args(arguments).json
     traces = stored()
     if not traces:
-        print("no traces: make them with python -m benchmarks.forecast_traces", file=sys.stderr)
+        print("no traces: make them with python -m benchmarks.forecasts.traces", file=sys.stderr)
         return 2
     found = measure(traces)
     if as_json:

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.metrics_load import Shape
-from benchmarks.stream_bench import Bench, fill
-from benchmarks.stream_cluster import on_cluster
-from benchmarks.stream_flood import flood
-from benchmarks.stream_live import live
-from benchmarks.stream_throughput import Session, hour, python_consumer, throughput
+from benchmarks.streaming.bench import Bench, fill
+from benchmarks.streaming.cluster import on_cluster
+from benchmarks.streaming.flood import flood
+from benchmarks.streaming.live import live
+from benchmarks.streaming.throughput import Session, hour, python_consumer, throughput
 from rheostat.lab import Lab, LabSpec
 from streaming.kafka import KafkaSettings
 

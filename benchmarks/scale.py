@@ -46,7 +46,7 @@ def measure(sizes: Sequence[int], seed: int, *, rescue: bool) -> dict[str, Any]:
 
 def _run(brokers: int, seed: int, *options: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.scale_cycle", str(brokers), str(seed), *options],
+        [sys.executable, "-m", "benchmarks.sizes.cycle", str(brokers), str(seed), *options],
         stdout=subprocess.PIPE, text=True, timeout=RUN_S_MAX, check=True,
     )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout)

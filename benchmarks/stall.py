@@ -16,9 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks.stall_recordings import recordings
-from benchmarks.stall_score import Score, Verdict, score, verdict, worth
-from benchmarks.stall_traces import PERIODS_S, Sampled, made, sampled
+from benchmarks.stalls.recordings import recordings
+from benchmarks.stalls.score import Score, Verdict, score, verdict, worth
+from benchmarks.stalls.traces import PERIODS_S, Sampled, made, sampled
 from tuner.decide.stall import judge
 from tuner.model.limits import StallLimits
 from tuner.model.memory import StallState
@@ -80,7 +80,9 @@ def measure(seed: int, each: int, *, rivals: bool) -> dict[str, Any]:
 
 
 def _rivals(unseen: Sequence[Sampled], tuning: Sequence[Sampled]) -> list[dict[str, Any]]:
-    from benchmarks.stall_rivals import RIVALS  # Here: river takes seconds to load, and our own judge needs none of it.
+    from benchmarks.stalls.rivals import (
+        RIVALS,  # Here: river takes seconds to load, and our own judge needs none of it.
+    )
 
     found = []
     for rival in RIVALS:

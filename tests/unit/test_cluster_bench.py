@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cluster import kept, main, report
-from benchmarks.cluster_net import Links, before_others, check_machine
-from benchmarks.cluster_plot import svg
-from benchmarks.cluster_run import stretches
-from benchmarks.cluster_score import (
+from benchmarks.links.net import Links, before_others, check_machine
+from benchmarks.links.plot import svg
+from benchmarks.links.run import stretches
+from benchmarks.links.score import (
     OURS,
     OURS_CALM,
     POLICIES,
@@ -30,8 +30,8 @@ from benchmarks.cluster_score import (
     throttle_bytes_per_s,
     totals,
 )
-from benchmarks.cluster_size import SCENARIOS, Size
-from benchmarks.cluster_watch import Aside, Watch
+from benchmarks.links.size import SCENARIOS, Size
+from benchmarks.links.watch import Aside, Watch
 from rheostat.errors import CommandError, SetupError
 
 MB = 1_000_000

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.forecast import backtest, errors, measure
-from benchmarks.forecast_models import MODELS, DailyNaive, Holt, LastValue, settings
-from benchmarks.forecast_traces import LoadTrace, read, stored
+from benchmarks.forecasts.models import MODELS, DailyNaive, Holt, LastValue, settings
+from benchmarks.forecasts.traces import LoadTrace, read, stored
 
 
 class Spy:

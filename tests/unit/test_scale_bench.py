@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks.scale import growth, missed
-from benchmarks.scale_cycle import STALL_CYCLES, STALLED, WELL, Tuner
-from benchmarks.scale_world import RATE_BYTES_PER_S, LargeCluster, records, sized
+from benchmarks.sizes.cycle import STALL_CYCLES, STALLED, WELL, Tuner
+from benchmarks.sizes.world import RATE_BYTES_PER_S, LargeCluster, records, sized
 from streaming import words
 from streaming.contract import BrokerSignal, MoveSignal, Side, decode_signal
 from streaming.kafka.values import Append, Subtract

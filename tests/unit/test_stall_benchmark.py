@@ -11,10 +11,10 @@ import pytest
 from tuner_cases import traced
 
 from benchmarks.stall import ours, within_bounds
-from benchmarks.stall_recordings import read, recordings, write
-from benchmarks.stall_score import Score, Verdict, score, verdict, worth
-from benchmarks.stall_traces import PERIODS_S, STALLS, Sampled, Trace, made, sampled
-from benchmarks.stall_world import MB, Hold, Start, Tick, World, run
+from benchmarks.stalls.recordings import read, recordings, write
+from benchmarks.stalls.score import Score, Verdict, score, verdict, worth
+from benchmarks.stalls.traces import PERIODS_S, STALLS, Sampled, Trace, made, sampled
+from benchmarks.stalls.world import MB, Hold, Start, Tick, World, run
 from streaming.contract import MoveStep
 from tuner.model.limits import StallLimits
 

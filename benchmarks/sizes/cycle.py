@@ -1,4 +1,4 @@
-"""The cycles of one tuner at one size, in a process of its own: ``python -m benchmarks.scale_cycle BROKERS SEED [rescue]``.
+"""The cycles of one tuner at one size, in a process of its own: ``python -m benchmarks.sizes.cycle BROKERS SEED [rescue]``.
 
 The production loop, with the status board, a journal that makes and packs Kafka's records of everything and sends none of
 them, and logs that go nowhere. What is observed is handed in; what it costs to make values of it is measured beside. All
@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 
 import psutil
 
-from benchmarks.scale_world import CLUSTER, CYCLE_MS, LargeCluster, now_ms, records, sized
+from benchmarks.sizes.world import CLUSTER, CYCLE_MS, LargeCluster, now_ms, records, sized
 from rheostat.logs import set_up_logs
 from streaming.contract import decode_signal
 from streaming.kafka.cluster import ClusterClient

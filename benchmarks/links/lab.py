@@ -23,11 +23,11 @@ from types import TracebackType
 from kafka import TopicPartition
 from kafka.admin import NewTopic
 
-from benchmarks.cluster_net import LOAD, Links, before_others
-from benchmarks.cluster_sampler import EVERY_S
-from benchmarks.cluster_score import Latency, latency
-from benchmarks.cluster_size import Size
-from benchmarks.cluster_watch import awaited, fetched, say
+from benchmarks.links.net import LOAD, Links, before_others
+from benchmarks.links.sampler import EVERY_S
+from benchmarks.links.score import Latency, latency
+from benchmarks.links.size import Size
+from benchmarks.links.watch import awaited, fetched, say
 from rheostat.errors import CommandError
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
@@ -105,7 +105,7 @@ class BenchLab:
         self._exit.enter_context(self.load(CLIENTS, size.clients_bytes_per_s))
         self._exit.enter_context(self.load(MOVED, size.moved_bytes_per_s))
         self._acks = lab.home / "acks"
-        sampler = (sys.executable, "-m", "benchmarks.cluster_sampler", lab.bootstrap_servers, CLIENTS, str(self._acks))
+        sampler = (sys.executable, "-m", "benchmarks.links.sampler", lab.bootstrap_servers, CLIENTS, str(self._acks))
         process = spawn([*self._from_outside(), *sampler], log=lab.home / "logs" / "sampler.log")
         self._exit.callback(stop, process, grace_s=0.0)
         self._configure()

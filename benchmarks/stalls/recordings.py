@@ -10,10 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.stall_traces import Trace
-from benchmarks.stall_world import Tick
+from benchmarks.stalls.traces import Trace
+from benchmarks.stalls.world import Tick
 
-FOLDER = Path(__file__).resolve().parents[1] / "tests" / "traces" / "moves"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "traces" / "moves"
 
 
 def recordings(folder: Path = FOLDER) -> list[Trace]:

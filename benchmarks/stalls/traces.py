@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.stall_world import MB, Hold, Start, Tick, World, run
+from benchmarks.stalls.world import MB, Hold, Start, Tick, World, run
 from streaming.contract import MoveStep
 from tuner.decide.stall import expected_drain_bytes_per_s
 from tuner.model.limits import StallLimits

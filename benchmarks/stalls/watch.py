@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.stall_world import KEEP_UP_OVER_S, Tick
+from benchmarks.stalls.world import KEEP_UP_OVER_S, Tick
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState
 from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import psutil
 
-from benchmarks.cluster_score import Row
+from benchmarks.links.score import Row
 from rheostat.errors import CommandError
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.stream_bench import Bench
-from benchmarks.stream_throughput import Session, signals_in
+from benchmarks.streaming.bench import Bench
+from benchmarks.streaming.throughput import Session, signals_in
 from streaming.kafka import producer
 
 PER_S, SECONDS = 5000, 60

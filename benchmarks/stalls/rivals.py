@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from river import drift
 
-from benchmarks.stall_traces import Sampled
+from benchmarks.stalls.traces import Sampled
 from tuner.model.limits import StallLimits
 
 EVERY_S = 5.0  # The rivals that fit a line look so often; ours at every step.

@@ -1,6 +1,6 @@
 """A client that measures what it waits for: small records at an even pace, each timed from ``send`` to its acknowledgement.
 
-``python -m benchmarks.cluster_sampler BOOTSTRAP TOPIC FILE``: one line a record, when it was sent (monotonic clock, s) and the
+``python -m benchmarks.links.sampler BOOTSTRAP TOPIC FILE``: one line a record, when it was sent (monotonic clock, s) and the
 milliseconds until all in-sync replicas had it. It takes the partitions in turn, so every pair of brokers has its share.
 A broker's own p99 looks back over minutes and begins when a request has come; this begins where a client does.
 """

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyspark
 
-from benchmarks.stream_bench import Bench
-from benchmarks.stream_throughput import Session
+from benchmarks.streaming.bench import Bench
+from benchmarks.streaming.throughput import Session
 from rheostat.jvm.java import find_java
 from rheostat.lab.node import free_ports
 from streaming.kafka import KafkaSettings
@@ -58,7 +58,7 @@ def standalone(home: Path) -> Iterator[str]:
 def on_cluster(kafka: KafkaSettings, topic: str, records: int, per_scrape: int, batch: int) -> float:
     """In a process of its own: this one's session is local, and a process has one JVM."""
     with tempfile.TemporaryDirectory(prefix="rheostat-bench-") as folder, standalone(Path(folder)) as master:
-        command = [sys.executable, "-m", "benchmarks.stream_cluster", master, topic, str(records), str(batch)]
+        command = [sys.executable, "-m", "benchmarks.streaming.cluster", master, topic, str(records), str(batch)]
         done = subprocess.run(
             [*command, kafka.bootstrap_servers], stdout=subprocess.PIPE, timeout=300, check=True, text=True
         )

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.metrics_load import CLUSTER, Shape
-from benchmarks.stream_bench import Bench, fill
+from benchmarks.streaming.bench import Bench, fill
 from rheostat.jvm.artifacts import resolve_artifacts
 from streaming import sinks, sources
 from streaming.contract import Topics

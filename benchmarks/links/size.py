@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.cluster_score import OURS, OURS_CALM, TOO_LOW, UNTHROTTLED
+from benchmarks.links.score import OURS, OURS_CALM, TOO_LOW, UNTHROTTLED
 from tuner.model.limits import MB
 
 # Of the link's nominal rate. A third of the clients' partitions are led by the source, so its way out carries a third of them.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from benchmarks.stall_traces import Sampled
+from benchmarks.stalls.traces import Sampled
 
 SEEN_S_MAX = 120.0
 

@@ -163,7 +163,7 @@ class Links:
     def _carried_bytes_per_s(self, source: int, target: int) -> float:
         address = (self.host(target), str(_PROBE_PORT))
         first = before_others(-15)
-        probe = (sys.executable, "-m", "benchmarks.cluster_probe")
+        probe = (sys.executable, "-m", "benchmarks.links.probe")
         with subprocess.Popen(
             [*first, *self.prefix(target), *probe, "receive", *address],
             stdout=subprocess.PIPE,

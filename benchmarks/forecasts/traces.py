@@ -1,4 +1,4 @@
-"""Load of one broker by its clients, as stored traces; made once from a seed, with ``python -m benchmarks.forecast_traces``.
+"""Load of one broker by its clients, as stored traces; made once from a seed, with ``python -m benchmarks.forecasts.traces``.
 
 Intuition: what could be forecast is a day's shape; what spoils it are steps that come unannounced and the noise between
 two looks. Four brokers differ in how much they have of each. One value a line in 0.1 MB/s, compressed; the name carries
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[1] / "tests" / "traces" / "load"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "traces" / "load"
 SEED = 20_260
 UNIT_BYTES_PER_S = 100_000
 DAY_S = 86_400
@@ -45,7 +45,7 @@ def read(file: Path) -> LoadTrace:
     except (ValueError, OSError) as error:
         raise ValueError(
             f"{file.name}: {error}. Expected NAME_PERIODs.csv.gz with one whole number a line, in 0.1 MB/s; make it anew with "
-            "python -m benchmarks.forecast_traces"
+            "python -m benchmarks.forecasts.traces"
         ) from error
 
 

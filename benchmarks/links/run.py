@@ -13,10 +13,10 @@ from dataclasses import asdict
 
 from kafka import TopicPartition
 
-from benchmarks.cluster_lab import AFTER, BURST, MOVED, NEW, PARTITIONS, SOURCE, BenchLab
-from benchmarks.cluster_score import Latency, Policy, Row, optimum_s, ratios, throttle_bytes_per_s
-from benchmarks.cluster_size import Scenario, Size
-from benchmarks.cluster_watch import Aside, Processors, Watch, awaited, say
+from benchmarks.links.lab import AFTER, BURST, MOVED, NEW, PARTITIONS, SOURCE, BenchLab
+from benchmarks.links.score import Latency, Policy, Row, optimum_s, ratios, throttle_bytes_per_s
+from benchmarks.links.size import Scenario, Size
+from benchmarks.links.watch import Aside, Processors, Watch, awaited, say
 from rheostat.lab.tools import reassign_partitions
 
 SETTLE_S, IDLE_S = 10.0, 25.0

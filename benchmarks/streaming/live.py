@@ -16,7 +16,7 @@ import psutil
 from kafka import TopicPartition
 
 from benchmarks.metrics_load import Shape, templates
-from benchmarks.stream_bench import Bench
+from benchmarks.streaming.bench import Bench
 from rheostat.process import spawn, stop
 from streaming.contract import Topics
 from streaming.kafka import consumer, producer
@@ -65,7 +65,14 @@ def live(bench: Bench, *, shape: Shape, seconds: float, settings: dict[str, Any]
     with Load(bench, topics.metrics, shape), _tail(bench, topics.signals) as tail:
         began = time.monotonic()
         child = spawn(
-            [sys.executable, "-m", "benchmarks.stream_child", bench.kafka.bootstrap_servers, tag, json.dumps(stream)],
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.streaming.child",
+                bench.kafka.bootstrap_servers,
+                tag,
+                json.dumps(stream),
+            ],
             log=log,
         )
         try:

@@ -1,7 +1,7 @@
-"""Records moves on real brokers for ``benchmarks.stall``: ``python -m benchmarks.stall_record [NAME ...]``.
+"""Records moves on real brokers for ``benchmarks.stall``: ``python -m benchmarks.stalls.record [NAME ...]``.
 
 One lab of three brokers; one story after another, each with a topic of its own that moves from [1, 2] to [1, 3] under a
-throttle. A look a second; what it takes is in ``stall_watch.py``.
+throttle. A look a second; what it takes is in ``stalls/watch.py``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from kafka.admin import NewTopic
 
-from benchmarks.stall_recordings import FOLDER, write
-from benchmarks.stall_watch import Watch
-from benchmarks.stall_world import MB
+from benchmarks.stalls.recordings import FOLDER, write
+from benchmarks.stalls.watch import Watch
+from benchmarks.stalls.world import MB
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from streaming import words

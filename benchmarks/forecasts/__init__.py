@@ -1,0 +1,1 @@
+"""What benchmarks.forecast is made of."""

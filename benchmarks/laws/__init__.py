@@ -1,0 +1,1 @@
+"""What benchmarks.control is made of."""

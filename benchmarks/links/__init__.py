@@ -1,0 +1,1 @@
+"""What benchmarks.cluster is made of."""

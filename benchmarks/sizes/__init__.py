@@ -1,0 +1,1 @@
+"""What benchmarks.scale is made of."""

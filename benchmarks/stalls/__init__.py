@@ -1,0 +1,1 @@
+"""What benchmarks.stall is made of."""

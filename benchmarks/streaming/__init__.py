@@ -1,0 +1,1 @@
+"""What benchmarks.pipeline is made of."""
