@@ -40,6 +40,10 @@ class Answers:
         return {broker: rates.get(broker, {}) for broker in brokers}
 
 
+def over(answers: object) -> LiveReader:
+    return LiveReader(answers)  # type: ignore[arg-type]  # A client that knows the calls of a look and no other.
+
+
 def lists_of(live: LiveCluster | NotSeen) -> dict[str, ThrottledReplicas]:
     assert isinstance(live, LiveCluster)
     return {topic: throttle.leader for topic, throttle in live.lists.items()}
@@ -50,13 +54,13 @@ def listed(*pairs: tuple[int, int]) -> ThrottledReplicas:
 
 
 def look(answers: Answers, reader: LiveReader | None = None, *, full: bool = False) -> dict[str, ThrottledReplicas]:
-    reader = reader if reader is not None else LiveReader(answers)  # type: ignore[arg-type]
+    reader = reader if reader is not None else over(answers)
     return lists_of(reader.look(full=full))
 
 
 def test_a_list_is_what_stands_now_and_not_what_stood_at_the_look_before() -> None:
     answers = Answers({"orders": {words.LEADER_REPLICAS: "0:1"}})
-    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader = over(answers)
     assert look(answers, reader) == {"orders": listed((0, 1))}
     assert look(answers, reader) == {"orders": listed((0, 1))}
     answers.lists["orders"] = {words.LEADER_REPLICAS: "0:1,0:2"}
@@ -75,7 +79,7 @@ def test_a_list_without_an_entry_is_none() -> None:
 
 def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -> None:
     answers = Answers({"orders": {words.LEADER_REPLICAS: "0:1"}})
-    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader = over(answers)
     reader.look(full=True)
     answers.lists["orders"] = {words.LEADER_REPLICAS: "0-1"}
     for _ in range(2):
@@ -86,7 +90,7 @@ def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -
 
 def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
     answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}})
-    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader = over(answers)
     reader.look(full=True)
     assert look(answers, reader) == {"payments": ThrottledReplicas(every=True)}
     del answers.lists["payments"]
@@ -104,7 +108,7 @@ def test_a_rate_that_is_new_is_never_seen_without_the_lists_that_came_before_it(
     """Just before a move begins, when nothing of it moves yet."""
     answers = Answers({})
     answers.moving = False
-    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader = over(answers)
     assert look(answers, reader) == {}
     answers.lists["orders"], answers.rates = {words.LEADER_REPLICAS: "0:1"}, {1: "6000000"}
     assert look(answers, reader) == {"orders": listed((0, 1))}
@@ -115,7 +119,7 @@ def test_a_rate_that_is_new_is_never_seen_without_the_lists_that_came_before_it(
 
 def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_changed() -> None:
     answers = Answers({})
-    reader = LiveReader(answers)  # type: ignore[arg-type]
+    reader = over(answers)
     first, same = reader.look(full=False), reader.look(full=False)
     assert isinstance(first, LiveCluster)
     assert isinstance(same, LiveCluster)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_rig import Command
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner, Result
 
-from rheostat.cli import app
 from rheostat.errors import CommandError
 from rheostat.plan.live import _Look, _planned, _shrunk, _under_way
 from rheostat.plan.sources import led_by_nobody
@@ -35,28 +34,8 @@ def files(tmp_path: Path) -> list[str]:
     return [str(plan), "--current", str(current)]
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["plan", *arguments], env={"RHEOSTAT_CONFIG": ""})
-
-
-def said(*arguments: str, code: int = 0) -> str:
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    return done.stdout
-
-
-def record(*arguments: str, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(said(*arguments, "--json", code=code))
-    return found
-
-
-def refused(*arguments: str) -> str:
-    done = run(*arguments)
-    if isinstance(done.exception, CommandError):
-        assert done.exception.exit_code == 2
-        return str(done.exception)
-    assert done.exit_code == 2
-    return done.output
+COMMAND = Command("plan", {"RHEOSTAT_CONFIG": ""})
+run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.refused
 
 
 # -- KIP-73's figures alone ------------------------------------------------------------------------------------------------

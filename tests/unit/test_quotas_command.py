@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from typer.testing import CliRunner, Result
+from command_rig import Command
 
-from rheostat.cli import app
-from rheostat.errors import CommandError
 from rheostat.quotas.words import amount_text
 
 KIP = ["explain", "--rate", "5", "--samples", "100", "--window", "1", "--burst", "560"]
 STORM = ["plan", "--topics", "5000", "--partitions", "4", "--topics-per-request", "50", "--requests-per-s", "10"]
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["quotas", *arguments])
-
-
-def said(*arguments: str, code: int = 0) -> str:
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    return done.stdout
-
-
-def record(*arguments: str, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(said(*arguments, "--json", code=code))
-    return found
-
-
-def refused(*arguments: str) -> str:
-    done = run(*arguments)
-    if isinstance(done.exception, CommandError):
-        assert done.exception.exit_code == 2
-        return str(done.exception)
-    assert done.exit_code == 2
-    return done.output
+COMMAND = Command("quotas")
+run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.refused
 
 
 def test_the_kips_example_is_told_with_both_its_sums() -> None:

@@ -17,6 +17,10 @@ from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.observe.live import LiveReader
 
 
+def look(cluster: LargeCluster, *, full: bool) -> Any:
+    return LiveReader(cluster).look(full=full)  # type: ignore[arg-type]  # It knows the calls of a look and no other.
+
+
 def row(brokers: int, cycle_ms: float, *, worst: float | None = None, rss: float = 200.0) -> dict[str, Any]:
     return {"brokers": brokers, "cycle_ms": cycle_ms, "cycle_ms_max": worst or cycle_ms, "rss_mb_peak": rss}
 
@@ -64,7 +68,7 @@ def test_growth_is_not_told_of_one_size() -> None:
 
 def test_the_size_is_what_is_looked_at() -> None:
     cluster = LargeCluster(sized(20), seed=1, throttled=True)
-    live = LiveReader(cluster).look(full=True)  # type: ignore[arg-type]
+    live = look(cluster, full=True)
     assert isinstance(live, LiveCluster)
     assert (len(live.brokers), len(live.moves), len(live.lists)) == (20, 1_000, 40)
     assert len(live.rates) == 40
@@ -73,7 +77,7 @@ def test_the_size_is_what_is_looked_at() -> None:
     assert sum(listed) == 4_000 * 4  # Three replicas from before and the one that is added.
     assert all(move.leader not in move.destinations and len(set(move.replicas)) == 4 for move in live.moves)
     cluster.cycle = 1
-    later = LiveReader(cluster).look(full=False)  # type: ignore[arg-type]
+    later = look(cluster, full=False)
     assert isinstance(later, LiveCluster)
     assert len(set(later.moves) - set(live.moves)) == 4  # One in 250 ended, and as many began.
 
@@ -98,7 +102,7 @@ def test_an_unthrottled_cluster_has_neither_rates_nor_lists_until_they_are_set()
     cluster.alter_topic_configs({topic: {key: Subtract("0:1,1:2,2:3,9:9")}})
     assert cluster.topic_configs([topic], [key]) == {topic: {key: ""}}
     cluster.alter_topic_configs({topic: {key: None}})
-    live = LiveReader(cluster).look(full=True)  # type: ignore[arg-type]
+    live = look(cluster, full=True)
     assert isinstance(live, LiveCluster)
     assert (live.rates, live.lists) == ({}, {})
 
@@ -118,7 +122,7 @@ def test_the_lists_are_exact_in_every_cycle() -> None:
     tuner = Tuner(10, 1, steers=True)
     for _ in range(4):
         tuner.cycle(drained=WELL)
-        seen = LiveReader(tuner.cluster).look(full=True)  # type: ignore[arg-type]
+        seen = look(tuner.cluster, full=True)
         assert isinstance(seen, LiveCluster)
         needed = needed_pairs(seen)
         assert {topic: (lists.leader.pairs, lists.follower.pairs) for topic, lists in seen.lists.items()} == {

@@ -65,7 +65,7 @@ class Fixed:
 
     quotas: dict[str, float] = field(default_factory=dict)
 
-    def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:  # noqa: ARG002
+    def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:  # noqa: ARG002 - the policy's shape
         return {} if quotas == self.quotas else dict(self.quotas)
 
 
