@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import kafka.errors
 
@@ -28,6 +29,7 @@ from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Override, Pause
 
 HEEDED_S_MAX = 15.0
@@ -123,7 +125,7 @@ def give(settings: Settings, change: Change) -> Orders:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    known, _ = read(settings)
+    known = read(settings).orders
     now_ms = max(round(time.time() * 1000), known.at_ms + 1)
     orders = replace(change(known, now_ms), at_ms=now_ms)
     sender = producer(settings.kafka, "rheostat-orders", linger_ms=0)
@@ -138,8 +140,16 @@ def give(settings: Settings, change: Change) -> Orders:
     return orders
 
 
-def read(settings: Settings) -> tuple[Orders, Memory]:
-    """What is ordered, and what the tuner remembers.
+class Known(NamedTuple):
+    """What is ordered, and what the tuner remembers."""
+
+    orders: Orders = Orders()
+    memory: Memory = Memory()
+    quotas: MutationMemory = MutationMemory()
+
+
+def read(settings: Settings) -> Known:
+    """
 
     Raises:
         CommandError: the journal cannot be read.
@@ -153,17 +163,17 @@ def read(settings: Settings) -> tuple[Orders, Memory]:
         reader.close(timeout_ms=2000)
 
 
-def _read(reader: kafka.KafkaConsumer, settings: Settings) -> tuple[Orders, Memory]:
+def _read(reader: kafka.KafkaConsumer, settings: Settings) -> Known:
     if not reader.partitions_for_topic(settings.topic_names().journal):
-        return Orders(), Memory()
+        return Known()
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return journal.orders, memory
+    return Known(journal.orders, memory, journal.quotas)
 
 
 def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:
     """Whether a tuner has put on record that it knows these orders."""
-    return _until(lambda: read(settings)[1].orders_at_ms >= orders.at_ms, timeout_s)
+    return _until(lambda: read(settings).memory.orders_at_ms >= orders.at_ms, timeout_s)
 
 
 def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
@@ -184,8 +194,9 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     hand.start()
 
     def done() -> bool:
-        memory = read(settings)[1]
-        return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not memory.owned and not memory.listed)
+        _, memory, quotas = read(settings)
+        ours = memory.owned or memory.listed or quotas.owned
+        return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not ours)
 
     try:
         _until(done, timeout_s)
@@ -194,14 +205,16 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
         hand.join(timeout=30)
     if failed:
         raise CommandError(f"Nothing could be taken back: {failed[0]}") from failed[0]
-    memory = read(settings)[1]
+    _, memory, quotas = read(settings)
     if memory.orders_at_ms < orders.at_ms:
         return ["no tuner has heeded the order in time, so it is not known what is still set"]
     rates = [
         f"{side_name(side)}: {words.rate(o.wanted_bytes_per_s)} is still ours"
         for side, o in sorted(memory.owned.items())
     ]
-    return rates + [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
+    lists = [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
+    still = [f"{entity}: {owned.wanted_per_s:g}/s is still ours" for entity, owned in quotas.owned.items()]
+    return rates + lists + still
 
 
 def sides_of(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:

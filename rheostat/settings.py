@@ -29,7 +29,11 @@ ENV_DELIMITER = "__"
 # Variables of ours that are not settings of the file.
 _ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
 _SCALARS = {"cluster"}  # Keys of the top level that are no section.
-_STRUCTURED = {("collector", "endpoints"), ("stream", "sources")}  # Settings whose value is not a plain word.
+_STRUCTURED = {
+    ("collector", "endpoints"),
+    ("stream", "sources"),
+    ("tuner", "mutation_quota", "tenants"),
+}  # Settings whose value is not a plain word.
 
 
 class TopicSettings(BaseModel):

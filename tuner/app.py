@@ -30,13 +30,18 @@ from tenacity import (
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer, producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.kafka.quotas import QuotaClient
 from streaming.topics import ensure_topics
-from tuner.actuate.fenced import FencedThrottles
+from tuner.actuate.fenced import FencedThrottles, refusal
+from tuner.actuate.one_call import ThreadCaller
+from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas, Quotas
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.api.board import STANDING_BY, Board
 from tuner.api.metrics import registry_of
+from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer, make_app
+from tuner.decide.mutation_orders import recalled
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
@@ -44,6 +49,8 @@ from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory
+from tuner.mutation_ledger import MutationLedger
+from tuner.mutation_loop import MutationLoop
 from tuner.observe.live import LiveReader
 from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
@@ -83,7 +90,8 @@ def run_tuner(
     calm_the_collector()
     with ExitStack() as stack:
         board = Board(cluster, settings.limits(), dry_run=settings.dry_run, wall_clock=wall_clock)
-        app = make_app(board, registry_of(board), settings.cycle_s, wall_clock)
+        quota_board = QuotaBoard(cluster)
+        app = make_app(board, quota_board, registry_of(board, quota_board), settings.cycle_s, wall_clock)
         try:
             server = HttpServer(app, settings.http.host, settings.http.port)
         except OSError as error:
@@ -166,7 +174,11 @@ def run_tuner(
                     "acting" if fenced else "looking on", holder=holder, owned=len(memory.owned),
                     rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
                 )  # fmt: skip
-                _serve(loop, board, journal, lease, client, settings.cycle_s, stop, monotonic)
+                mutations = _mutations(
+                    cluster, kafka, settings, journal, signals, orders, quota_board, term, wall_clock, monotonic
+                )
+                _serve(loop, mutations, board, journal, lease, client, settings.cycle_s, stop, monotonic)
+                quota_board.stands_by()
                 if journal.lost and lease is not None:
                     _named("lease", lease.leave)()
         log.info("tuner stopped")
@@ -202,8 +214,47 @@ def _wait_for(why: str, client: ClusterClient, board: Board, stop: threading.Eve
     stop.wait(_TAKE_OVER_PAUSE_S)
 
 
+def _mutations(
+    cluster: str,
+    kafka: KafkaSettings,
+    settings: TunerSettings,
+    journal: KafkaJournal,
+    signals: SignalReader,
+    orders: OrdersReader,
+    board: QuotaBoard,
+    term: ExitStack,
+    wall_clock: Callable[[], float],
+    monotonic: Callable[[], float],
+) -> MutationLoop | None:
+    """None: no mutation quotas are asked for, and none of ours stands. Its client has a name of its own, as Kafka counts and
+    pauses by it."""
+    policy = settings.mutation_policy()
+    if policy is None and not journal.quotas.owned:
+        return None
+    client = QuotaClient(kafka, "rheostat-tuner-quotas")
+    term.callback(_named("quota client", client.close))
+    quotas: Quotas = KafkaQuotas(client)
+    memory = recalled(journal.quotas, round(wall_clock() * 1000))
+    dry_run = settings.dry_run
+    return MutationLoop(
+        quotas=DryRunQuotas(quotas) if dry_run else quotas,
+        caller=ThreadCaller(),
+        signals=signals,
+        orders=orders,
+        ledger=MutationLedger(journal, cluster, memory, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run),
+        refusal=partial(refusal, journal),
+        watcher=board,
+        policy=policy,
+        cycle_s=settings.mutation_quota.cycle_s if settings.mutation_quota is not None else settings.cycle_s,
+        wall_clock=wall_clock,
+        monotonic=monotonic,
+        dry_run=dry_run,
+    )
+
+
 def _serve(
     loop: Loop,
+    mutations: MutationLoop | None,
     board: Board,
     journal: KafkaJournal,
     lease: Lease | None,
@@ -214,7 +265,7 @@ def _serve(
 ) -> None:
     """One term: until the lease or the journal is lost, or ``stop`` is set."""
     board.acts()
-    _run(loop, board, cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
+    _run(loop, mutations, board, cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
     board.stands_by()
     if not stop.is_set():
         board.stands_by(_away(client))
@@ -246,6 +297,7 @@ def _until_held(lease: Lease, client: ClusterClient, board: Board, stop: threadi
 
 def _run(
     loop: Loop,
+    mutations: MutationLoop | None,
     board: Board,
     cycle_s: float,
     stop: threading.Event,
@@ -266,6 +318,9 @@ def _run(
             due_s = max(due_s + cycle_s, monotonic())
         loop.tick()
         next_s = min(due_s, loop.next_due_s() or due_s)
+        if mutations is not None:
+            mutations.tick()
+            next_s = min(next_s, mutations.next_due_s())
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
 
 

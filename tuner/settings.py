@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from tuner.model.limits import MB, Limits
+from tuner.model.mutation import MutationPolicy
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.quota_settings import MutationQuotaSettings
 
 
 class HttpSettings(BaseModel):
@@ -122,6 +124,9 @@ class TunerSettings(BaseModel):
         description="with it throttles follow the clients all the time; without it stalled moves are rescued",
     )
     capacity: CapacitySettings | None = Field(default=None, description="what the brokers can carry")
+    mutation_quota: MutationQuotaSettings | None = Field(
+        default=None, description="with it quotas for creating and deleting topics follow the controller (KIP-599)"
+    )
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
 
     @model_validator(mode="after")
@@ -152,6 +157,9 @@ class TunerSettings(BaseModel):
 
     def law_limits(self) -> LawLimits:
         return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
+
+    def mutation_policy(self) -> MutationPolicy | None:
+        return None if self.mutation_quota is None else self.mutation_quota.policy(self.yield_s)
 
     def limits(self) -> Limits:
         return Limits(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,11 +11,35 @@ from rheostat import units
 from rheostat.commands.options import Json, amount
 from rheostat.quotas.words import parse_cost, parse_number
 
-app = typer.Typer(help="Quotas for creating and deleting topics (KIP-599): what they do.", no_args_is_help=True)
+app = typer.Typer(help="Quotas for creating and deleting topics (KIP-599): who has what and why, and what they do.")
 
 Rate = Annotated[float, amount(parse_number, "controller_mutation_rate, partitions/s", "RATE", "--rate")]
 Samples = Annotated[int, typer.Option("--samples", min=1, help="controller.quota.window.num")]
 Window = Annotated[float, amount(parse_number, "controller.quota.window.size.seconds", "SECONDS", "--window")]
+
+
+@app.callback(invoke_without_command=True)
+def quotas(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file")
+    ] = None,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="again every 5 s, until Ctrl-C")] = False,
+) -> None:
+    """Who does what, who is held back, and why. Exit code 1: somebody is, or the controller is over its objective."""
+    if context.invoked_subcommand is not None:
+        return
+    if config is None:
+        raise typer.BadParameter("expected the settings file", param_hint="--config")
+    if as_json and watch:
+        raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch")
+    from rheostat.logs import set_up_logs
+    from rheostat.quotas.live import run_quotas
+    from rheostat.settings import load_settings
+
+    set_up_logs()
+    raise typer.Exit(run_quotas(load_settings(config), as_json=as_json, watch=watch))
 
 
 @app.command("explain")

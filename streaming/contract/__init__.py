@@ -1,6 +1,8 @@
 """What the two halves of rheostat say to each other: topics, keys, records, and signals as typed values.
 
-Imports no Spark and no Kafka. Whoever changes a field raises SCHEMA_VERSION and reads both for one release.
+Imports no Spark and no Kafka. Whoever changes what a field means, or takes one away, raises SCHEMA_VERSION and reads both for
+one release. A new field that may be None raises nothing: who does not know it passes over it, and who misses it reads None; a
+raised version would be refused by every tuner that is not replaced in the same moment.
 
 Vocabulary:
     node      a Kafka process, broker or controller, by its id.

@@ -76,6 +76,10 @@ class Metric:
     CLIENT_IN = "kafka_server_brokertopicmetrics_bytesin_total"
     CLIENT_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
     TOTAL_TIME_P99 = "kafka_network_requestmetrics_totaltimems_p99"  # label request=
+    TOTAL_TIME_MEAN = (
+        "kafka_network_requestmetrics_totaltimems_mean"  # Over the JVM's life, of whole ms; label request=
+    )
+    TOTAL_TIME_COUNT = "kafka_network_requestmetrics_totaltimems_count_total"  # label request=
     HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"
     ISR_SHRINKS = "kafka_server_replicamanager_isrshrinks_total"
     ISR_EXPANDS = "kafka_server_replicamanager_isrexpands_total"
@@ -86,6 +90,7 @@ class Metric:
     UNDER_MIN_ISR = "kafka_server_replicamanager_underminisrpartitioncount"
     PARTITION_COUNT = "kafka_server_replicamanager_partitioncount"
     LEADER_COUNT = "kafka_server_replicamanager_leadercount"
+    BROKER_METADATA_LAG = "kafka_server_brokermetadatametrics_last_applied_record_lag_ms"
 
     # Of controllers.
     ACTIVE_CONTROLLER = "kafka_controller_kafkacontroller_activecontrollercount"
@@ -104,6 +109,7 @@ class Metric:
     ACTIVE_BROKERS = "kafka_controller_kafkacontroller_activebrokercount"
     FENCED_BROKERS = "kafka_controller_kafkacontroller_fencedbrokercount"
     METADATA_LAG = "kafka_controller_kafkacontroller_lastappliedrecordlagms"
+    METADATA_COMMITTED = "kafka_controller_kafkacontroller_lastcommittedrecordoffset"  # An offset, and so a counter.
     MUTATIONS_REJECTED = "kafka_network_requestmetrics_throttling_quota_exceeded_total"  # label request=: summed.
 
     # Of tenants, in the record of the active controller (labels user=, client_id=, as Kafka sanitizes them).

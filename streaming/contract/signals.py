@@ -44,7 +44,8 @@ class BrokerSignal:
     client_out_bytes_per_s: float | None = None
     network_in_bytes_per_s: float | None = None  # All listeners.
     network_out_bytes_per_s: float | None = None
-    produce_p99_ms: float | None = None
+    produce_p99_ms: float | None = None  # Kafka's decaying histogram: remembers minutes.
+    produce_mean_ms: float | None = None  # Of the requests answered in this window; None when none was.
     fetch_p99_ms: float | None = None
     request_handler_idle_ratio: float | None = None
     isr_shrinks_per_s: float | None = None
@@ -54,6 +55,9 @@ class BrokerSignal:
     under_min_isr_partitions: float | None = None
     partitions: float | None = None
     leaders: float | None = None
+    metadata_lag_ms: float | None = (
+        None  # Age of the newest metadata record it has applied: up to 500 ms when nothing happens.
+    )
     backlog: bool = False
 
 
@@ -129,6 +133,12 @@ class ControllerSignal:
     mutations_rejected_per_s: float | None = None  # Requests answered with THROTTLING_QUOTA_EXCEEDED, all tenants.
     idle_ratio: float | None = None
     metadata_lag_ms: float | None = None
+    # Of the requests answered in this window, also those that a quota refused, which takes no time; None when none was.
+    create_mean_ms: float | None = (
+        None  # CreateTopics, until its records are committed; forwarded ones count here as such.
+    )
+    delete_mean_ms: float | None = None  # DeleteTopics.
+    metadata_records_per_s: float | None = None  # Committed; 2 to 4 when nothing happens.
     topics: float | None = None
     partitions: float | None = None
     active_brokers: float | None = None

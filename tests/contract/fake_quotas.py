@@ -35,17 +35,3 @@ class FakeQuotas:
             else:
                 self.rates[entity] = rate
         return outcome
-
-    def confirm(self, rates: Rates) -> Outcome:
-        if self.away:
-            return dict.fromkeys(rates, "written, but not read back: the cluster does not answer")
-        return {
-            entity: None
-            if self.rates.get(entity) == rate
-            else f"{_said(rate)} was written, {_said(self.rates.get(entity))} stands there"
-            for entity, rate in rates.items()
-        }
-
-
-def _said(rate: float | None) -> str:
-    return "nothing" if rate is None else f"{rate:g}/s"

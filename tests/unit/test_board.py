@@ -30,12 +30,18 @@ from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.api import metric_defs
 from tuner.api.board import LAST_DECISIONS, Board
 from tuner.api.metrics import BoardCollector, registry_of
+from tuner.api.quota_board import NAMED_MAX, QuotaBoard, QuotaCollector
 from tuner.api.server import make_app
+from tuner.decide.mutation_quota import Turn
 from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, RateSetting
 from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, StallState
+from tuner.model.mutation import QuotaView
+from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
+from tuner.model.mutation_memory import MutationMemory, Total
 from tuner.model.orders import Orders, Override, Pause
+from tuner.model.quota_entity import Tenant
 
 SET = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it")
 MEMORY = Memory(stalls={3: STALLED}, owned={SOURCE: owned(None, 50 * MB)})
@@ -68,7 +74,7 @@ def hold(text: str = "well", reason: Reason = Reason.PROGRESSING) -> Hold:
 def series(board: Board, name: str) -> dict[tuple[str, ...], float]:
     """Label values but the cluster's → value."""
     found = {}
-    for family in registry_of(board).collect():
+    for family in registry_of(board, QuotaBoard(board.cluster)).collect():
         for sample in family.samples:
             if sample.name == name:
                 assert sample.labels.get("cluster", CLUSTER) == CLUSTER
@@ -99,7 +105,11 @@ def test_every_metric_is_defined_and_every_definition_is_a_metric(board: Board) 
     board.acted(SET, "refused")
     defined = {d.name: d for d in metric_defs.ALL}
     exposed: dict[str, Any] = {}
-    for family in BoardCollector(board).collect():
+    quotas = QuotaBoard(board.cluster)
+    held = TenantShare(Tenant("alice"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0)), 1)
+    for family in [*BoardCollector(board).collect(), *QuotaCollector(quotas).collect()]:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         exposed[name] = family
         for sample in family.samples:
@@ -172,7 +182,7 @@ def test_a_broker_that_vanished_vanishes(board: Board) -> None:
     board.observed(
         observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=5 * MB)]), Memory(), ()
     )
-    for family in registry_of(board).collect():
+    for family in registry_of(board, QuotaBoard(board.cluster)).collect():
         assert [s for s in family.samples if s.labels.get("broker") == "3"] == [], family.name
 
 
@@ -240,7 +250,7 @@ def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
 
 
 def client(board: Board, clock: Clock) -> TestClient:
-    return TestClient(make_app(board, registry_of(board), 5.0, clock))
+    return TestClient(make_app(board, QuotaBoard("lab"), registry_of(board, QuotaBoard("lab")), 5.0, clock))
 
 
 def test_status_shows_what_people_have_ordered(board: Board) -> None:
@@ -366,3 +376,31 @@ def test_a_scrape_walks_over_the_decisions_under_the_lock(board: Board) -> None:
     walks.clear()
     assert series(board, "rheostat_decisions_total") == {("hold", "progressing"): 1.0}
     assert all(walks)
+
+
+# -- mutation quotas ------------------------------------------------------------------------------------------------------
+
+
+def held(number: int) -> TenantShare:
+    return TenantShare(Tenant(f"user-{number:03}"), number, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+
+
+def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
+    quotas = QuotaBoard("lab")
+    rows = tuple(held(number) for number in range(NAMED_MAX + 30))
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), rows), MutationMemory(), 0)
+    found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
+    named = {sample.labels["user"] for sample in found["rheostat_tenant_quota_exhausted"]}
+    assert named == {f"user-{number:03}" for number in range(30, NAMED_MAX + 30)}
+    assert found["rheostat_tenants_held_back"][0].value == NAMED_MAX + 30
+
+
+def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_none_at_all() -> None:
+    quotas = QuotaBoard("lab")
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), (held(1),)), MutationMemory(), 0)
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), ()), MutationMemory(), 0)
+    found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
+    assert found["rheostat_tenant_quota_exhausted"] == []
+    quotas.stands_by()
+    assert list(QuotaCollector(quotas).collect()) == []
+    assert quotas.as_json() is None

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from fake_quotas import FakeQuotas
 from fake_throttles import FakeThrottles
 from tuner_cases import OWN_LISTS, SOURCE, TARGET, L, throttle
 
-from streaming.contract.quotas import QuotaEntity
 from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles
-from tuner.actuate.quotas import FencedQuotas
 from tuner.journal.kafka_journal import JournalError, JournalLost
 from tuner.lease import HEARTBEAT_S, SESSION_S
 from tuner.model.limits import MB
@@ -73,14 +70,3 @@ def test_reading_needs_no_proof(real: FakeThrottles) -> None:
 
 def test_a_proof_is_out_of_date_before_anybody_else_can_have_the_lease() -> None:
     assert PROOF_S_MAX < SESSION_S - HEARTBEAT_S
-
-
-def test_a_quota_is_fenced_as_well() -> None:
-    alice = QuotaEntity(user="alice")
-    quotas, fence = FakeQuotas({alice: 5.0}), Fence(ago_s=60.0)
-    port = FencedQuotas(quotas, fence)
-    assert port.write({alice: 7.0}) == {alice: None}
-    assert (fence.proofs, quotas.rates) == (1, {alice: 7.0})
-    fence.ago_s, fence.refuses = 60.0, JournalLost("another has it")
-    assert "another has it" in str(port.write({alice: 9.0})[alice])
-    assert quotas.rates == {alice: 7.0}

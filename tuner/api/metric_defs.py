@@ -111,5 +111,35 @@ PRODUCE_P99_SECONDS = MetricDef(
     ("cluster", "broker"),
     "Produce latency, 99th percentile, as the broker reports it.",
 )
+QUOTAS_SEEN = MetricDef(
+    "rheostat_quotas_seen", "gauge", ("cluster",),
+    "1 while the mutation quotas can be read, else 0; absent where none are asked for.",
+)  # fmt: skip
+CONTROLLER_PRESSURE = MetricDef(
+    "rheostat_controller_pressure_ratio", "gauge", ("cluster",),
+    "How hard the controller is pressed, of its worst objective: 1 is as hard as it may be.",
+)  # fmt: skip
+MUTATION_TOTAL = MetricDef(
+    "rheostat_mutation_total_partitions_per_second", "gauge", ("cluster",),
+    "Partitions/s that all tenants together may create and delete.",
+)  # fmt: skip
+TENANTS_HELD = MetricDef(
+    "rheostat_tenants_held_back", "gauge", ("cluster",), "Tenants whose mutation quota is exhausted now."
+)
+TENANT_EXHAUSTED = MetricDef(
+    "rheostat_tenant_quota_exhausted", "gauge", ("cluster", "user", "client_id"),
+    "1 while this tenant's mutation quota is exhausted; the busiest fifty of them, absent for the others.",
+)  # fmt: skip
+QUOTAS_OWNED = MetricDef(
+    "rheostat_quotas_owned", "gauge", ("cluster",), "Mutation quotas that rheostat has set and will put back."
+)
+QUOTA_DECISIONS = MetricDef(
+    "rheostat_quota_decisions_total", "counter", ("cluster", "action", "reason"),
+    "Decisions about mutation quotas by action (hold_quota, set_quota, ...) and reason.",
+)  # fmt: skip
+QUOTA_FAILURES = MetricDef(
+    "rheostat_quota_failures_total", "counter", ("cluster",),
+    "Writes of mutation quotas that failed or were not seen to stand.",
+)  # fmt: skip
 
 ALL: tuple[MetricDef, ...] = tuple(value for value in list(globals().values()) if isinstance(value, MetricDef))

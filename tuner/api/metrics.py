@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.contract import Side
 from tuner.api import metric_defs as defs
 from tuner.api.board import Board, Snapshot
+from tuner.api.families import Labels, family
+from tuner.api.quota_board import QuotaBoard, QuotaCollector
 from tuner.decide.freshness import age_s
-
-_Labels = tuple[str, ...]
 
 
 def installed_version() -> str:
@@ -32,53 +32,53 @@ class BoardCollector(Collector):
         board = self._board
         snapshot = board.snapshot()
         c = (board.cluster,)
-        yield _family(defs.BUILD_INFO, {(installed_version(),): 1.0})
-        yield _family(defs.READY, {c: float(board.ready()[0])})
-        yield _family(defs.ACTING, {c: float(board.acting)})
-        yield _family(defs.DRY_RUN, {c: float(board.dry_run)})
-        yield _family(defs.CYCLE_SECONDS, {c: board.cycle_s})
-        yield _family(defs.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
-        yield _family(defs.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
-        yield _family(defs.ACTUATION_FAILURES, {c: float(snapshot.failures)})
+        yield family(defs.BUILD_INFO, {(installed_version(),): 1.0})
+        yield family(defs.READY, {c: float(board.ready()[0])})
+        yield family(defs.ACTING, {c: float(board.acting)})
+        yield family(defs.DRY_RUN, {c: float(board.dry_run)})
+        yield family(defs.CYCLE_SECONDS, {c: board.cycle_s})
+        yield family(defs.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
+        yield family(defs.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
+        yield family(defs.ACTUATION_FAILURES, {c: float(snapshot.failures)})
         yield from self._cluster(snapshot, c)
         yield from self._moves(snapshot, c)
 
-    def _cluster(self, snapshot: Snapshot, c: _Labels) -> Iterator[Metric]:
+    def _cluster(self, snapshot: Snapshot, c: Labels) -> Iterator[Metric]:
         live, seen = snapshot.live, snapshot.observation
         if live is not None:
-            yield _family(defs.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
-            yield _family(defs.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
-            yield _family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
-            yield _family(defs.RATE_LIVE, {(*c, *_side(s)): float(r.bytes_per_s) for s, r in live.rates.items()})
-        yield _family(defs.RATE_WANTED, {(*c, *_side(s)): float(r) for s, r in snapshot.wanted.items()})
+            yield family(defs.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
+            yield family(defs.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
+            yield family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
+            yield family(defs.RATE_LIVE, {(*c, *_side(s)): float(r.bytes_per_s) for s, r in live.rates.items()})
+        yield family(defs.RATE_WANTED, {(*c, *_side(s)): float(r) for s, r in snapshot.wanted.items()})
         courses = seen.courses if seen is not None else {}
-        yield _family(defs.NO_HEADROOM, {(*c, *_side(s)): float(course.no_headroom) for s, course in courses.items()})
+        yield family(defs.NO_HEADROOM, {(*c, *_side(s)): float(course.no_headroom) for s, course in courses.items()})
         if seen is None:
             return
         now_ms = seen.now_ms
         brokers = seen.brokers
-        yield _family(defs.SIGNAL_AGE_SECONDS, {(*c, str(b)): age_s(s, now_ms) for b, s in brokers.items()})
-        yield _family(
+        yield family(defs.SIGNAL_AGE_SECONDS, {(*c, str(b)): age_s(s, now_ms) for b, s in brokers.items()})
+        yield family(
             defs.PRODUCE_P99_SECONDS,
             {(*c, str(b)): s.produce_p99_ms / 1000 for b, s in brokers.items() if s.produce_p99_ms is not None},
         )
         throttled = {(*c, str(b), "leader"): s.leader_throttled_bytes_per_s for b, s in brokers.items()}
         throttled |= {(*c, str(b), "follower"): s.follower_throttled_bytes_per_s for b, s in brokers.items()}
-        yield _family(defs.THROTTLED_BYTES, {k: v for k, v in throttled.items() if v is not None})
+        yield family(defs.THROTTLED_BYTES, {k: v for k, v in throttled.items() if v is not None})
 
-    def _moves(self, snapshot: Snapshot, c: _Labels) -> Iterator[Metric]:
+    def _moves(self, snapshot: Snapshot, c: Labels) -> Iterator[Metric]:
         loads = snapshot.loads()
-        yield _family(defs.KEEP_UP_BYTES, {(*c, *_side(s)): load.keep_up_bytes_per_s for s, load in loads.items()})
-        yield _family(defs.INFEASIBLE, {(*c, *_side(s)): float(snapshot.infeasible(s)) for s in loads})
+        yield family(defs.KEEP_UP_BYTES, {(*c, *_side(s)): load.keep_up_bytes_per_s for s, load in loads.items()})
+        yield family(defs.INFEASIBLE, {(*c, *_side(s)): float(snapshot.infeasible(s)) for s in loads})
         stalls = snapshot.memory.stalls
-        yield _family(defs.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
-        yield _family(defs.STALL_SCORE_SECONDS, {(*c, str(b)): s.lost_s for b, s in stalls.items()})
+        yield family(defs.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
+        yield family(defs.STALL_SCORE_SECONDS, {(*c, str(b)): s.lost_s for b, s in stalls.items()})
         onto = {b: s for (b, side), s in snapshot.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
-        yield _family(
+        yield family(
             defs.REMAINING_BYTES,
             {(*c, str(b)): s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None},
         )
-        yield _family(
+        yield family(
             defs.REMAINING_SLOPE,
             {
                 (*c, str(b)): s.remaining_slope_bytes_per_s
@@ -88,19 +88,12 @@ class BoardCollector(Collector):
         )
 
 
-def registry_of(board: Board) -> CollectorRegistry:
+def registry_of(board: Board, quotas: QuotaBoard) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BoardCollector(board))
+    registry.register(QuotaCollector(quotas))
     return registry
 
 
-def _side(side: tuple[int, Side]) -> _Labels:
+def _side(side: tuple[int, Side]) -> Labels:
     return (str(side[0]), side[1].value)
-
-
-def _family(definition: defs.MetricDef, values: dict[_Labels, float]) -> Metric:
-    make = CounterMetricFamily if definition.kind == "counter" else GaugeMetricFamily
-    family = make(definition.name, definition.meaning, labels=definition.labels)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
-    return family

@@ -18,12 +18,15 @@ from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from tuner.api.board import Board
+from tuner.api.quota_board import QuotaBoard
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12
 
 
-def make_app(board: Board, registry: CollectorRegistry, cycle_s: float, wall_clock: Callable[[], float]) -> FastAPI:
+def make_app(
+    board: Board, quotas: QuotaBoard, registry: CollectorRegistry, cycle_s: float, wall_clock: Callable[[], float]
+) -> FastAPI:
     app = FastAPI(title="rheostat tuner", openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.get("/metrics")
@@ -52,6 +55,7 @@ def make_app(board: Board, registry: CollectorRegistry, cycle_s: float, wall_clo
             "dry_run": board.dry_run,
             "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
             **board.snapshot().as_json(),
+            "quotas": quotas.as_json(),
         }
 
     return app

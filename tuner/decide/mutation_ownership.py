@@ -15,6 +15,11 @@ from tuner.model.mutation_memory import MutationMemory, OwnedQuota
 from tuner.model.quota_entity import QuotaEntity
 
 _SAME = 1e-9  # Kafka keeps them as doubles, and says them in decimals.
+_WHY_BACK = {
+    QuotaReason.TENANT_GONE: "nothing was heard of it for long",
+    QuotaReason.RELEASED: "released",
+    QuotaReason.NOT_ASKED_FOR: "quotas are not asked for any more",
+}
 
 
 def let_go_of_changed(
@@ -52,13 +57,14 @@ def put_back(
     """Of one that is ours."""
     before = memory.owned[entity].before_per_s
     back = "removed, as none stood before" if before is None else f"back to {before:g}/s, which stood before"
-    why = "nothing was heard of it for long" if reason is QuotaReason.TENANT_GONE else "released"
-    return PutBackQuota(entity, quotas.get(entity), before, reason, f"{entity}: {why}; {back}")
+    return PutBackQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_WHY_BACK[reason]}; {back}")
 
 
-def release(quotas: Mapping[QuotaEntity, float], memory: MutationMemory) -> tuple[PutBackQuota, ...]:
+def release(
+    quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason = QuotaReason.RELEASED
+) -> tuple[PutBackQuota, ...]:
     """Everything that is ours. What somebody changed meanwhile has to be let go of first."""
-    return tuple(put_back(entity, quotas, memory, QuotaReason.RELEASED) for entity in memory.owned)
+    return tuple(put_back(entity, quotas, memory, reason) for entity in memory.owned)
 
 
 def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:

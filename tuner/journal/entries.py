@@ -4,6 +4,7 @@ entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry
          lets compaction bound the topic to the last RING entries.
 turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in one second; a ring of its own, so that
          the seconds of one day do not push the decisions of a month out.
+quotas   key ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that a cycle writes; a ring of its own, too.
 memory   key ``memory|<cluster>``: what is ours and what we saw moving; the last one wins.
 owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
 seen     key ``seen|<cluster>|<topic>``: what we saw moving of one topic, as much newer.
@@ -25,8 +26,9 @@ from tuner.model.decision import AddPairs, Decision, RemovePairs, SetRate, actio
 from tuner.model.memory import Memory, Owned
 
 RING = 100_000
-RINGS = ("entry", "turn")
 TURN = "turn"
+QUOTAS = "quotas"
+RINGS = ("entry", "turn", "quotas-entry")
 VERSION = 1
 _TURN_TEXTS = 3
 
@@ -34,7 +36,7 @@ _TURN_TEXTS = 3
 @dataclass(frozen=True, slots=True)
 class Entry:
     at_ms: int
-    kind: str  # "decision" (nothing to do), "intent" and "turn" (about to act), "outcome" (acted).
+    kind: str  # "decision" (nothing to do), "intent", "turn" and "quotas" (about to act), "outcome" (acted).
     action: str
     reason: str
     text: str
@@ -93,7 +95,7 @@ def lists_entry(
 
 
 def ring_of(entry: Entry) -> str:
-    return "turn" if entry.kind == TURN else "entry"
+    return {TURN: "turn", QUOTAS: "quotas-entry"}.get(entry.kind, "entry")
 
 
 def entry_prefix(ring: str, cluster: str) -> bytes:

@@ -44,8 +44,10 @@ from tuner.journal.entries import (
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.list_records import decode_listed, encode_listed, listed_key, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.quota_records import Recovered
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 
 ACK_S_MAX = 6.0
@@ -98,6 +100,7 @@ class KafkaJournal:
         self._ours_at_s = float("-inf")
         self.lost = False
         self.orders = Orders()  # As ``recover`` found them.
+        self.quotas = MutationMemory()  # The same.
 
     @classmethod
     def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
@@ -135,7 +138,7 @@ class KafkaJournal:
                 f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
-        memory = Memory()
+        memory, quotas = Memory(), Recovered(self._cluster)
         for key, value in read_all(consumer, self._topic):
             if value is None:
                 continue
@@ -151,6 +154,8 @@ class KafkaJournal:
                     memory = replace(memory, seen={**memory.seen, **decode_seen(value)})
                 elif key.startswith(listed_prefix(self._cluster)):
                     memory = replace(memory, listed=memory.with_listed(*decode_listed(value)))
+                else:
+                    quotas.take(key, value)
             except ValueError as error:
                 raise JournalUnreadable(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
@@ -158,6 +163,7 @@ class KafkaJournal:
             for ring in RINGS:
                 if key.startswith(entry_prefix(ring, self._cluster)) and (entry := decode_entry(value)) is not None:
                     self._seqs[ring] = max(self._seqs[ring], entry.seq)
+        self.quotas = quotas.memory
         return memory
 
     def write(
@@ -168,6 +174,7 @@ class KafkaJournal:
         owned: Mapping[BrokerSide, Owned] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
+        beside: Records | None = None,
     ) -> None:
         """All of it, or nothing.
 
@@ -176,6 +183,7 @@ class KafkaJournal:
             owned: rates of ours that are newer than the memory written last.
             seen: what was seen moving, of topics of which more was seen since, by topic and partition.
             listed: our pairs on the lists, of topics on which they have changed since.
+            beside: records of those who have words of their own (quota_records.py), by key.
 
         Raises:
             JournalError: not acknowledged by all in-sync replicas in time.
@@ -195,6 +203,7 @@ class KafkaJournal:
             records[seen_key(self._cluster, topic)] = encode_seen(topic, rows)
         for topic, pairs in (listed or {}).items():
             records[listed_key(self._cluster, topic)] = encode_listed(topic, pairs)
+        records |= beside or {}
         inputs = self._inputs.take() if self._inputs is not None else []
         if not records and not inputs:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.contract import ControllerSignal, TenantSignal
+from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
 from tuner.model.cluster import NotSeen
 from tuner.model.quota_entity import DEFAULT, QuotaEntity
 from tuner.model.token_bucket import SAMPLES, WINDOW_S
@@ -120,6 +120,7 @@ class MutationPolicy:
     rules: tuple[TenantRule, ...] = ()
     limits: MutationLimits = field(default_factory=MutationLimits)
     default_entity: QuotaEntity | None = EVERYBODY_ELSE  # Whose name nobody knows; None: left alone.
+    measures: bool = False  # Where no quota stands at all, one that holds nobody back, so that Kafka counts.
     adopts: bool = True  # Quotas that stood before us are turned and put back; or else left alone.
     partitions_max: int | None = None  # Of the cluster: quotas shrink as it comes near. None: no such brake.
     partitions_near_ratio: float = 0.9
@@ -147,3 +148,21 @@ class QuotaView:
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
     tenants: tuple[TenantSignal, ...] = ()
     beside: Beside = field(default_factory=Beside)
+
+
+def beside_of(
+    controllers: Mapping[int, ControllerSignal], brokers: Mapping[int, BrokerSignal], now_ms: int, age_s_max: float
+) -> Beside:
+    """What nodes say of themselves: how long creations take where the controller is, and how late the slowest of all applies.
+    A node that is silent for longer is not late but away.
+
+    Books by tenant and the partitions there are tell what was done; no counter of Kafka's does.
+    """
+    oldest_ms = now_ms - round(age_s_max * 1000)
+    heard = [s for s in controllers.values() if s.sampled_at_ms >= oldest_ms]
+    active = [s.create_mean_ms for s in heard if s.active and s.create_mean_ms is not None]
+    lags = [s.metadata_lag_ms for s in heard if s.metadata_lag_ms is not None]
+    lags += [
+        s.metadata_lag_ms for s in brokers.values() if s.sampled_at_ms >= oldest_ms and s.metadata_lag_ms is not None
+    ]
+    return Beside(create_ms=max(active, default=None), apply_lag_ms=max(lags, default=None))

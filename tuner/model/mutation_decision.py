@@ -44,6 +44,11 @@ class QuotaReason(StrEnum):
     TENANT_GONE = "tenant_gone"
     RELEASED = "released"
     CHANGED_BY_SOMEBODY = "changed_by_somebody"
+    NOT_ASKED_FOR = "not_asked_for"
+    # A person's word.
+    PAUSED = "paused"
+    # Not to hold anybody back, but so that Kafka counts.
+    MEASURING = "measuring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +114,18 @@ class TenantShare:
 
 
 QuotaDecision = HoldQuota | TotalSaid | SetQuota | PutBackQuota | LetGoQuota
+
+
+def action_of(decision: QuotaDecision) -> str:
+    """One word, for metrics and the journal."""
+    match decision:
+        case HoldQuota():
+            return "hold_quota"
+        case TotalSaid():
+            return "total"
+        case SetQuota():
+            return "set_quota"
+        case PutBackQuota():
+            return "put_back_quota"
+        case LetGoQuota():
+            return "let_go_quota"

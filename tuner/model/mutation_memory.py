@@ -74,3 +74,4 @@ class MutationMemory:
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
     theirs_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
     turned_at_ms: int = 0
+    orders_at_ms: int = 0  # Of the newest orders that were heeded.

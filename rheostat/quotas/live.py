@@ -1,0 +1,144 @@
+"""`rheostat quotas`: every tenant as it stands, with or without a tuner: what it does, its quota, its bucket, and why.
+
+The law is asked once, over what stands now, what the signals say and what the journal remembers; nothing is written. So the
+table says what a tuner would do next, in the tuner's own words.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from kafka.errors import KafkaError
+from rich.console import Console
+from rich.table import Table
+
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
+from rheostat.orders import read
+from rheostat.services import probe
+from rheostat.settings import Settings
+from streaming.kafka import consumer
+from streaming.kafka.cluster import ClusterError, Unreachable
+from streaming.kafka.quotas import QuotaClient
+from tuner.api.quota_board import Shown, quotas_json
+from tuner.decide.mutation_orders import recalled, ruled
+from tuner.model.mutation import MutationPolicy, QuotaView, beside_of
+from tuner.observe.signals import SignalReader
+
+_SIGNAL_BACKLOG = 2_000
+_WATCH_S = 5.0
+
+
+def gather(settings: Settings) -> dict[str, Any]:
+    """
+    Raises:
+        UnreachableError: the cluster does not answer.
+        CommandError: it answers, but a right is missing.
+    """
+    probe(settings)
+    client = QuotaClient(settings.kafka, "rheostat-quotas")
+    try:
+        stands = client.mutation_quotas()
+    except Unreachable as error:
+        raise UnreachableError(str(error)) from error
+    except ClusterError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        client.close()
+    known = read(settings)
+    found = _signals(settings)
+    now_ms = round(time.time() * 1000)
+    asked = settings.tuner.mutation_policy()
+    policy = asked or MutationPolicy()
+    beside = beside_of(found.controllers, found.brokers, now_ms, policy.limits.hold_age_s)
+    view = QuotaView(now_ms, stands, dict(found.controllers), tuple(found.tenants.values()), beside)
+    memory = recalled(known.quotas, now_ms)
+    made = ruled(view, memory, policy, known.orders)
+    return {
+        "cluster": settings.cluster,
+        "asked_for": asked is not None,
+        "paused": known.orders.pause.by if known.orders.pause is not None else None,
+        **quotas_json(Shown(view, made, made.memory)),
+        "quotas": [
+            {"entity": str(entity), "rate_per_s": rate, "ours": entity in memory.owned}
+            for entity, rate in sorted(stands.items(), key=lambda item: str(item[0]))
+        ],
+    }
+
+
+def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
+    """Exit code 1 where a tenant is held back or the controller is over its objective."""
+    console = Console()
+    found = gather(settings)
+    if as_json:
+        console.file.write(json.dumps(found, indent=2) + "\n")
+        return exit_code(found)
+    _show(found, console)
+    while watch:
+        time.sleep(_WATCH_S)
+        found = gather(settings)
+        console.clear()
+        _show(found, console)
+    return exit_code(found)
+
+
+def exit_code(found: dict[str, Any]) -> int:
+    pressed = found["pressure"] is not None and found["pressure"] > 1
+    return EXIT_NOT_WELL if pressed or any(row["throttled"] for row in found["tenants"]) else EXIT_DONE
+
+
+def _signals(settings: Settings) -> SignalReader:
+    try:
+        reader = consumer(settings.kafka, "rheostat-quotas")
+    except KafkaError as error:
+        raise CommandError(f"The signals cannot be read: {error}") from error
+    try:
+        signals = SignalReader(reader, settings.topic_names().signals, settings.cluster)
+        signals.rewind(_SIGNAL_BACKLOG)
+        return signals
+    finally:
+        reader.close(timeout_ms=2000)
+
+
+def _show(found: dict[str, Any], console: Console) -> None:
+    if not found["asked_for"]:
+        console.print(
+            "No quotas are turned: tuner.mutation_quota is not set. What stands, and what would be wanted:",
+            soft_wrap=True,
+        )
+    console.print(found["why"] or "", highlight=False, soft_wrap=True)
+    for text in found["holds"]:
+        console.print(text, highlight=False, soft_wrap=True)
+    table = Table("tenant", "does/s", "quota/s", "wanted/s", "tokens", "held back", "ours", "why")
+    for row in found["tenants"]:
+        table.add_row(
+            " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part),
+            f"{row['demand_per_s']:.2f}",
+            _number(row["quota_per_s"]),
+            _number(row["quota_wanted_per_s"]),
+            _number(row["tokens"]),
+            "yes" if row["throttled"] else "",
+            "yes" if row["ours"] else "",
+            row["reason"].replace("_", " ") + (f" (rule {row['rule'] + 1})" if row["rule"] is not None else ""),
+        )
+    if found["tenants"]:
+        console.print(table)
+    else:
+        console.print("No tenant is known: Kafka counts mutations only for whom some quota stands.")
+    for quota in found["quotas"]:
+        console.print(
+            f"{quota['entity']}: {quota['rate_per_s']:g}/s{', ours' if quota['ours'] else ''}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _part(kind: str, name: str | None) -> str:
+    return "" if name is None else f"{kind} {name}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "no quota" if value > 1e19 else f"{value:g}" if abs(value) < 1 else f"{value:.1f}"

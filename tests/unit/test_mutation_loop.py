@@ -1,0 +1,430 @@
+"""The mutation quotas' loop: what is on record when, what is taken back, and that it waits for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import pytest
+from fake_quotas import FakeQuotas
+from mutation_rig import START_MS, controller, tenant
+
+from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.contract.quotas import Default, QuotaEntity
+from tuner.actuate.quotas import DryRunQuotas, Outcome, Quotas, Rates
+from tuner.decide.mutation_measuring import EVERY_PAIR, NOBODY_HELD_PER_S
+from tuner.decide.mutation_orders import recalled
+from tuner.decide.mutation_quota import Turn
+from tuner.journal.entries import QUOTAS, Entry
+from tuner.journal.kafka_journal import JournalError
+from tuner.journal.quota_records import Recovered
+from tuner.model.mutation import MutationPolicy, QuotaView
+from tuner.model.mutation_decision import QuotaReason
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders, Pause
+from tuner.mutation_ledger import MutationLedger
+from tuner.mutation_loop import SHOWN_S_MAX, MutationLoop
+
+T = TypeVar("T")
+ALICE, BOB = QuotaEntity(user="alice"), QuotaEntity(user="bob")
+EVERYBODY = QuotaEntity(user=Default.DEFAULT)
+PAUSED = Orders(at_ms=START_MS, pause=Pause(START_MS, "kim@desk"))
+RELEASED = Orders(at_ms=START_MS, pause=Pause(START_MS, "kim@desk", released=True))
+
+
+@dataclass
+class FakeJournal:
+    records: list[tuple[bytes, bytes]] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    away: bool = False
+
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes] | None = None) -> None:
+        if self.away:
+            raise JournalError("the journal is away")
+        self.entries += entries
+        self.records += (beside or {}).items()
+
+    def recovered(self) -> MutationMemory:
+        found = Recovered("c")
+        for key, value in self.records:
+            found.take(key, value)
+        return found.memory
+
+
+@dataclass
+class Signals:
+    brokers: dict[int, BrokerSignal] = field(default_factory=dict)
+    controllers: dict[int, ControllerSignal] = field(default_factory=dict)
+    tenants: dict[Any, TenantSignal] = field(default_factory=dict)
+
+
+@dataclass
+class Given:
+    latest: Orders = field(default_factory=Orders)
+
+
+@dataclass
+class HeldCaller:
+    """Calls are carried out when the test says so."""
+
+    holds: bool = False
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def start(self, call: Callable[[], T], /) -> Future[T]:
+        answer: Future[T] = Future()
+        self.waiting.append(lambda: answer.set_result(call()))
+        if not self.holds:
+            self.go()
+        return answer
+
+    def go(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            each()
+
+
+@dataclass
+class Watcher:
+    seen: list[tuple[QuotaView, Turn, MutationMemory, int]] = field(default_factory=list)
+
+    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory, failures: int) -> None:
+        self.seen.append((view, made, memory, failures))
+
+
+class Rig:
+    def __init__(
+        self,
+        quotas: FakeQuotas | None = None,
+        policy: MutationPolicy | None = None,
+        *,
+        asked: bool = True,
+        dry_run: bool = False,
+        journal: FakeJournal | None = None,
+        now_s: float = START_MS / 1000,
+        port: Quotas | None = None,
+    ) -> None:
+        self.quotas = quotas if quotas is not None else FakeQuotas()
+        self.journal = journal or FakeJournal()
+        self.signals, self.orders, self.caller, self.watcher = Signals(), Given(), HeldCaller(), Watcher()
+        self.now_s = now_s
+        self.refused: str | None = None
+        memory = recalled(self.journal.recovered(), round(now_s * 1000))
+        real: Quotas = port or self.quotas
+        self.loop = MutationLoop(
+            quotas=DryRunQuotas(real) if dry_run else real,
+            caller=self.caller,
+            signals=self.signals,
+            orders=self.orders,
+            ledger=MutationLedger(
+                self.journal, "c", memory, wall_clock=self._now, monotonic=self._now, dry_run=dry_run
+            ),
+            refusal=lambda: self.refused,
+            watcher=self.watcher,
+            policy=(policy or MutationPolicy()) if asked else None,
+            cycle_s=5.0,
+            wall_clock=self._now,
+            monotonic=self._now,
+            dry_run=dry_run,
+        )
+
+    @property
+    def memory(self) -> MutationMemory:
+        return self.loop.ledger.memory
+
+    def storm(self, *users: str, tokens: float = -5.0) -> None:
+        now_ms = round(self.now_s * 1000)
+        self.signals.controllers = {1: controller(now_ms)}
+        self.signals.tenants = {(1, u, None): tenant(now_ms, 20.0, tokens, user=u) for u in users}
+
+    def cycle(self, *users: str) -> None:
+        """Five seconds, with signals of these tenants, each in a storm; and what comes of it."""
+        if users:
+            self.storm(*users)
+        for _ in range(3):  # It reads; it decides and writes; it is answered.
+            self.loop.tick()
+        self.now_s += 5.0
+
+    def reasons(self) -> list[QuotaReason]:
+        return [d.reason for d in self.watcher.seen[-1][1].decisions]
+
+    def _now(self) -> float:
+        return self.now_s
+
+
+# -- the way of a quota ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_on_record_before_and_settled_once_it_is_seen() -> None:
+    rig = Rig()
+    rig.caller.holds = True
+    rig.storm("alice")
+    rig.loop.tick()
+    rig.caller.go()  # The look.
+    rig.loop.tick()  # Decided, and the write begun.
+    assert rig.quotas.rates == {}
+    ours = rig.journal.recovered().owned
+    assert set(ours) == {ALICE, EVERYBODY}
+    assert ours[ALICE].may_stand == (None, ours[ALICE].wanted_per_s)
+    assert [e.kind for e in rig.journal.entries][-1] == QUOTAS
+    rig.caller.go()
+    rig.loop.tick()
+    assert rig.quotas.rates[ALICE] == ours[ALICE].wanted_per_s
+    rig.caller.holds = False
+    rig.now_s += 5.0
+    rig.cycle("alice")
+    assert rig.memory.owned[ALICE].may_stand == (rig.quotas.rates[ALICE],)
+    assert rig.journal.recovered().owned == rig.memory.owned
+
+
+def test_nothing_waits_for_a_slow_controller() -> None:
+    rig = Rig()
+    rig.caller.holds = True
+    rig.storm("alice")
+    rig.loop.tick()
+    rig.now_s += 60.0
+    rig.loop.tick()
+    assert len(rig.caller.waiting) == 1, "one call at a time"
+    assert rig.watcher.seen == []
+    assert rig.loop.next_due_s() - rig.now_s <= 0.1
+
+
+def test_it_is_due_again_a_cycle_later() -> None:
+    rig = Rig()
+    began_s = rig.now_s
+    rig.cycle("alice")
+    assert rig.loop.next_due_s() == began_s + 5.0
+    rig.now_s = began_s + 4.9
+    rig.loop.tick()
+    assert len(rig.watcher.seen) == 1
+
+
+def test_a_journal_that_is_away_lets_nothing_be_written() -> None:
+    rig = Rig()
+    rig.journal.away = True
+    rig.cycle("alice")
+    assert rig.quotas.rates == {}
+    assert rig.memory == MutationMemory()
+    rig.journal.away = False
+    rig.cycle("alice")
+    assert ALICE in rig.quotas.rates
+
+
+def test_who_may_not_write_writes_nothing_and_tries_later() -> None:
+    rig = Rig()
+    rig.refused = "another has the lease"
+    rig.cycle("alice")
+    assert rig.quotas.rates == {}
+    assert "another has the lease" in str(rig.journal.entries[-1].failure)
+    rig.refused = None
+    for _ in range(8):  # A tenant is written at most twice a minute.
+        rig.cycle("alice")
+    assert ALICE in rig.quotas.rates
+
+
+def test_a_write_that_does_not_stand_is_told_and_stays_ours_as_it_may_be() -> None:
+    rig = Rig(FakeQuotas({ALICE: 500.0}))
+    rig.quotas.forgetful = {ALICE}
+    rig.cycle("alice")
+    wanted = rig.memory.owned[ALICE].wanted_per_s
+    for _ in range(round(SHOWN_S_MAX / 5) + 1):
+        rig.cycle("alice")
+    failures = [e.failure for e in rig.journal.entries if e.failure]
+    assert f"user 'alice': {wanted:g}/s was written, 500/s stands there" in failures
+    assert set(rig.memory.owned[ALICE].may_stand) >= {500.0, wanted}
+    assert ALICE not in rig.memory.theirs_until_ms
+
+
+def test_a_cluster_that_cannot_be_read_holds_and_says_so_once() -> None:
+    rig = Rig()
+    rig.quotas.away = True
+    for _ in range(3):
+        rig.cycle("alice")
+    assert rig.reasons() == [QuotaReason.QUOTAS_NOT_SEEN]
+    assert [e.reason for e in rig.journal.entries] == ["quotas_not_seen"]
+
+
+class Refusing:
+    """Kafka before 3.5 in KRaft mode: it is read, and every change is refused."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def read(self) -> dict[QuotaEntity, float]:
+        return {}
+
+    def write(self, rates: Rates) -> Outcome:
+        self.asked += 1
+        return dict.fromkeys(rates, "Kafka refused to alter client quotas: error 35 UnsupportedVersionError")
+
+
+def test_where_kafka_refuses_it_goes_on_watching_and_asks_more_seldom() -> None:
+    port = Refusing()
+    rig = Rig(port=port)
+    for _ in range(120):  # Ten minutes.
+        rig.cycle("alice")
+    assert 2 <= port.asked <= 12
+    assert QuotaReason.NOT_BINDING in rig.reasons()
+    assert rig.watcher.seen[-1][3] > 0
+
+
+# -- a life after a death -------------------------------------------------------------------------------------------------
+
+
+def test_after_a_death_at_any_moment_what_stands_is_known_and_can_be_taken_back() -> None:
+    """Dies before or after the write of any cycle; the next one is told to release."""
+    for moment in range(1, 12):
+        rig = Rig(FakeQuotas({ALICE: 500.0}))
+        rig.caller.holds = True
+        for step in range(moment):
+            rig.storm("alice", "bob")
+            rig.loop.tick()
+            if step < moment - 1:
+                rig.caller.go()
+            rig.now_s += 2.5
+        before = dict(rig.quotas.rates)
+        rig.caller.go()
+        for lost, rates in ((True, before), (False, rig.quotas.rates)):
+            quotas = FakeQuotas(rates)
+            journal = FakeJournal(list(rig.journal.records))
+            after = Rig(quotas, journal=journal, now_s=rig.now_s + 30)
+            after.orders.latest = RELEASED
+            for _ in range(3):
+                after.cycle("alice", "bob")
+            assert quotas.rates == {ALICE: 500.0}, (moment, lost)
+            assert journal.recovered().owned == {}
+            assert journal.recovered().theirs_until_ms == {}
+
+
+def test_who_died_and_is_never_heard_of_again_is_gone_after_an_hour() -> None:
+    rig = Rig()
+    rig.cycle("alice")
+    rig.cycle("alice")
+    after = Rig(rig.quotas, journal=rig.journal, now_s=rig.now_s)
+    after.cycle("bob")
+    assert ALICE in rig.quotas.rates, "not at once"
+    after.now_s += 3_700.0
+    after.cycle("bob")
+    after.cycle("bob")
+    assert ALICE not in rig.quotas.rates
+    assert ALICE not in after.memory.owned
+
+
+def test_the_total_that_was_found_outlives_its_finder() -> None:
+    rig = Rig()
+    for _ in range(30):
+        rig.cycle("alice")
+    found = rig.memory.total
+    assert found is not None
+    after = Rig(rig.quotas, journal=rig.journal, now_s=rig.now_s)
+    assert after.memory.total == found
+    assert after.memory.cost is not None
+
+
+# -- other people ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_persons_value_is_left_alone_and_stays_after_a_release() -> None:
+    rig = Rig()
+    rig.cycle("alice", "bob")
+    rig.cycle("alice", "bob")
+    rig.quotas.rates[ALICE] = 3.0
+    for _ in range(20):
+        rig.cycle("alice", "bob")
+    assert rig.quotas.rates[ALICE] == 3.0
+    assert "let_go_quota" in [e.action for e in rig.journal.entries]
+    assert ALICE in rig.journal.recovered().theirs_until_ms
+    rig.orders.latest = RELEASED
+    for _ in range(3):
+        rig.cycle("alice", "bob")
+    assert rig.quotas.rates == {ALICE: 3.0}
+
+
+def test_resumed_what_somebody_changed_is_taken_up_again() -> None:
+    rig = Rig()
+    rig.cycle("alice")
+    rig.cycle("alice")
+    rig.quotas.rates[ALICE] = 3.0
+    rig.cycle("alice")
+    now_ms = round(rig.now_s * 1000)
+    rig.orders.latest = Orders(at_ms=now_ms, resumed_at_ms=now_ms)
+    for _ in range(8):
+        rig.cycle("alice")
+    assert rig.quotas.rates[ALICE] != 3.0
+    assert rig.memory.owned[ALICE].before_per_s == 3.0
+
+
+def test_paused_nothing_is_written() -> None:
+    rig = Rig()
+    rig.orders.latest = PAUSED
+    for _ in range(3):
+        rig.cycle("alice")
+    assert rig.quotas.rates == {}
+    assert rig.reasons() == [QuotaReason.PAUSED]
+    assert rig.journal.recovered().orders_at_ms == PAUSED.at_ms
+
+
+def test_released_what_stood_before_stands_again_and_nothing_is_set() -> None:
+    rig = Rig(FakeQuotas({ALICE: 500.0}))
+    for _ in range(3):
+        rig.cycle("alice", "bob")
+    assert rig.quotas.rates.keys() == {ALICE, BOB, EVERYBODY}
+    assert rig.quotas.rates[ALICE] < 500.0
+    rig.orders.latest = RELEASED
+    for _ in range(3):
+        rig.cycle("alice", "bob")
+    assert rig.quotas.rates == {ALICE: 500.0}
+    assert rig.journal.recovered().owned == {}
+    assert "released by kim@desk" in rig.watcher.seen[-1][1].decisions[-1].text
+
+
+def test_quotas_that_nobody_asks_for_any_more_are_taken_back() -> None:
+    rig = Rig(FakeQuotas({BOB: 7.0}))
+    rig.cycle("alice")
+    rig.cycle("alice")
+    after = Rig(rig.quotas, asked=False, journal=rig.journal, now_s=rig.now_s)
+    for _ in range(3):
+        after.cycle("alice")
+    assert rig.quotas.rates == {BOB: 7.0}
+    assert after.reasons() == [QuotaReason.NOT_ASKED_FOR]
+
+
+def test_a_dry_run_writes_nothing_and_no_memory_over_a_real_ones() -> None:
+    real = Rig()
+    real.cycle("alice")
+    real.cycle("alice")
+    stands, records = dict(real.quotas.rates), list(real.journal.records)
+    dry = Rig(real.quotas, dry_run=True, journal=real.journal, now_s=real.now_s)
+    for _ in range(20):
+        dry.cycle("alice", "bob")
+    assert real.quotas.rates == stands
+    assert real.journal.records == records
+    assert any(e.dry_run and e.kind == QUOTAS for e in real.journal.entries)
+
+
+# -- measuring ------------------------------------------------------------------------------------------------------------
+
+
+def test_where_no_quota_stands_one_that_holds_nobody_back_makes_kafka_count() -> None:
+    policy = MutationPolicy(default_entity=None, measures=True)
+    rig = Rig(policy=policy)
+    rig.signals.controllers = {1: controller(START_MS)}
+    rig.cycle()
+    assert rig.quotas.rates == {EVERY_PAIR: NOBODY_HELD_PER_S}
+    rig.orders.latest = RELEASED
+    rig.cycle()
+    rig.cycle()
+    assert rig.quotas.rates == {}
+
+
+@pytest.mark.parametrize(
+    ("stands", "measures"), [({BOB: 7.0}, True), ({}, False)], ids=["some quota stands", "nobody asked for it"]
+)
+def test_it_measures_only_where_it_is_asked_to_and_changes_nobodys_bucket(
+    stands: dict[QuotaEntity, float], measures: bool
+) -> None:
+    rig = Rig(FakeQuotas(stands), replace(MutationPolicy(), default_entity=None, measures=measures))
+    rig.signals.controllers = {1: controller(START_MS)}
+    rig.cycle()
+    assert rig.quotas.rates == stands

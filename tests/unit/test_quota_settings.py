@@ -1,0 +1,81 @@
+"""What an operator may say about mutation quotas, and what is refused, by name."""
+
+from __future__ import annotations
+
+import pytest
+from test_settings import GOOD, fault
+
+from rheostat.settings import parse_settings
+from streaming.contract.quotas import Default, QuotaEntity
+from tuner.model.mutation import MutationPolicy, TenantRule
+
+ON = GOOD + "  mutation_quota:\n"
+
+
+def policy(text: str, environ: dict[str, str] | None = None) -> MutationPolicy:
+    found = parse_settings(text, "f.yaml", environ or {}).tuner.mutation_policy()
+    assert found is not None
+    return found
+
+
+def test_nobody_touches_quotas_unless_asked_to() -> None:
+    assert parse_settings(GOOD, "f.yaml", {}).tuner.mutation_policy() is None
+
+
+def test_an_empty_section_is_the_laws_own_defaults() -> None:
+    assert policy(ON[:-1] + " {}\n") == MutationPolicy()
+
+
+def test_tenants_with_their_weights_and_floors() -> None:
+    rules = policy(
+        ON
+        + "    tenants:\n    - {user: ops*, exempt: true}\n    - {user: etl, client_id: 'nightly-?', weight: 3, rate_per_s_min: 2}\n"
+    ).rules
+    assert rules == (TenantRule("ops*", exempt=True), TenantRule("etl", "nightly-?", 3.0, 2.0))
+
+
+def test_how_long_somebodys_value_is_left_alone_is_said_once_for_all() -> None:
+    assert policy(GOOD + "  yield_s: 60\n  mutation_quota: {}\n").limits.yield_s == 60
+
+
+def test_a_small_maximum_is_also_where_it_starts() -> None:
+    limits = policy(ON + "    rate_per_s_max: 10\n").limits
+    assert (limits.rate_per_s_start, limits.rate_per_s_max) == (10, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "entity"),
+    [
+        ("user", QuotaEntity(user=Default.DEFAULT)),
+        ("client-id", QuotaEntity(client_id=Default.DEFAULT)),
+        ("user and client-id", QuotaEntity(Default.DEFAULT, Default.DEFAULT)),
+        ("none", None),
+    ],
+)
+def test_for_whom_the_default_stands(name: str, entity: QuotaEntity | None) -> None:
+    assert policy(ON + f"    default_entity: {name}\n").default_entity == entity
+
+
+def test_tenants_from_the_environment() -> None:
+    variable = {"RHEOSTAT_TUNER__MUTATION_QUOTA__TENANTS": '[{"user": "etl", "weight": 2}]'}
+    assert policy(GOOD, variable).rules == (TenantRule("etl", weight=2.0),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("    tenants: [{ip: 10.0.0.1}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0]: ip: Kafka keeps no mutation quotas for ip entities"),
+        ("    tenants: [{group: a}]\n", "unknown key tuner.mutation_quota.tenants[0].group: known here: client_id, exempt, rate_per_s_min, user, weight"),
+        ("    tenants: [{user: a, weight: 0}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0].weight: input should be greater than 0, found 0"),
+        ("    tenants: [{user: a, rate_per_s_min: 0}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0].rate_per_s_min: input should be greater than or equal to 0.1"),
+        ("    tenants: [{weight: 2}]\n", "expected user, client_id, or both"),
+        ("    tenants: [{user: a, exempt: true, rate_per_s_min: 1}]\n", "exempt tenants have no quota of ours"),
+        ("    rate_per_s_max: 0\n", "f.yaml:9: tuner.mutation_quota.rate_per_s_max: input should be greater than or equal to 1"),
+        ("    default_entity: ip\n", "f.yaml:9: tuner.mutation_quota.default_entity: input should be 'user', 'client-id', 'user and client-id' or 'none'"),
+        ("    objective: {idle_ratio_min: null, queue_ms_max: null}\n", "expected at least one of idle_ratio_min, queue_ms_max"),
+        ("    measure: true\n", "measure is for default_entity none"),
+        ("    partitions_near_ratio: 1\n", "input should be less than 1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_named(text: str, said: str) -> None:
+    assert said in fault(ON + text)

@@ -1,0 +1,30 @@
+"""Kafka counts the mutations of those only for whom some quota stands. Where none does, the law has nobody to share among.
+
+A quota so high that it holds nobody back switches the counting on. It stands for every pair of user and client-id, which is as
+finely as Kafka can count; as this comes before the quotas of client-ids and of ``<default>`` users, it is put only where no quota
+stands at all. A setting, off unless asked for: where the law has a default to keep, that one switches it on as well.
+"""
+
+from __future__ import annotations
+
+from tuner.model.cluster import NotSeen
+from tuner.model.mutation import MutationPolicy, QuotaView
+from tuner.model.mutation_decision import QuotaReason, SetQuota
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.quota_entity import DEFAULT, QuotaEntity
+
+EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
+# Above what any controller does, and far from where a double loses a partition.
+NOBODY_HELD_PER_S = 1e9
+
+
+def to_measure(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> SetQuota | None:
+    if not policy.measures or policy.default_entity is not None or isinstance(view.quotas, NotSeen) or view.quotas:
+        return None
+    if EVERY_PAIR in memory.theirs_until_ms:
+        return None
+    text = (
+        f"{EVERY_PAIR}: no quota → {NOBODY_HELD_PER_S:g}/s: holds nobody back, and lets Kafka count what each tenant does "
+        "(tuner.mutation_quota.measure)"
+    )
+    return SetQuota(EVERY_PAIR, None, NOBODY_HELD_PER_S, QuotaReason.MEASURING, text)

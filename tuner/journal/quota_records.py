@@ -1,0 +1,159 @@
+"""Mutation quotas on record, all JSON, in the journal's topic.
+
+quota     key ``quota|<cluster>|<entity>``: one quota of ours; null once it is ours no more. The last one wins.
+quotas    key ``quotas|<cluster>``: what is remembered beside them, less what the next signals say again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from streaming.contract.quotas import Name, QuotaEntity
+from tuner.journal.entries import QUOTAS, Entry
+from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, SetQuota, action_of
+from tuner.model.mutation_memory import LearnedCost, MutationMemory, OwnedQuota, Total
+from tuner.model.quota_entity import DEFAULT
+
+VERSION = 1
+_TEXTS = 3
+
+Written = SetQuota | PutBackQuota
+
+
+def state_key(cluster: str) -> bytes:
+    return f"quotas|{cluster}".encode()
+
+
+def owned_prefix(cluster: str) -> bytes:
+    return f"quota|{cluster}|".encode()
+
+
+def owned_key(cluster: str, entity: QuotaEntity) -> bytes:
+    return owned_prefix(cluster) + json.dumps(entity_row(entity)).encode()
+
+
+def entity_row(entity: QuotaEntity) -> dict[str, str | None]:
+    """Kafka's own way to say it: a part that is not named is absent, and null is ``<default>``."""
+    named = (("user", entity.user), ("client_id", entity.client_id))
+    return {kind: name if isinstance(name, str) else None for kind, name in named if name is not None}
+
+
+def entity_of(row: Mapping[str, str | None]) -> QuotaEntity:
+    def name(kind: str) -> Name | None:
+        if kind not in row:
+            return None
+        found = row[kind]
+        return DEFAULT if found is None else found
+
+    return QuotaEntity(name("user"), name("client_id"))
+
+
+def encode_owned(entity: QuotaEntity, owned: OwnedQuota | None) -> bytes:
+    row = None if owned is None else [owned.before_per_s, owned.wanted_per_s, list(owned.may_stand)]
+    return json.dumps({"v": VERSION, "entity": entity_row(entity), "owned": row}).encode()
+
+
+def encode_state(memory: MutationMemory) -> bytes:
+    body = {
+        "v": VERSION,
+        "total": None if memory.total is None else asdict(memory.total),
+        "cost": None if memory.cost is None else asdict(memory.cost),
+        "theirs_until_ms": [[entity_row(entity), until] for entity, until in memory.theirs_until_ms.items()],
+        "orders_at_ms": memory.orders_at_ms,
+    }
+    return json.dumps(body).encode()
+
+
+def state_worth_a_record(memory: MutationMemory, saved: MutationMemory | None) -> bool:
+    """What is learned of the cost goes on record with what follows from it."""
+    if saved is None:
+        return memory != MutationMemory()
+    return (memory.total, memory.theirs_until_ms, memory.orders_at_ms) != (
+        saved.total,
+        saved.theirs_until_ms,
+        saved.orders_at_ms,
+    )
+
+
+@dataclass
+class Recovered:
+    """What the records say, one after the other."""
+
+    cluster: str
+    memory: MutationMemory = field(default_factory=MutationMemory)
+
+    def take(self, key: bytes, value: bytes) -> None:
+        """
+        Raises:
+            ValueError: not a record of a version we read. To act without knowing what is ours would be to forget it.
+        """
+        ours = key == state_key(self.cluster) or key.startswith(owned_prefix(self.cluster))
+        if not ours:
+            return
+        try:
+            body = json.loads(value)
+            if body["v"] != VERSION:
+                raise ValueError(f"version {body['v']}, this program reads {VERSION}")
+            if key == state_key(self.cluster):
+                self._take_state(body)
+            else:
+                self._take_owned(body)
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"not a record of quotas of this version: {error!r}") from error
+
+    def _take_state(self, body: Mapping[str, Any]) -> None:
+        total, cost = body["total"], body["cost"]
+        self.memory = replace(
+            self.memory,
+            total=None if total is None else Total(**total),
+            cost=None if cost is None else LearnedCost(**cost),
+            theirs_until_ms={entity_of(row): int(until) for row, until in body["theirs_until_ms"]},
+            orders_at_ms=int(body["orders_at_ms"]),
+        )
+
+    def _take_owned(self, body: Mapping[str, Any]) -> None:
+        entity, row = entity_of(body["entity"]), body["owned"]
+        owned = {key: value for key, value in self.memory.owned.items() if key != entity}
+        if row is not None:
+            owned[entity] = OwnedQuota(row[0], float(row[1]), tuple(row[2]))
+        self.memory = replace(self.memory, owned=owned)
+
+
+# -- entries --------------------------------------------------------------------------------------------------------------
+
+
+def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Entry:
+    """One that nothing is written for."""
+    said = {key: value for key, value in asdict(decision).items() if key not in ("entity", "reason", "text")}
+    entity = getattr(decision, "entity", None)
+    if entity is not None:
+        said["entity"] = entity_row(entity)
+    return Entry(at_ms, "decision", action_of(decision), decision.reason.value, decision.text, said, dry_run=dry_run)
+
+
+def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
+    """All that a cycle writes, which belongs together and would be many, before it is written; the text names the first."""
+    text = "; ".join(change.text for change in changes[:_TEXTS])
+    if len(changes) > _TEXTS:
+        text += f"; and {len(changes) - _TEXTS} more"
+    rows = [[entity_row(c.entity), c.live_per_s, asked_per_s(c), c.reason.value] for c in changes]
+    return Entry(
+        at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
+    )
+
+
+def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
+    said = "; ".join(f"{entity}: {failure}" for entity, failure in list(failures.items())[:_TEXTS])
+    if len(failures) > _TEXTS:
+        said += f"; and {len(failures) - _TEXTS} more"
+    rows = [entity_row(entity) for entity in failures]
+    text = f"{len(failures)} quotas were not written"
+    return Entry(at_ms, "outcome", "set_quota", "not_written", text, {"entities": rows}, failure=said)
+
+
+def asked_per_s(change: Written) -> float | None:
+    """What is to stand there; None: nothing."""
+    return change.wanted_per_s if isinstance(change, SetQuota) else change.value_per_s

@@ -1,0 +1,202 @@
+"""The mutation quotas' own small loop: read what stands, decide, put on record, write; and with the next look see that it stands.
+
+Intuition: the controller is asked for something just when it is busiest. So nothing here waits for an answer: a call is under way
+or it is not, and between its beginning and its end the throttles have their seconds. The look with which a cycle begins also
+tells what came of the last one's writes.
+
+    read (beside) → decide, on record → write (beside) → answered
+
+Invariant: a quota that is not yet seen to stand as written may still stand as before; both are ours until it is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.contract.quotas import QuotaEntity
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.one_call import Call, Caller
+from tuner.actuate.quotas import Outcome, Quotas
+from tuner.actuate.throttles import Failure
+from tuner.decide.mutation_orders import ruled
+from tuner.decide.mutation_ownership import intend, settle
+from tuner.decide.mutation_quota import Turn
+from tuner.journal.kafka_journal import JournalError
+from tuner.journal.quota_records import Written, asked_per_s
+from tuner.model.cluster import NotSeen
+from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView, beside_of
+from tuner.model.mutation_decision import PutBackQuota, SetQuota, TotalSaid
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
+from tuner.mutation_ledger import MutationLedger
+
+log = structlog.get_logger("tuner")
+
+# A broker shows a change within a second or so, also in a storm; one that is not there by then was not taken.
+SHOWN_S_MAX = 20.0
+_POLL_S = 0.05
+
+
+class ControllerSignals(Protocol):
+    @property
+    def brokers(self) -> Mapping[int, BrokerSignal]: ...
+
+    @property
+    def controllers(self) -> Mapping[int, ControllerSignal]: ...
+
+    @property
+    def tenants(self) -> Mapping[Any, TenantSignal]: ...
+
+
+class OrdersGiven(Protocol):
+    @property
+    def latest(self) -> Orders: ...
+
+
+class QuotaWatcher(Protocol):
+    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory, failures: int) -> None: ...
+
+
+class MutationLoop:
+    """``policy`` is None where nobody asks for quotas any more: then what is still ours is taken back."""
+
+    def __init__(
+        self,
+        *,
+        quotas: Quotas,
+        caller: Caller,
+        signals: ControllerSignals,
+        orders: OrdersGiven,
+        ledger: MutationLedger,
+        refusal: Callable[[], Failure | None],
+        watcher: QuotaWatcher,
+        policy: MutationPolicy | None,
+        cycle_s: float,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        dry_run: bool,
+    ) -> None:
+        """
+        Args:
+            refusal: why nothing may be written now, asked before each write; None: it may.
+        """
+        self.ledger = ledger
+        self._quotas = quotas
+        self._caller = caller
+        self._signals = signals
+        self._orders = orders
+        self._refusal = refusal
+        self._watcher = watcher
+        self._policy = policy
+        self._age_s_max = (policy.limits if policy is not None else MutationLimits()).hold_age_s
+        self._cycle_s = cycle_s
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._dry_run = dry_run
+        self._due_s = float("-inf")
+        self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
+        self._writing: Call[Outcome] | None = None
+        self._asked: dict[QuotaEntity, Written] = {}
+        self._unseen: dict[QuotaEntity, tuple[Written, float]] = {}  # Written, and since when it is waited for.
+
+    def next_due_s(self) -> float:
+        busy = self._reading is not None or self._writing is not None
+        return self._monotonic() + _POLL_S if busy else self._due_s
+
+    def tick(self) -> None:
+        """Goes on where something is due or has been answered; never waits."""
+        try:
+            if self._reading is not None:
+                if self._reading.done():
+                    answer, self._reading = self._reading.result(), None
+                    self._cycle(answer)
+            elif self._writing is not None:
+                if self._writing.done():
+                    outcome, self._writing = self._writing.result(), None
+                    self._answered(outcome)
+            elif self._monotonic() >= self._due_s:
+                self._due_s = self._monotonic() + self._cycle_s
+                self._reading = self._caller.start(self._quotas.read)
+        except JournalError as error:
+            log.error("the journal takes no record, so no quota is changed", error=str(error))
+
+    def _cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
+        now_ms = round(self._wall_clock() * 1000)
+        quotas = NotSeen(str(answer)) if isinstance(answer, ClusterError) else answer
+        signals = self._signals
+        view = QuotaView(
+            now_ms,
+            quotas,
+            dict(signals.controllers),
+            tuple(signals.tenants.values()),
+            beside_of(signals.controllers, signals.brokers, now_ms, self._age_s_max),
+        )
+        memory, failures = self.ledger.memory, dict[QuotaEntity, Failure]()
+        if not isinstance(quotas, NotSeen):
+            memory, failures = self._looked_back(quotas, memory)
+        made = ruled(view, memory, self._policy, self._orders.latest)
+        memory, changes = made.memory, list[Written]()
+        for decision in made.decisions:
+            if not isinstance(decision, SetQuota | PutBackQuota):
+                continue
+            if decision.entity in self._unseen or self.ledger.pausing(decision.entity):
+                continue
+            if decision.live_per_s == asked_per_s(decision):  # It stands already: written before we died, perhaps.
+                memory = settle(memory, decision)
+                continue
+            changes.append(decision)
+            memory = memory if self._dry_run else intend(memory, decision)
+        self.ledger.record(made.decisions, changes, memory, _inputs(made))
+        self.ledger.failed(failures)
+        self._watcher.shared_out(view, made, memory, self.ledger.failures)
+        if changes and not self._dry_run:
+            self._write(changes)
+
+    def _looked_back(
+        self, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
+    ) -> tuple[MutationMemory, dict[QuotaEntity, Failure]]:
+        """What stands as written is settled; what is not there in time was not taken."""
+        failures: dict[QuotaEntity, Failure] = {}
+        for entity, (change, since_s) in list(self._unseen.items()):
+            asked, found = asked_per_s(change), quotas.get(entity)
+            if found == asked:
+                memory = settle(memory, change)
+                self.ledger.went_well(entity)
+            elif self._monotonic() - since_s <= SHOWN_S_MAX:
+                continue
+            else:
+                failures[entity] = f"{_said(asked)} was written, {_said(found)} stands there"
+            del self._unseen[entity]
+        return memory, failures
+
+    def _write(self, changes: list[Written]) -> None:
+        refused = self._refusal()
+        if refused is not None:
+            self.ledger.failed({change.entity: refused for change in changes})
+            return
+        self._asked = {change.entity: change for change in changes}
+        rates = {entity: asked_per_s(change) for entity, change in self._asked.items()}
+        self._writing = self._caller.start(lambda: self._quotas.write(rates))
+
+    def _answered(self, outcome: Outcome) -> None:
+        """Where Kafka did not take it, or nobody knows, what may stand there stays as it was put on record."""
+        failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
+        now_s = self._monotonic()
+        self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
+        self._asked = {}
+        self.ledger.failed(failures)
+
+
+def _inputs(made: Turn) -> dict[str, Any]:
+    total = next((d for d in made.decisions if isinstance(d, TotalSaid)), None)
+    if total is None:
+        return {}
+    return {"total_per_s": total.rate_per_s, "pressure": total.pressure, "total_reason": total.reason.value}
+
+
+def _said(rate: float | None) -> str:
+    return "nothing" if rate is None else f"{rate:g}/s"

@@ -1,0 +1,174 @@
+"""What the operator says about mutation quotas (KIP-599): for whom, how much the controller may bear, and whose word holds."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
+from tuner.model.quota_entity import DEFAULT, QuotaEntity
+
+_DEFAULTS = {
+    "user": QuotaEntity(user=DEFAULT),
+    "client-id": QuotaEntity(client_id=DEFAULT),
+    "user and client-id": QuotaEntity(DEFAULT, DEFAULT),
+    "none": None,
+}
+_RATE_MIN = 0.1  # Below it one partition is a debt of more than ten seconds.
+
+
+class ControllerObjectiveSettings(BaseModel):
+    """What the controller is kept within; of those that are measured the worst counts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    idle_ratio_min: float | None = Field(
+        default=0.3, gt=0, lt=1, description="share of the time in which it is to have nothing to do"
+    )
+    queue_ms_max: float | None = Field(
+        default=500.0, gt=0, description="how long an event may wait in its queue, on average"
+    )
+    create_ms_max: float | None = Field(
+        default=None, gt=0, description="how long a CreateTopics request may take, on average"
+    )
+    apply_lag_ms_max: float | None = Field(
+        default=None, gt=0, description="how far the slowest node may be behind the metadata log"
+    )
+    burst_ms_max: float = Field(
+        default=5_000.0,
+        gt=0,
+        description="how long it may be busy when every tenant spends its whole bucket (quota × samples) at once",
+    )
+
+    @model_validator(mode="after")
+    def _something_is_asked_for(self) -> ControllerObjectiveSettings:
+        if all(v is None for v in (self.idle_ratio_min, self.queue_ms_max, self.create_ms_max, self.apply_lag_ms_max)):
+            raise ValueError(
+                "expected at least one of idle_ratio_min, queue_ms_max, create_ms_max, apply_lag_ms_max: without any nobody "
+                "can say when it is too much"
+            )
+        return self
+
+    def objective(self) -> ControllerObjective:
+        return ControllerObjective(
+            self.idle_ratio_min, self.queue_ms_max, self.create_ms_max, self.apply_lag_ms_max, self.burst_ms_max
+        )
+
+
+class TenantSettings(BaseModel):
+    """Tenants that are not like the others. The rule that names them most exactly wins, user before client-id; then the first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    user: str | None = Field(default=None, min_length=1, description="name or pattern (`*`, `?`) of the user")
+    client_id: str | None = Field(default=None, min_length=1, description="name or pattern of the client-id")
+    weight: float = Field(
+        default=1.0, gt=0, le=1_000_000, description="its part of what there is, against others' weights"
+    )
+    rate_per_s_min: float | None = Field(
+        default=None, ge=_RATE_MIN, description="what it has in any case, in partitions/s"
+    )
+    exempt: bool = Field(
+        default=False,
+        description="its quota is never written, also near partitions_max; for who has to delete topics then",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_ip(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "ip" in value:
+            raise ValueError("ip: Kafka keeps no mutation quotas for ip entities: name a user, a client_id, or both")
+        return value
+
+    @model_validator(mode="after")
+    def _names_somebody(self) -> TenantSettings:
+        if self.user is None and self.client_id is None:
+            raise ValueError("expected user, client_id, or both: name whom it is for")
+        if self.exempt and self.rate_per_s_min is not None:
+            raise ValueError(
+                "exempt tenants have no quota of ours, so no rate_per_s_min either: leave one of the two out"
+            )
+        return self
+
+    def rule(self) -> TenantRule:
+        return TenantRule(self.user, self.client_id, self.weight, self.rate_per_s_min, self.exempt)
+
+
+class MutationQuotaSettings(BaseModel):
+    """Quotas for creating and deleting topics (KIP-599), turned as the controller bears it; absent: nobody touches them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    objective: ControllerObjectiveSettings = Field(
+        default_factory=ControllerObjectiveSettings, description="what the controller is kept within"
+    )
+    tenants: tuple[TenantSettings, ...] = Field(default=(), description="tenants that are not like the others")
+    rate_per_s_max: float = Field(
+        default=5_000.0, ge=1, description="partitions/s that all tenants together never get more of"
+    )
+    over_allocation: float = Field(
+        default=2.0, ge=1, le=100, description="quotas add up to so many times that, as not all tenants come at once"
+    )
+    default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
+        default="user",
+        description="for whom a <default> quota is kept, which is also what makes Kafka count: users; client-ids, where clients "
+        "do not log in; pairs of the two; none",
+    )
+    measure: bool = Field(
+        default=False,
+        description="with default_entity none: where no quota stands at all, put one that holds nobody back, as Kafka counts only "
+        "for whom a quota stands",
+    )
+    standing_quotas: Literal["adopt", "respect"] = Field(
+        default="adopt",
+        description="quotas that stood before: adopt turns them and puts them back on release, respect leaves them",
+    )
+    partitions_max: int | None = Field(
+        default=None,
+        ge=1,
+        description="partitions of the cluster: as their number comes near, quotas shrink (KIP-578, from outside: no hard limit)",
+    )
+    partitions_near_ratio: float = Field(
+        default=0.9, gt=0, lt=1, description="from this share of partitions_max on quotas shrink"
+    )
+    quota_samples: int = Field(default=11, ge=2, description="controller.quota.window.num, as the controllers have it")
+    quota_window_s: float = Field(
+        default=1.0, gt=0, description="controller.quota.window.size.seconds, as the controllers have it"
+    )
+    tenants_max: int = Field(
+        default=2_000,
+        ge=1,
+        le=10_000,
+        description="quotas are written for so many by name; the others have the default's",
+    )
+    cycle_s: float = Field(default=5.0, ge=1, le=60, description="seconds between two looks")
+
+    @model_validator(mode="after")
+    def _measures_where_no_default_does(self) -> MutationQuotaSettings:
+        if self.measure and self.default_entity != "none":
+            raise ValueError(
+                f"measure is for default_entity none: the <default> quota of {self.default_entity} makes Kafka count already"
+            )
+        return self
+
+    def policy(self, yield_s: float) -> MutationPolicy:
+        limits = MutationLimits(
+            samples=self.quota_samples,
+            window_s=self.quota_window_s,
+            rate_per_s_max=self.rate_per_s_max,
+            rate_per_s_start=min(MutationLimits().rate_per_s_start, self.rate_per_s_max),
+            over_allocation=self.over_allocation,
+            tenants_max=self.tenants_max,
+            yield_s=yield_s,
+        )
+        return MutationPolicy(
+            objective=self.objective.objective(),
+            rules=tuple(tenant.rule() for tenant in self.tenants),
+            limits=limits,
+            default_entity=_DEFAULTS[self.default_entity],
+            measures=self.measure,
+            adopts=self.standing_quotas == "adopt",
+            partitions_max=self.partitions_max,
+            partitions_near_ratio=self.partitions_near_ratio,
+        )
