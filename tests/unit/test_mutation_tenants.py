@@ -78,3 +78,14 @@ def test_without_a_quota_or_tokens_nobody_is_called_held_back() -> None:
     assert not next_state(TenantState(), tenant(START_MS, None, None, user="a"), 5.0, LIMITS).hungry
     held = TenantState(5.0, True, START_MS, START_MS)
     assert next_state(held, tenant(START_MS + 5_000, 3.0, None, user="a"), 5.0, LIMITS).hungry
+
+
+def test_a_bucket_that_is_not_full_yet_holds_back_nobody_who_does_nothing() -> None:
+    """A quota raised from 5 to 50 a moment ago: the bucket still holds the 55 of before."""
+
+    def held_back(rate: float, tokens: float) -> bool:
+        return next_state(TenantState(), tenant(START_MS, rate, tokens, user="a"), 50.0, LIMITS).hungry
+
+    assert not held_back(0.0, 55.0)
+    assert held_back(2.0, 55.0)
+    assert held_back(0.0, -0.5)

@@ -62,8 +62,8 @@ def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
 # -- the total ------------------------------------------------------------------------------------------------------------
 
 
-def test_with_room_and_somebody_held_back_it_grows_by_half_of_itself() -> None:
-    assert after(Total(100), 0.1) == (Total(150, NOW), QuotaReason.ROOM_IS_LEFT)
+def test_with_room_and_somebody_held_back_it_doubles() -> None:
+    assert after(Total(100), 0.1) == (Total(200, NOW), QuotaReason.ROOM_IS_LEFT)
 
 
 def test_near_the_objective_it_grows_by_half_of_what_is_left() -> None:

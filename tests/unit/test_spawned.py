@@ -26,5 +26,5 @@ def test_a_nice_child_is_nice_among_sessions_too(tmp_path: Path) -> None:
     finally:
         stop(child, grace_s=0.0)
     nice, group = log.read_text().split()
-    assert int(nice) == os.nice(0) + 5
+    assert int(nice) == min(19, os.nice(0) + 5)
     assert group == "5"

@@ -59,17 +59,27 @@ def expected_bytes_per_s(load: Load, ahead_s: float, limits: LawLimits) -> float
     return max(0.0, forecast + limits.spreads * load.spread_bytes_per_s)
 
 
-def next_margin(margin: float, latency_ratio: float, fills: bool, limits: LawLimits, *, tight: bool = False) -> float:
+def next_margin(
+    margin: float,
+    latency_ratio: float,
+    fills: bool,
+    limits: LawLimits,
+    *,
+    tight: bool = False,
+    aim: float | None = None,
+) -> float:
     """
     Args:
         latency_ratio: client p99 ÷ its objective.
         fills: replication is at the ceiling that this margin leaves it.
         tight: that ceiling is little more than what keeping up takes, so any margin costs a multiple of the time.
+        aim: where the ratio is to be held; None: where the limits say. A miss weighs the same wherever that is.
     """
-    aim = limits.latency_aim_tight if tight else limits.latency_aim
-    error = min(1.0, max(-0.5, latency_ratio - aim))
+    usual = limits.latency_aim_tight if tight else limits.latency_aim
     if latency_ratio > 1.0:
-        error += limits.miss_weight
+        error = min(1.0, latency_ratio - usual) + limits.miss_weight
+    else:
+        error = max(-0.5, latency_ratio - max(usual, aim or 0.0))
     if error < 0 and not fills:
         return margin
     return min(limits.margin_max, max(limits.margin_min, margin + limits.margin_gain * error))

@@ -96,7 +96,9 @@ def _hungry(state: TenantState, signal: TenantSignal, quota_per_s: float | None,
     if signal.tokens is None:
         return state.hungry
     burst = quota_per_s * limits.samples * limits.window_s
-    if signal.tokens <= limits.empty_ratio * burst:
+    # The bucket of a quota that was raised just now is not full yet: who does nothing is held back only by a debt.
+    idle = (signal.mutation_rate_per_s or 0.0) <= _FORGOTTEN_PER_S
+    if signal.tokens <= (0.0 if idle else limits.empty_ratio * burst):
         return True
     return state.hungry and signal.tokens < limits.full_ratio * burst
 

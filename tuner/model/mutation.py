@@ -68,11 +68,11 @@ class MutationLimits:
     # AvgIdleRatio is of the seconds between two scrapes, and all else of a window of half a minute: it is evened out over this.
     idle_s: float = 15.0
 
-    # The total goes up while something is held back, by half of what the pressure seems to leave, and at most by half of itself
-    # while there is much room; near the objective no more than so much of the cap.
+    # The total goes up while something is held back, by half of what the pressure seems to leave, and at most twofold while
+    # there is much room; near the objective no more than so much of the cap.
     aim: float = 0.85
     raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
-    raise_ratio_max: float = 0.5
+    raise_ratio_max: float = 1.0
     raise_of_cap: float = 0.05
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
     cut_ratio_least: float = 0.95
