@@ -36,9 +36,10 @@ class ControllerObjectiveSettings(BaseModel):
         default=None, gt=0, description="how far the slowest node may be behind the metadata log"
     )
     burst_ms_max: float = Field(
-        default=5_000.0,
+        default=3_000.0,
         gt=0,
-        description="how long it may be busy when every tenant spends its whole bucket (quota × samples) at once",
+        description="how long it may be busy when as much is spent at once as the buckets (rate × samples) of all that is admitted "
+        "hold; over_allocation times that where those come as well whose share was lent out",
     )
 
     @model_validator(mode="after")

@@ -149,16 +149,14 @@ def test_it_is_raised_only_where_it_binds_and_nothing_presses(
 # -- cap and brake --------------------------------------------------------------------------------------------------------
 
 
-def test_at_the_cap_all_buckets_spent_at_once_are_what_the_controller_may_be_busy_with() -> None:
-    cost, weights = LearnedCost(0.0, 6.0), 15.0
-    cap = cap_per_s(cost, weights, ControllerObjective(burst_ms_max=5_000), LIMITS)
-    known, newcomers = 2 * cap, 10 * cap / (15 + 10)
-    assert 11 * (known + newcomers) * 1.04 * 6.0 == pytest.approx(5_000)
+def test_at_the_cap_the_buckets_of_the_total_are_what_the_controller_may_be_busy_with() -> None:
+    cap = cap_per_s(LearnedCost(0.0, 6.0), ControllerObjective(burst_ms_max=5_000), LIMITS)
+    assert 11 * cap * 1.04 * 6.0 == pytest.approx(5_000)
 
 
 def test_the_operators_ceiling_is_above_any_cap() -> None:
-    assert cap_per_s(LearnedCost(0.0, 1e-6), 1, ControllerObjective(), LIMITS) == LIMITS.rate_per_s_max
-    assert cap_per_s(LearnedCost(0.0, 1e6), 1, ControllerObjective(), LIMITS) == LIMITS.rate_per_s_min
+    assert cap_per_s(LearnedCost(0.0, 1e-6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_max
+    assert cap_per_s(LearnedCost(0.0, 1e6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_min
 
 
 @pytest.mark.parametrize(

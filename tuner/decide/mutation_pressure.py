@@ -4,20 +4,30 @@ Intuition: a doctor who takes pulse, temperature and blood pressure, and worries
 hurts differs: with ZooKeeper the controller's queue grows for minutes; with KRaft the queue hardly shows, while creations get
 slow and brokers lag behind the metadata log. So each is held against its own objective, and the worst is the pressure.
 
-Invariant: what is not measured does not count as well. Where nothing at all is measured there is no pressure to speak of, not 0.
+Creating a topic takes its 40 ms on a controller that does nothing else. So of a time, only what is beyond its time at rest is
+held against what may be beyond it; what the time at rest is, is learned: the least that was seen, forgotten slowly.
+
+Invariant: at the objective the pressure is 1, whatever the time at rest. What is not measured does not count as well; where
+nothing at all is measured there is no pressure to speak of, not 0.
 
 Vocabulary:
     pressure  measured ÷ objective, of the worst; for idleness it is the share that is busy ÷ the share that may be.
+    rest      how long something takes, or is behind, when nobody asks for anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from streaming.contract import ControllerSignal
 from tuner.model.mutation import Beside, ControllerObjective
+
+_FORGOTTEN = 0.002  # Of the difference, with every signal: a week's rest is forgotten in an hour.
+_REST_OF_OBJECTIVE_MAX = 0.8  # Whoever asks for less than what it takes at rest would ask for the impossible.
+
+Rests = Mapping[str, float]  # ms, by Measure.
 
 
 class Measure(StrEnum):
@@ -48,12 +58,27 @@ class Pressure:
                 return f"metadata is applied {self.measured:.0f} ms late, {self.objective:.0f} ms are allowed"
 
 
-def pressure(signal: ControllerSignal, beside: Beside, objective: ControllerObjective) -> Pressure | None:
+def pressure(
+    signal: ControllerSignal, beside: Beside, objective: ControllerObjective, rests: Rests | None = None
+) -> Pressure | None:
     """Of the active controller. None: nothing of what is asked for is measured."""
-    return max(_measured(signal, beside, objective), key=lambda found: found.ratio, default=None)
+    return max(_measured(signal, beside, objective, rests or {}), key=lambda found: found.ratio, default=None)
 
 
-def _measured(signal: ControllerSignal, beside: Beside, objective: ControllerObjective) -> Iterator[Pressure]:
+def rested(beside: Beside, rests: Rests) -> Rests:
+    """After one more signal."""
+    found = dict(rests)
+    for measure, measured in ((Measure.CREATE, beside.create_ms), (Measure.APPLY_LAG, beside.apply_lag_ms)):
+        if measured is None:
+            continue
+        before = found.get(measure.value, measured)
+        found[measure.value] = min(measured, before + _FORGOTTEN * (measured - before))
+    return found
+
+
+def _measured(
+    signal: ControllerSignal, beside: Beside, objective: ControllerObjective, rests: Rests
+) -> Iterator[Pressure]:
     idle, idle_min = signal.idle_ratio, objective.idle_ratio_min
     if idle is not None and idle_min is not None:
         # Kafka's measure is a little off at times: a controller is not busy for more than all of the time, nor for less than none.
@@ -65,4 +90,5 @@ def _measured(signal: ControllerSignal, beside: Beside, objective: ControllerObj
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
     ):
         if measured is not None and allowed is not None:
-            yield Pressure(measured / allowed, measure, measured, allowed)
+            rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed)
+            yield Pressure(max(0.0, measured - rest) / (allowed - rest), measure, measured, allowed)

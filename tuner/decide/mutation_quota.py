@@ -20,7 +20,7 @@ from streaming.contract import ControllerSignal
 from tuner.decide.mutation_cost import at_start, learned
 from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
-from tuner.decide.mutation_pressure import Pressure, pressure
+from tuner.decide.mutation_pressure import Pressure, pressure, rested
 from tuner.decide.mutation_tenants import next_state
 from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
 from tuner.model.cluster import NotSeen
@@ -57,7 +57,9 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         text = "the controller heard of last is active no more, and no other is yet: quotas stay as they are"
         return _held(memory, view, QuotaReason.CONTROLLER_NOT_SEEN, text, gone)
     signal = replace(signal, idle_ratio=_evened_idle_ratio(signal, memory.window, limits))
-    pressed = pressure(signal, view.beside, policy.objective)
+    if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
+        memory = replace(memory, rests=rested(view.beside, memory.rests))
+    pressed = pressure(signal, view.beside, policy.objective, memory.rests)
     left = partitions_left_ratio(signal.partitions, policy)
     if pressed is None or left is None:
         what = "how hard it is pressed" if pressed is None else "how many partitions there are"
@@ -168,11 +170,10 @@ def _judged(
     newer = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
     cost = memory.cost or at_start(limits)
     if newer:
-        cost = _learned(cost, view, signal, before, done, limits)
+        cost = _learned(cost, signal, before, done, limits)
         window = Window(signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio)
         memory = replace(memory, cost=cost, window=window)
-    weights = math.fsum(place.of.weight for place in places if place.left_alone is None)
-    cap = cap_per_s(cost, weights, policy.objective, limits)
+    cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
     if total is None:
         total = first_total(pressed, done, cap, view.now_ms, limits)
@@ -199,23 +200,18 @@ _WHY = {
 
 def _learned(
     cost: LearnedCost,
-    view: QuotaView,
     signal: ControllerSignal,
     before: Window | None,
     done_per_s: float,
     limits: MutationLimits,
 ) -> LearnedCost:
-    """From how busy it was. Counters of what was done are best; without them, what there is more or less of, or the books."""
-    if signal.idle_ratio is None:
+    """From how busy it was, and what there is more or less of, or what the books say: Kafka counts no mutations of all tenants."""
+    if signal.idle_ratio is None or before is None or before.node != signal.node:
         return cost
-    partitions, topics = view.beside.mutations_per_s, view.beside.topics_per_s
-    if partitions is None and before is not None and before.node == signal.node:
-        partitions = max(done_per_s, _change_per_s(signal.partitions, before.partitions, signal, before))
-        topics = _change_per_s(signal.topics, before.topics, signal, before)
-        # As many are deleted as created: then they are such topics as there are on average.
-        topics = max(topics, done_per_s / cost.partitions_per_topic)
-    if partitions is None or topics is None:
-        return cost
+    partitions = max(done_per_s, _change_per_s(signal.partitions, before.partitions, signal, before))
+    topics = _change_per_s(signal.topics, before.topics, signal, before)
+    # As many are deleted as created: then they are such topics as there are on average.
+    topics = max(topics, done_per_s / cost.partitions_per_topic)
     return learned(cost, min(1.0, max(0.0, 1 - signal.idle_ratio)), topics, partitions, limits)
 
 

@@ -4,7 +4,7 @@ Intuition: a driver in fog who goes faster as long as there is road to be seen, 
 and who brakes harder than he accelerates. What is seen is the pressure on the controller; the distance to stop in is the burst
 that every tenant's bucket holds: it passes at once whenever its tenant likes, and no law is quick enough to prevent that.
 
-    cap    span × cost × all that is allocated ≤ what the controller may be busy with when all buckets are spent at once
+    cap    span × cost × total ≤ what the controller may be busy with when as much as is admitted is spent at once
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back
     down   in proportion to what is too much, at once
 
@@ -25,15 +25,13 @@ from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import LearnedCost, Total
 
 
-def cap_per_s(cost: LearnedCost, weights: float, objective: ControllerObjective, limits: MutationLimits) -> float:
-    """The hard cap: at it all buckets together hold just what the controller may be busy with.
+def cap_per_s(cost: LearnedCost, objective: ControllerObjective, limits: MutationLimits) -> float:
+    """The hard cap: at it the buckets of those who share the total hold just what the controller may be busy with.
 
-    Args:
-        weights: of all tenants that are known; newcomers have buckets too.
+    Quotas add up to more than the total where share is lent out (over_allocation). That not all come at once is the KIP's own
+    wager, and whoever does not take it sets that to 1.
     """
-    beyond = limits.over_allocation - 1
-    allocated = 1 + beyond + beyond * limits.newcomers / (limits.newcomers + weights)
-    held = limits.samples * limits.window_s * allocated * (1 + limits.deadband_ratio)
+    held = limits.samples * limits.window_s * (1 + limits.deadband_ratio)
     return max(limits.rate_per_s_min, min(limits.rate_per_s_max, objective.burst_ms_max / (held * cost.mutation_ms)))
 
 

@@ -62,6 +62,7 @@ def encode_state(memory: MutationMemory) -> bytes:
         "total": None if memory.total is None else asdict(memory.total),
         "cost": None if memory.cost is None else asdict(memory.cost),
         "theirs_until_ms": [[entity_row(entity), until] for entity, until in memory.theirs_until_ms.items()],
+        "rests": dict(memory.rests),
         "orders_at_ms": memory.orders_at_ms,
     }
     return json.dumps(body).encode()
@@ -111,6 +112,7 @@ class Recovered:
             total=None if total is None else Total(**total),
             cost=None if cost is None else LearnedCost(**cost),
             theirs_until_ms={entity_of(row): int(until) for row, until in body["theirs_until_ms"]},
+            rests={str(measure): float(ms) for measure, ms in body["rests"].items()},
             orders_at_ms=int(body["orders_at_ms"]),
         )
 

@@ -26,8 +26,8 @@ class ControllerObjective:
     queue_ms_max: float | None = 500.0  # Mean of a window: how long an event waits for its turn.
     create_ms_max: float | None = None  # Mean of a window: how long a CreateTopics request takes.
     apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
-    # How long the controller may be busy when every tenant spends a whole bucket at once.
-    burst_ms_max: float = 5_000.0
+    # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
+    burst_ms_max: float = 3_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,10 @@ class MutationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Of the controller, what the contract's signals do not carry yet; each of its newest window."""
+    """Of the cluster, what the signals of several nodes say together; each of its newest window."""
 
     create_ms: float | None = None
     apply_lag_ms: float | None = None
-    mutations_per_s: float | None = None  # From counters, all tenants.
-    topics_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,5 +73,6 @@ class MutationMemory:
     tenants: Mapping[Tenant, TenantState] = field(default_factory=dict)
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
     theirs_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
+    rests: Mapping[str, float] = field(default_factory=dict)  # ms: what a measure is when nobody asks for anything.
     turned_at_ms: int = 0
     orders_at_ms: int = 0  # Of the newest orders that were heeded.

@@ -78,9 +78,8 @@ class ControllerStream:
         )  # fmt: skip
 
     def _beside(self) -> Beside:
-        creates, span_s = self._sum("creates"), self._span_s()
-        create_ms = 1000 * self._sum("created_s") / creates if creates else None
-        return Beside(create_ms, None, self._sum("partitions") / span_s, self._sum("topics") / span_s)
+        creates = self._sum("creates")
+        return Beside(create_ms=1000 * self._sum("created_s") / creates if creates else None)
 
     def _tenants(self, now_s: float) -> tuple[TenantSignal, ...]:
         return tuple(self._signals(now_s, sorted(self._rates)))

@@ -1,0 +1,86 @@
+"""What of a storm is reported, and how it is worked out: the same words for the real cluster and for the simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+
+WELL_BEHAVED_RATIO_MAX = 1.5
+GOODPUT_RATIO_MIN = 0.9
+JAIN_MIN = 0.95
+WRITES_PER_TENANT_MIN_MAX = 2.0
+PRESSURE_MAX = 1.0
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    return float(np.percentile(np.asarray(values), share)) if values else None
+
+
+def jain(done: Sequence[float]) -> float | None:
+    """1 where all have the same; 1 ÷ n where one has all."""
+    squares = math.fsum(one * one for one in done)
+    return math.fsum(done) ** 2 / (len(done) * squares) if squares else None
+
+
+def settled_after_s(pressures: Sequence[tuple[float, float]], storm_at_s: float) -> float | None:
+    """From the storm's beginning until the objective was missed for the last time by over a tenth; None: to the end."""
+    over = [at_s for at_s, ratio in pressures if at_s >= storm_at_s and ratio > 1.1]
+    if not over:
+        return 0.0
+    return None if over[-1] == pressures[-1][0] else over[-1] - storm_at_s
+
+
+def writes_per_tenant_min(writes: Mapping[str, Sequence[float]], from_s: float) -> float:
+    """The most that one tenant had in any minute after ``from_s``."""
+    most = 0
+    for times in writes.values():
+        late = sorted(at_s for at_s in times if at_s >= from_s)
+        most = max([most, *(sum(first <= at_s < first + 60 for at_s in late) for first in late)])
+    return float(most)
+
+
+def missed(rows: Sequence[Row], ours: str = "rheostat") -> list[str]:
+    """What of the bounds ours does not hold, against the best static quota of the same table."""
+    found = [row for row in rows if row["policy"] == ours]
+    if not found:
+        return []
+    row, said = found[0], []
+    if row["pressure_p99"] is None or row["pressure_p99"] > PRESSURE_MAX:
+        said.append(f"pressure_p99 {_shown(row['pressure_p99'])} is above {PRESSURE_MAX}")
+    best = best_static(rows)
+    if best is not None and row["goodput_partitions_per_s"] < GOODPUT_RATIO_MIN * best["goodput_partitions_per_s"]:
+        said.append(
+            f"goodput {row['goodput_partitions_per_s']:.1f}/s is below {GOODPUT_RATIO_MIN} of {best['policy']}'s "
+            f"{best['goodput_partitions_per_s']:.1f}/s"
+        )
+    if row["jain_index"] is not None and row["jain_index"] < JAIN_MIN:
+        said.append(f"jain_index {row['jain_index']:.3f} is below {JAIN_MIN}")
+    ratio = row["well_behaved_ratio"]
+    if ratio is None or ratio > WELL_BEHAVED_RATIO_MAX:
+        said.append(f"a well-behaved tenant's p99 is {_shown(ratio)} × what it is alone ({WELL_BEHAVED_RATIO_MAX})")
+    if row["writes_per_tenant_min"] > WRITES_PER_TENANT_MIN_MAX:
+        said.append(
+            f"{row['writes_per_tenant_min']:g} writes for one tenant in a minute ({WRITES_PER_TENANT_MIN_MAX:g})"
+        )
+    return said
+
+
+def best_static(rows: Sequence[Row]) -> Row | None:
+    """The static quota under which most is done, of those that hold the objective as well as ours is asked to."""
+    held = [
+        row
+        for row in rows
+        if row["policy"].startswith("static")
+        and row["pressure_p99"] is not None
+        and row["pressure_p99"] <= PRESSURE_MAX
+    ]
+    return max(held, key=lambda row: float(row["goodput_partitions_per_s"]), default=None)
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"

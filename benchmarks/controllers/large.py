@@ -1,0 +1,150 @@
+"""What a cycle of the mutation quotas costs with a thousand tenants on a large cluster, and how near to the optimum it deals.
+
+All that a cycle does is counted, CPU time of the process, garbage collection included: the view, the law, what it puts on record
+(made and packed, sent nowhere) and the status board. The optimum is the exact max–min share, worked out in the tests' own way:
+the height that everybody is raised to is found by halving, here.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.contract.quotas import QuotaEntity
+from tuner.actuate.quotas import Outcome, Rates
+from tuner.api.quota_board import QuotaBoard
+from tuner.app import calm_the_collector
+from tuner.decide.mutation_tenants import want_per_s
+from tuner.journal.entries import Entry, encode_entry
+from tuner.model.mutation import MutationPolicy, TenantRule
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
+from tuner.mutation_ledger import MutationLedger
+from tuner.mutation_loop import MutationLoop
+
+CYCLE_MS_MAX = 100.0
+OFF_OPTIMUM_MAX = 0.05
+TENANTS, BROKERS = 1_000, 2_000
+CYCLES = 40
+CYCLE_S = 5.0
+_EPOCH_S = 1_700_000_000.0
+
+T = TypeVar("T")
+
+
+class _Cluster:
+    """Quotas that stand, and the signals of a thousand tenants: two thirds of them storm, the others want a little."""
+
+    def __init__(self) -> None:
+        self.rates: dict[QuotaEntity, float] = {}
+        self.brokers: dict[int, BrokerSignal] = {}
+        self.controllers: dict[int, ControllerSignal] = {}
+        self.tenants: dict[Any, TenantSignal] = {}
+        self.latest = Orders()
+
+    def read(self) -> dict[QuotaEntity, float]:
+        return dict(self.rates)
+
+    def write(self, rates: Rates) -> Outcome:
+        self.rates |= {entity: rate for entity, rate in rates.items() if rate is not None}
+        return dict.fromkeys(rates)
+
+    def speak(self, now_s: float) -> None:
+        at_ms = round(now_s * 1000)
+        self.brokers = {
+            i: BrokerSignal("large", i, at_ms, at_ms, 6, 1.0, metadata_lag_ms=float(i % 50)) for i in range(BROKERS)
+        }
+        self.controllers = {
+            1: ControllerSignal(
+                "large", 1, at_ms, at_ms, 6, 1.0, active=1.0, idle_ratio=0.6, event_queue_time_mean_ms=20.0,
+                partitions=200_000.0, topics=20_000.0, heartbeats_timed_out_per_s=0.0,
+            )
+        }  # fmt: skip
+        for i in range(TENANTS):
+            user = f"team-{i % 10}-{i}"
+            self.tenants[(1, user, None)] = TenantSignal(
+                "large", 1, at_ms, at_ms, 1, 1.0, user=user, mutation_rate_per_s=i % 7 / 10,
+                tokens=-1.0 if i % 3 else 1e9,
+            )  # fmt: skip
+
+
+class _Inline:
+    def start(self, call: Callable[[], T], /) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_result(call())
+        return done
+
+
+class _Journal:
+    bytes = 0
+
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes] | None = None) -> None:
+        for entry in entries:
+            self.bytes += len(encode_entry(entry))
+        self.bytes += sum(map(len, (beside or {}).values()))
+
+
+def measure() -> dict[str, Any]:
+    calm_the_collector()
+    rules = tuple(TenantRule(user=f"team-{i}-*", weight=1.0 + i % 3) for i in range(10))
+    policy = MutationPolicy(rules=rules)
+    cluster, clock = _Cluster(), [_EPOCH_S]
+
+    def now() -> float:
+        return clock[0]
+
+    memory = MutationMemory()
+    loop = MutationLoop(
+        quotas=cluster, caller=_Inline(), signals=cluster, orders=cluster, refusal=lambda: None,
+        ledger=MutationLedger(_Journal(), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
+        watcher=QuotaBoard("large"), policy=policy, cycle_s=CYCLE_S, wall_clock=now, monotonic=now, dry_run=False,
+    )  # fmt: skip
+    spent = []
+    for _ in range(CYCLES):
+        cluster.speak(now())
+        began = time.process_time()
+        for _ in range(3):  # It looks, it decides and writes, it is answered.
+            loop.tick()
+        spent.append(1000 * (time.process_time() - began))
+        clock[0] += CYCLE_S
+    return {
+        "where": "large", "tenants": TENANTS, "brokers": BROKERS,
+        "cycle_ms": round(statistics.median(spent), 1), "cycle_ms_max": round(max(spent[1:]), 1),
+        "first_ms": round(spent[0], 1), "off_optimum_max": round(_off_optimum(loop.ledger.memory, cluster, policy), 4),
+    }  # fmt: skip
+
+
+def _off_optimum(memory: MutationMemory, cluster: _Cluster, policy: MutationPolicy) -> float:
+    """Of those who could use more: how far the quota that stands is from its exact share, at the most."""
+    assert memory.total is not None
+    weights = {tenant: 1.0 + int((tenant.user or "").split("-")[1]) % 3 for tenant in memory.tenants}
+    wants = {tenant: want_per_s(state, policy.limits) for tenant, state in memory.tenants.items()}
+    floor = policy.limits.tenant_rate_per_s_min
+
+    def dealt(height: float) -> dict[Any, float]:
+        return {t: min(wants[t], max(min(floor, wants[t]), weights[t] * height)) for t in wants}
+
+    low, high = 0.0, memory.total.rate_per_s
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.fsum(dealt(middle).values()) < memory.total.rate_per_s else (low, middle)
+    exact = dealt(low)
+    return max(
+        abs(cluster.rates[tenant.entity] / exact[tenant] - 1) for tenant, want in wants.items() if want == math.inf
+    )
+
+
+def missed(row: dict[str, Any]) -> list[str]:
+    said = []
+    if row["cycle_ms_max"] > CYCLE_MS_MAX:
+        said.append(f"large: the worst cycle takes {row['cycle_ms_max']} ms ({CYCLE_MS_MAX:g})")
+    if row["off_optimum_max"] > OFF_OPTIMUM_MAX:
+        said.append(
+            f"large: a share is {100 * row['off_optimum_max']:.1f} % off the optimum ({100 * OFF_OPTIMUM_MAX:g})"
+        )
+    return said

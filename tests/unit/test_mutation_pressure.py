@@ -1,0 +1,45 @@
+"""How hard the controller is pressed, where a time has a rest below which it never goes."""
+
+from __future__ import annotations
+
+import pytest
+from mutation_rig import START_MS, controller
+
+from tuner.decide.mutation_pressure import Measure, Pressure, pressure, rested
+from tuner.model.mutation import Beside, ControllerObjective
+
+OBJECTIVE = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_ms_max=60.0)
+
+
+def pressed(create_ms: float, rest_ms: float | None = None) -> Pressure:
+    rests = {} if rest_ms is None else {Measure.CREATE.value: rest_ms}
+    found = pressure(controller(START_MS), Beside(create_ms=create_ms), OBJECTIVE, rests)
+    assert found is not None
+    return found
+
+
+def test_only_what_is_beyond_its_time_at_rest_presses() -> None:
+    assert pressed(40.0, 40.0).ratio == 0.0
+    assert pressed(50.0, 40.0).ratio == pytest.approx(0.5)
+    assert pressed(50.0).ratio == pytest.approx(50 / 60)
+    assert pressed(30.0, 40.0).ratio == 0.0
+
+
+@pytest.mark.parametrize("rest_ms", [None, 0.0, 40.0, 59.0, 500.0])
+def test_at_the_objective_it_is_1_whatever_the_rest(rest_ms: float | None) -> None:
+    assert pressed(60.0, rest_ms).ratio == pytest.approx(1.0)
+
+
+def test_the_rest_is_the_least_that_was_seen_and_is_forgotten_slowly() -> None:
+    rests = dict[str, float]()
+    for create_ms in (90.0, 40.0, 80.0):
+        rests = dict(rested(Beside(create_ms=create_ms), rests))
+    assert rests[Measure.CREATE.value] == pytest.approx(40.08)
+    for _ in range(720):  # An hour, every five seconds.
+        rests = dict(rested(Beside(create_ms=80.0), rests))
+    assert 65.0 < rests[Measure.CREATE.value] < 80.0
+
+
+def test_what_is_not_measured_changes_no_rest() -> None:
+    assert rested(Beside(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
+    assert rested(Beside(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
