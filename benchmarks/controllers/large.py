@@ -81,12 +81,12 @@ class _Inline:
 
 
 class _Journal:
-    bytes = 0
+    written = 0  # Bytes.
 
     def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes] | None = None) -> None:
         for entry in entries:
-            self.bytes += len(encode_entry(entry))
-        self.bytes += sum(map(len, (beside or {}).values()))
+            self.written += len(encode_entry(entry))
+        self.written += sum(map(len, (beside or {}).values()))
 
 
 def measure() -> dict[str, Any]:

@@ -15,6 +15,9 @@ from tuner.api import metric_defs
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards" / "rules" / "alerts.yaml"
 RUNBOOK = ROOT / "dashboards" / "runbook.md"
+THROTTLE_COMMANDS = ("rheostat status", "rheostat doctor", "kafka-configs", "kafka-reassign-partitions", "--verify")
+QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
+ABOUT_QUOTAS = {"ControllerUnderPressure", "TenantQuotaExhausted"}
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
 
 
@@ -68,7 +71,7 @@ def test_an_alert_has_its_section_in_the_runbook(rule: dict[str, Any]) -> None:
     text = section(rule["alert"])
     for question in ("What it means.", "What rheostat already did.", "What to look at.", "What to do."):
         assert f"**{question}**" in text
-    for command in ("rheostat status", "rheostat doctor", "kafka-configs", "kafka-reassign-partitions", "--verify"):
+    for command in QUOTA_COMMANDS if rule["alert"] in ABOUT_QUOTAS else THROTTLE_COMMANDS:
         assert command in text
 
 

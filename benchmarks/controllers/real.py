@@ -1,0 +1,282 @@
+"""Storms on a real cluster: three controllers, three brokers, tenants that create and delete topics as fast as they are let.
+
+First the well-behaved tenants are alone: what their creations take then is what all else is held against, and the objective
+comes of it. Then the same storm under no quotas, under static ones (a search: doubled while they hold the objective, halved while
+they don't, then between), and under rheostat. All rows are measured by the same signals, which rheostat's own stream makes
+all the time; between two rows everything is taken back, and the storm's topics are deleted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
+from benchmarks.links.watch import say
+from rheostat import orders
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.storm import Request, Storm, Tenant
+from rheostat.settings import Settings, load_settings
+from rheostat.supervisor import Child, Supervisor, children_for
+from streaming.contract import ControllerSignal
+from streaming.contract.quotas import QuotaEntity
+from streaming.kafka import consumer
+from streaming.kafka.cluster import ClusterError
+from streaming.kafka.quotas import QuotaClient
+from tuner.decide.mutation_pressure import Rests, pressure, rested
+from tuner.model.mutation import ControllerObjective, beside_of
+from tuner.model.quota_entity import DEFAULT
+from tuner.observe.signals import SignalReader
+
+EVERYBODY = QuotaEntity(client_id=DEFAULT)
+STORMS, CALM = 4, 2
+CREATE_RATIO = 1.5  # The objective: a creation takes so much longer than where nobody storms, on average.
+ALONE_S, STORM_S, OURS_S = 60.0, 75.0, 300.0
+WARM_UP_S = 25.0  # A window's length until signals tell of the storm alone, less what is left of it.
+OURS_SETTLED_S = 180.0
+_STEPS = 5
+_READY_S_MAX = 240.0
+_LOOK_S = 1.0
+_AGE_S_MAX = 15.0
+
+
+@dataclass
+class Seen:
+    """What was looked at once a second while a storm blew."""
+
+    pressures: list[tuple[float, float]] = field(default_factory=list)
+    signals: list[tuple[float, ControllerSignal]] = field(default_factory=list)
+    writes: dict[str, list[float]] = field(default_factory=dict)
+    create_ms: list[float] = field(default_factory=list)
+
+
+class Bench:
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._run = 0
+        self._rests: Rests = {}
+        self.objective = ControllerObjective()
+        self._alone_p99_ms = 0.0
+        self._quotas = QuotaClient(lab.kafka_settings(), "bench-quotas")
+        self._config = lab.home / "rheostat.yaml"
+        self._settings = self._configured(self.objective)
+        self._consumer = consumer(lab.kafka_settings(), "bench-signals")
+        self._signals = SignalReader(self._consumer, self._settings.topic_names().signals, "lab")
+
+    def close(self) -> None:
+        self._consumer.close(timeout_ms=2000)
+        self._quotas.close()
+
+    def measure(self, statics: int = _STEPS) -> list[Row]:
+        measuring = [child for child in children_for(self._config, dry_run=False) if child.name != "tune"]
+        with self._supervised(measuring, "measure.log"):
+            self._until(lambda: bool(self._signals.controllers), "signals of a controller")
+            self._alone()
+            rows = [self._row("none", STORM_S, WARM_UP_S)]
+            rows += self._statics(statics)
+            rows.append(self._ours())
+        return rows
+
+    # -- the rows -----------------------------------------------------------------------------------------------------
+
+    def _alone(self) -> None:
+        seen, requests = self._blow((), ALONE_S)
+        took = [1000 * (r.ended_s - r.due_s) for r in requests if r.creates and r.failed is None]
+        if not seen.create_ms or not took:
+            raise ClusterError("the well-behaved tenants alone: no creation was measured")
+        # Signals look back for half a minute: what the start of the cluster took is gone from the last of them.
+        at_rest_ms = seen.create_ms[-1]
+        self._alone_p99_ms = percentile(took, 99) or 0.0
+        self.objective = ControllerObjective(create_ms_max=CREATE_RATIO * at_rest_ms)
+        self._settings = self._configured(self.objective)
+        say(f"alone: p99 {self._alone_p99_ms:.0f} ms, {at_rest_ms:.0f} ms on average at the controller")
+
+    def _statics(self, most: int) -> Iterator[Row]:
+        """The same quota for every client-id, partitions/s."""
+        low, high, each = 0.0, 0.0, 20.0
+        for _ in range(most):
+            self._write({EVERYBODY: each})
+            row = self._row(f"static-{each:g}", STORM_S, WARM_UP_S)
+            self._write({EVERYBODY: None})
+            yield row
+            if row["pressure_p99"] is not None and row["pressure_p99"] <= 1:
+                low = each
+            else:
+                high = each
+            each = 2 * low if not high else (low + high) / 2
+
+    def _ours(self) -> Row:
+        with self._supervised([c for c in children_for(self._config, dry_run=False) if c.name == "tune"], "tune.log"):
+            row = self._row("rheostat", OURS_S, OURS_SETTLED_S)
+            orders.give(self._settings, orders.release)
+            self._until(lambda: not self._quotas.mutation_quotas(), "every quota of ours to be taken back")
+        return row | {"left_behind": len(self._quotas.mutation_quotas())}
+
+    def _row(self, policy: str, seconds: float, settled_s: float) -> Row:
+        self._run += 1
+        storms = [
+            Tenant(
+                f"storm-{self._run}-{i}", 10, topics_per_request=5, partitions=4, replication_factor=3, topics_max=100,
+                connections=4, honours=i % 2 == 0,
+            )
+            for i in range(STORMS)
+        ]  # fmt: skip
+        seen, requests = self._blow(storms, seconds)
+        calm_ms = percentile(
+            [1000 * (r.ended_s - r.due_s) for r in self._calm(requests) if r.due_s >= settled_s and r.failed is None],
+            99,
+        )
+        done = [
+            sum(r.mutations for r in requests if r.client_id == s.client_id and settled_s <= r.ended_s <= seconds)
+            for s in storms
+        ]
+        settled = [(at_s, ratio) for at_s, ratio in seen.pressures if at_s >= settled_s]
+        row: Row = {
+            "where": "real",
+            "policy": policy,
+            "pressure_p99": percentile([ratio for _, ratio in settled], 99),
+            "queue_time_p99_ms": max(
+                (s.event_queue_time_p99_ms or 0.0 for at_s, s in seen.signals if at_s >= settled_s), default=None
+            ),
+            "idle_ratio_min": min(
+                (s.idle_ratio for at_s, s in seen.signals if at_s >= settled_s and s.idle_ratio is not None),
+                default=None,
+            ),
+            "well_behaved_create_p99_ms": calm_ms,
+            "well_behaved_ratio": None if calm_ms is None else calm_ms / self._alone_p99_ms,
+            "goodput_partitions_per_s": sum(done) / (seconds - settled_s),
+            "jain_index": jain(done),
+            "time_to_settle_s": settled_after_s(seen.pressures, 0.0),
+            "writes_per_tenant_min": writes_per_tenant_min(seen.writes, settled_s),
+            "failed_requests": sum(r.failed is not None for r in requests),
+        }
+        say(
+            " ".join(
+                f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()
+            )
+        )
+        self._clear(storms)
+        return row
+
+    def _calm(self, requests: Sequence[Request]) -> list[Request]:
+        return [r for r in requests if r.creates and r.client_id.startswith("calm-")]
+
+    # -- the storm ----------------------------------------------------------------------------------------------------
+
+    def _blow(self, storms: Sequence[Tenant], seconds: float) -> tuple[Seen, list[Request]]:
+        calm = [
+            Tenant(f"calm-{self._run}-{i}", 0.5, partitions=4, replication_factor=3, topics_max=4, connections=2)
+            for i in range(CALM)
+        ]
+        storm, seen = Storm(self._lab.bootstrap_servers.split(",")), Seen()
+        thread = threading.Thread(target=storm.run, args=([*storms, *calm], seconds), name="storm", daemon=True)
+        thread.start()
+        stands: Mapping[QuotaEntity, float] = self._quotas.mutation_quotas()
+        while thread.is_alive():
+            thread.join(timeout=_LOOK_S)
+            stands = self._look(storm.now_s(), seen, stands)
+        self._clear(calm)
+        return seen, storm.requests
+
+    def _look(self, now_s: float, seen: Seen, stands: Mapping[QuotaEntity, float]) -> Mapping[QuotaEntity, float]:
+        self._signals.poll()
+        now_ms = round(time.time() * 1000)
+        active = [
+            s for s in self._signals.controllers.values() if s.active and now_ms - s.sampled_at_ms < _AGE_S_MAX * 1000
+        ]
+        if active:
+            newest = max(active, key=lambda s: s.sampled_at_ms)
+            beside = beside_of(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX)
+            if beside.create_ms is not None:
+                seen.create_ms.append(beside.create_ms)
+            if not seen.signals or seen.signals[-1][1].sampled_at_ms != newest.sampled_at_ms:
+                seen.signals.append((now_s, newest))
+                self._rests = rested(beside, self._rests)
+            found = pressure(newest, beside, self.objective, self._rests)
+            if found is not None:
+                seen.pressures.append((now_s, found.ratio))
+        try:
+            found_now = self._quotas.mutation_quotas()
+        except ClusterError:
+            return stands
+        for entity in found_now.keys() | stands.keys():
+            if found_now.get(entity) != stands.get(entity):
+                seen.writes.setdefault(str(entity), []).append(now_s)
+        return found_now
+
+    def _clear(self, tenants: Sequence[Tenant]) -> None:
+        """What is left of their topics. A broker that is late still shows some that are gone: asked for again until none is."""
+        prefixes = tuple(f"storm-{tenant.client_id}-" for tenant in tenants)
+        with self._lab.admin("bench-clears") as admin:
+
+            def none_is_left() -> bool:
+                names = [name for name in admin.list_topics() if name.startswith(prefixes)]
+                for first in range(0, len(names), 50):
+                    admin.delete_topics(names[first : first + 50], timeout_ms=60_000, raise_errors=False)
+                return not names
+
+            self._until(none_is_left, "the storm's topics to be gone")
+
+    # -- its surroundings ---------------------------------------------------------------------------------------------
+
+    def _configured(self, objective: ControllerObjective) -> Settings:
+        self._config.write_text(
+            lab_config(
+                self._lab,
+                mutation_quota={
+                    "default_entity": "client-id",
+                    "objective": {"create_ms_max": objective.create_ms_max},
+                    "tenants": [{"client_id": "bench-*", "exempt": True}],
+                },
+            )
+        )
+        return load_settings(self._config, {})
+
+    def _write(self, rates: Mapping[QuotaEntity, float | None]) -> None:
+        for entity, refused in self._quotas.alter_mutation_quotas(rates).items():
+            if refused is not None:
+                raise ClusterError(f"{entity}: {refused}")
+        wanted = {entity: rate for entity, rate in rates.items() if rate is not None}
+        self._until(lambda: self._quotas.mutation_quotas() == wanted, f"quotas {wanted}")
+
+    @contextmanager
+    def _supervised(self, children: Sequence[Child], log: str) -> Iterator[None]:
+        supervisor = Supervisor(children, log_to=self._lab.home / "logs" / log)
+        done = threading.Event()
+        # Children die with the thread that made them, so they are made, looked after and stopped by one.
+        keeper = threading.Thread(target=supervisor.run, args=(done,), name=log, daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            done.set()
+            keeper.join(timeout=60)
+
+    def _until(self, probe: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + _READY_S_MAX
+        while not probe():
+            if time.monotonic() > deadline_s:
+                raise ClusterError(f"not within {_READY_S_MAX:.0f} s: {what}")
+            self._signals.poll()
+            threading.Event().wait(0.2)
+
+
+def measure(statics: int, keep: Path | None = None) -> list[Row]:
+    """
+    Args:
+        keep: where the logs are copied to.
+    """
+    with Lab(LabSpec(brokers=3, controllers=3)) as lab:
+        bench = Bench(lab)
+        try:
+            return bench.measure(statics)
+        finally:
+            bench.close()
+            if keep is not None:
+                for log in (lab.home / "logs").glob("*.log"):
+                    (keep / log.name).write_text(log.read_text(errors="replace"))
