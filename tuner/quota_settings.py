@@ -72,7 +72,7 @@ class TenantSettings(BaseModel):
     )
     exempt: bool = Field(
         default=False,
-        description="its quota is never written, also near partitions_max; for who has to delete topics then",
+        description="never held back by a quota of ours, also near partitions_max; for who has to delete topics then",
     )
 
     @model_validator(mode="before")

@@ -101,8 +101,7 @@ class Bench:
         low, high, each = 0.0, 0.0, 20.0
         for _ in range(most):
             self._write({EVERYBODY: each})
-            row = self._row(f"static-{each:g}", STORM_S, WARM_UP_S)
-            self._write({EVERYBODY: None})
+            row = self._row(f"static-{each:g}", STORM_S, WARM_UP_S, lambda: self._write({EVERYBODY: None}))
             yield row
             if row["pressure_p99"] is not None and row["pressure_p99"] <= 1:
                 low = each
@@ -112,12 +111,18 @@ class Bench:
 
     def _ours(self) -> Row:
         with self._supervised([c for c in children_for(self._config, dry_run=False) if c.name == "tune"], "tune.log"):
-            row = self._row("rheostat", OURS_S, OURS_SETTLED_S)
-            orders.give(self._settings, orders.release)
-            self._until(lambda: not self._quotas.mutation_quotas(), "every quota of ours to be taken back")
+            row = self._row("rheostat", OURS_S, OURS_SETTLED_S, self._release)
         return row | {"left_behind": len(self._quotas.mutation_quotas())}
 
-    def _row(self, policy: str, seconds: float, settled_s: float) -> Row:
+    def _release(self) -> None:
+        orders.give(self._settings, orders.release)
+        self._until(lambda: not self._quotas.mutation_quotas(), "every quota of ours to be taken back")
+
+    def _row(self, policy: str, seconds: float, settled_s: float, after: Callable[[], None] | None = None) -> Row:
+        """
+        Args:
+            after: takes the quotas back, before what is left of the storm is deleted.
+        """
         self._run += 1
         storms = [
             Tenant(
@@ -127,6 +132,9 @@ class Bench:
             for i in range(STORMS)
         ]  # fmt: skip
         seen, requests = self._blow(storms, seconds)
+        if after is not None:
+            after()
+        self._clear(storms)
         calm_ms = percentile(
             [1000 * (r.ended_s - r.due_s) for r in self._calm(requests) if r.due_s >= settled_s and r.failed is None],
             99,
@@ -160,7 +168,6 @@ class Bench:
                 f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()
             )
         )
-        self._clear(storms)
         return row
 
     def _calm(self, requests: Sequence[Request]) -> list[Request]:
@@ -180,7 +187,6 @@ class Bench:
         while thread.is_alive():
             thread.join(timeout=_LOOK_S)
             stands = self._look(storm.now_s(), seen, stands)
-        self._clear(calm)
         return seen, storm.requests
 
     def _look(self, now_s: float, seen: Seen, stands: Mapping[QuotaEntity, float]) -> Mapping[QuotaEntity, float]:
@@ -211,7 +217,7 @@ class Bench:
 
     def _clear(self, tenants: Sequence[Tenant]) -> None:
         """What is left of their topics. A broker that is late still shows some that are gone: asked for again until none is."""
-        prefixes = tuple(f"storm-{tenant.client_id}-" for tenant in tenants)
+        prefixes = ("storm-calm-", *(f"storm-{tenant.client_id}-" for tenant in tenants))
         with self._lab.admin("bench-clears") as admin:
 
             def none_is_left() -> bool:

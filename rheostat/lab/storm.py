@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -78,11 +79,17 @@ class Storm:
     servers: Sequence[str]
     requests: list[Request] = field(default_factory=list)
     began_s: float = 0.0
+    _ended: threading.Event | None = None
 
-    def run(self, tenants: Iterable[Tenant], seconds: float) -> list[Request]:
-        """Blocks until the time is over and what was under way has ended; what had not begun by then is left out."""
+    def run(self, tenants: Iterable[Tenant], seconds: float, ended: threading.Event | None = None) -> list[Request]:
+        """Blocks until the time is over, or ``ended`` is set, and what was under way has ended; what had not begun by then is
+        left out."""
+        self._ended = ended
         asyncio.run(self._blow(list(tenants), seconds))
         return self.requests
+
+    def over(self, seconds: float) -> bool:
+        return self.now_s() >= seconds or (self._ended is not None and self._ended.is_set())
 
     async def _blow(self, tenants: Sequence[Tenant], seconds: float) -> None:
         self.began_s = time.monotonic()
@@ -117,7 +124,7 @@ class _Caller:
                         break
                     await asyncio.sleep(max(0.0, due_s - self._storm.now_s()))
                     line = await self._free.get()
-                    if self._storm.now_s() >= seconds:
+                    if self._storm.over(seconds):
                         break
                     group.create_task(self._one(line, due_s))
         finally:

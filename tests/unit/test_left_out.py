@@ -11,7 +11,7 @@ from tuner.decide.course import LawView
 from tuner.journal.shapes import LEFT_OUT
 from tuner.model.cluster import Observation
 
-# The law of the mutation quotas is asked by nobody yet, and what it is to see is not on film.
+# What the law of the mutation quotas sees is not on film: `rheostat replay` does not replay it.
 DECIDING = sorted(p for p in Path(tuner.decide.__file__).parent.glob("*.py") if not p.stem.startswith("mutation_"))
 
 

@@ -376,3 +376,27 @@ def test_from_the_same_signal_is_learned_and_changed_once() -> None:
     assert cost.steps > 0
     rig.cycle(three(rig, 20, a=-1.0), one)
     assert (rig.memory.total, rig.memory.cost) == (total, cost)
+
+
+def test_who_is_exempt_is_not_held_back_by_our_default_either() -> None:
+    policy = replace(
+        PLAIN, rules=(TenantRule(client_id="ops", exempt=True),), default_entity=QuotaEntity(client_id=DEFAULT)
+    )
+    rig = Rig(policy)
+    ops = QuotaEntity(client_id="ops")
+
+    def books() -> list[TenantSignal]:
+        return [tenant(rig.now_ms, 5.0, -1.0, client_id="ops"), tenant(rig.now_ms, 5.0, -1.0, client_id="app")]
+
+    rig.cycle(books())
+    assert QuotaEntity(client_id=DEFAULT) in rig.quotas
+    made = rig.cycle(books())
+    assert written(made)[ops] == 1e9
+    assert ops not in written(rig.cycle(books()))
+
+
+def test_who_is_exempt_and_held_back_by_somebody_elses_default_is_left_as_it_is() -> None:
+    rules = (TenantRule(client_id="ops", exempt=True),)
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=None), {QuotaEntity(client_id=DEFAULT): 7.0})
+    made = rig.cycle([tenant(rig.now_ms, 5.0, -1.0, client_id="ops")])
+    assert QuotaEntity(client_id="ops") not in written(made)

@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tuner.decide.mutation_measuring import NOBODY_HELD_PER_S
 from tuner.decide.mutation_ownership import put_back
 from tuner.decide.mutation_sharing import Claim, Sharing, share
 from tuner.decide.mutation_tenants import Matched, matched, want_per_s
@@ -43,6 +44,7 @@ class Place:
     live_per_s: float | None  # In force, by whatever name.
     rule: Matched | None
     left_alone: QuotaReason | None = None  # Why it is not ours to write.
+    ours_holds: bool = False  # What is in force is a quota of ours under another name: <default>.
 
     @property
     def of(self) -> TenantRule:
@@ -63,7 +65,8 @@ def place_of(
     # A default that somebody set is as much their word as a quota under this name.
     elif found is not None and not policy.adopts and found[0] not in memory.owned:
         reason = QuotaReason.RESPECTED
-    return Place(tenant, state, own, live, rule, reason)
+    ours_holds = found is not None and found[0] != entity and found[0] in memory.owned
+    return Place(tenant, state, own, live, rule, reason, ours_holds)
 
 
 def dealt(
@@ -109,6 +112,7 @@ def dealt(
         states[place.tenant] = replace(state, written_at_ms=view.now_ms)
         text = _said(place, wanted, reason, sharing)
         decisions.append(SetQuota(place.tenant.entity, place.own_per_s, wanted, reason, text))
+    decisions += [_freed(place) for place in places if place.left_alone is QuotaReason.EXEMPT and place.ours_holds]
     anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.newcomers))
     default = _default(quotas, memory, anew, policy, lowers_only)
     decisions += [default] if default is not None else []
@@ -145,6 +149,12 @@ def _left_alone(
     )
     decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
     return [replace(p, left_alone=QuotaReason.TOO_MANY_TENANTS) if p.tenant in over else p for p in found], decisions
+
+
+def _freed(place: Place) -> SetQuota:
+    """Who is exempt has no quota of ours; nor may the one that we keep for whoever has none hold it back."""
+    text = f"{place.tenant}: exempt: {NOBODY_HELD_PER_S:g}/s, as the quota of <default> would hold it back"
+    return SetQuota(place.tenant.entity, place.own_per_s, NOBODY_HELD_PER_S, QuotaReason.EXEMPT, text)
 
 
 def _used_per_s(place: Place) -> float:

@@ -38,7 +38,7 @@ class TenantRule:
     client_id: str | None = None
     weight: float = 1.0
     rate_per_s_min: float | None = None  # None: as for everybody.
-    exempt: bool = False  # Its quota is never written; what it does counts all the same.
+    exempt: bool = False  # Never held back by a quota of ours; what it does counts all the same.
 
     def __post_init__(self) -> None:
         # The settings have told the operator already, naming the key; here it guards the core.
