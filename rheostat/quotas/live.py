@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from kafka.errors import KafkaError
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -74,12 +75,12 @@ def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int
     if as_json:
         console.file.write(json.dumps(found, indent=2) + "\n")
         return exit_code(found)
-    _show(found, console)
+    shown(found, console)
     while watch:
         time.sleep(_WATCH_S)
         found = gather(settings)
         console.clear()
-        _show(found, console)
+        shown(found, console)
     return exit_code(found)
 
 
@@ -101,7 +102,7 @@ def _signals(settings: Settings) -> SignalReader:
         reader.close(timeout_ms=2000)
 
 
-def _show(found: dict[str, Any], console: Console) -> None:
+def shown(found: dict[str, Any], console: Console) -> None:
     if not found["asked_for"]:
         console.print(
             "No quotas are turned: tuner.mutation_quota is not set. What stands, and what would be wanted:",
@@ -110,7 +111,12 @@ def _show(found: dict[str, Any], console: Console) -> None:
     console.print(found["why"] or "", highlight=False, soft_wrap=True)
     for text in found["holds"]:
         console.print(text, highlight=False, soft_wrap=True)
-    table = Table("tenant", "does/s", "quota/s", "wanted/s", "tokens", "held back", "ours", "why")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("tenant", overflow="fold")
+    for name in ("does/s", "quota/s", "wanted/s", "tokens"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("held back", "ours", "why"):
+        table.add_column(name)
     for row in found["tenants"]:
         table.add_row(
             " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part),

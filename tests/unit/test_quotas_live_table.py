@@ -1,0 +1,66 @@
+"""`rheostat quotas`: what the table says, and when something is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rheostat.quotas.live import exit_code, shown
+
+
+def found(**changes: Any) -> dict[str, Any]:
+    row = {
+        "user": None, "client_id": "nightly", "demand_per_s": 4.25, "quota_per_s": 12.5, "quota_wanted_per_s": 12.5,
+        "tokens": 137.5, "throttled": False, "ours": True, "rule": 0, "reason": "standing_share",
+    }  # fmt: skip
+    return {
+        "asked_for": True, "pressure": 0.4, "why": "50.0 partitions/s in all", "holds": [], "tenants": [row],
+        "quotas": [{"entity": "client-id 'nightly'", "rate_per_s": 12.5, "ours": True}],
+    } | changes  # fmt: skip
+
+
+def told(what: dict[str, Any], width: int = 100) -> str:
+    console = Console(width=width, record=True)
+    with console.capture() as capture:
+        shown(what, console)
+    return capture.get()
+
+
+def test_a_tenant_is_one_line_with_its_reason() -> None:
+    [line] = [line for line in told(found()).splitlines() if line.strip().startswith("client-id nightly")]
+    assert line.split() == [
+        "client-id",
+        "nightly",
+        "4.25",
+        "12.5",
+        "12.5",
+        "137.5",
+        "yes",
+        "standing",
+        "share",
+        "(rule",
+        "1)",
+    ]
+
+
+def test_it_fits_eighty_columns() -> None:
+    assert max(map(len, told(found(), 80).splitlines())) <= 80
+    assert "137.5" in told(found(), 80)
+
+
+def test_without_tenants_it_says_whom_kafka_counts() -> None:
+    assert "Kafka counts mutations only for whom some quota stands" in told(found(tenants=[]))
+
+
+def test_without_the_setting_it_says_that_nothing_is_turned() -> None:
+    assert "tuner.mutation_quota is not set" in told(found(asked_for=False))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [({}, 0), ({"pressure": 1.2}, 1), ({"pressure": None}, 0), ({"tenants": [{"throttled": True}]}, 1)],
+)
+def test_the_exit_code_says_whether_somebody_suffers(changes: dict[str, Any], code: int) -> None:
+    assert exit_code(found(**changes)) == code
