@@ -21,7 +21,7 @@ def found(**changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def told(what: dict[str, Any], width: int = 100) -> str:
+def told(what: dict[str, Any], width: int = 120) -> str:
     console = Console(width=width, record=True)
     with console.capture() as capture:
         shown(what, console)
