@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import cluster, collector, control, footprint, forecast, pipeline, scale, stall
+from benchmarks import cluster, collector, control, controller, footprint, forecast, pipeline, scale, stall
 
 if __name__ == "__main__":
     sys.exit(
         max(
             benchmark.main(sys.argv[1:])
-            for benchmark in (footprint, collector, pipeline, stall, control, forecast, scale, cluster)
+            for benchmark in (footprint, collector, pipeline, stall, control, forecast, scale, controller, cluster)
         )
     )

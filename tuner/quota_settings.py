@@ -15,6 +15,8 @@ _DEFAULTS = {
     "user and client-id": QuotaEntity(DEFAULT, DEFAULT),
     "none": None,
 }
+# Our own clients create rheostat's topics, and a throttled one could not take a quota back.
+_OWN = TenantRule(client_id="rheostat-*", exempt=True)
 _RATE_MIN = 0.1  # Below it one partition is a debt of more than ten seconds.
 
 
@@ -165,7 +167,7 @@ class MutationQuotaSettings(BaseModel):
         )
         return MutationPolicy(
             objective=self.objective.objective(),
-            rules=tuple(tenant.rule() for tenant in self.tenants),
+            rules=(*(tenant.rule() for tenant in self.tenants), _OWN),
             limits=limits,
             default_entity=_DEFAULTS[self.default_entity],
             measures=self.measure,

@@ -22,7 +22,7 @@ STORMS = ("storm-0", "storm-1")
 BEFORE, PERSONS = 900.0, 3.0
 STORM_S_MAX = 150.0
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
 
 
 def of(client_id: str) -> QuotaEntity:
@@ -115,7 +115,7 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             )
             stands = quotas.mutation_quotas()
             assert stands[of("storm-0")] == PERSONS
-            assert set(stands) == {of(n) for n in (*STORMS, "calm")} | {of_everybody()}
+            assert set(stands) >= {of(n) for n in (*STORMS, "calm")} | {of_everybody()}
 
         done = rheostat("release", "--config", parts.config, timeout_s=120)
         assert done.returncode == 0, done.stdout + done.stderr

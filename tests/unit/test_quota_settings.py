@@ -7,8 +7,11 @@ from test_settings import GOOD, fault
 
 from rheostat.settings import parse_settings
 from streaming.contract.quotas import Default, QuotaEntity
+from tuner.decide.mutation_tenants import Matched, matched
 from tuner.model.mutation import MutationPolicy, TenantRule
+from tuner.model.quota_entity import Tenant
 
+OWN = TenantRule(client_id="rheostat-*", exempt=True)
 ON = GOOD + "  mutation_quota:\n"
 
 
@@ -23,7 +26,15 @@ def test_nobody_touches_quotas_unless_asked_to() -> None:
 
 
 def test_an_empty_section_is_the_laws_own_defaults() -> None:
-    assert policy(ON[:-1] + " {}\n") == MutationPolicy()
+    assert policy(ON[:-1] + " {}\n") == MutationPolicy(rules=(OWN,))
+
+
+def test_our_own_clients_are_never_held_back_unless_somebody_says_so() -> None:
+    assert (
+        matched(Tenant(client_id="rheostat-tuner-quotas"), policy(ON + "    tenants: [{user: a}]\n").rules).rule == OWN
+    )
+    held = policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules
+    assert matched(Tenant(client_id="rheostat-start"), held).rule.weight == 2
 
 
 def test_tenants_with_their_weights_and_floors() -> None:
@@ -31,7 +42,7 @@ def test_tenants_with_their_weights_and_floors() -> None:
         ON
         + "    tenants:\n    - {user: ops*, exempt: true}\n    - {user: etl, client_id: 'nightly-?', weight: 3, rate_per_s_min: 2}\n"
     ).rules
-    assert rules == (TenantRule("ops*", exempt=True), TenantRule("etl", "nightly-?", 3.0, 2.0))
+    assert rules == (TenantRule("ops*", exempt=True), TenantRule("etl", "nightly-?", 3.0, 2.0), OWN)
 
 
 def test_how_long_somebodys_value_is_left_alone_is_said_once_for_all() -> None:
@@ -58,7 +69,7 @@ def test_for_whom_the_default_stands(name: str, entity: QuotaEntity | None) -> N
 
 def test_tenants_from_the_environment() -> None:
     variable = {"RHEOSTAT_TUNER__MUTATION_QUOTA__TENANTS": '[{"user": "etl", "weight": 2}]'}
-    assert policy(GOOD, variable).rules == (TenantRule("etl", weight=2.0),)
+    assert policy(GOOD, variable).rules == (TenantRule("etl", weight=2.0), OWN)
 
 
 @pytest.mark.parametrize(

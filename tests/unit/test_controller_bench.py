@@ -1,0 +1,66 @@
+"""What the benchmark of storms says of its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.controllers import large
+from benchmarks.controllers.figures import best_static, jain, missed, settled_after_s, writes_per_tenant_min
+
+
+def row(policy: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "policy": policy, "pressure_p99": 0.9, "goodput_partitions_per_s": 100.0, "jain_index": 0.99,
+        "well_behaved_ratio": 1.2, "writes_per_tenant_min": 1.0,
+    } | changes  # fmt: skip
+
+
+def test_within_every_bound_nothing_is_missed() -> None:
+    assert missed([row("none", pressure_p99=9.0), row("static-20"), row("rheostat")]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pressure_p99": 1.01}, "pressure_p99 1.01 is above"),
+        ({"pressure_p99": None}, "pressure_p99 unknown is above"),
+        ({"goodput_partitions_per_s": 89.0}, "goodput 89.0/s is below 0.9 of static-20's 100.0/s"),
+        ({"jain_index": 0.94}, "jain_index 0.940"),
+        ({"well_behaved_ratio": 1.6}, "1.60 × what it is alone"),
+        ({"well_behaved_ratio": None}, "unknown × what it is alone"),
+        ({"writes_per_tenant_min": 3.0}, "3 writes for one tenant in a minute"),
+    ],
+)
+def test_what_is_missed_is_named(changes: dict[str, Any], said: str) -> None:
+    [found] = missed([row("static-20"), row("rheostat", **changes)])
+    assert said in found
+
+
+def test_a_static_quota_over_the_objective_is_no_rival() -> None:
+    rows = [row("static-80", pressure_p99=1.2, goodput_partitions_per_s=900.0), row("static-20")]
+    assert best_static(rows) == rows[1]
+    assert best_static([row("none"), row("rheostat")]) is None
+
+
+def test_settled_is_after_the_last_miss() -> None:
+    assert settled_after_s([(10.0, 2.0), (20.0, 0.5), (30.0, 0.9)], 5.0) == 5.0
+    assert settled_after_s([(10.0, 0.5)], 5.0) == 0.0
+    assert settled_after_s([(10.0, 0.5), (20.0, 2.0)], 5.0) is None
+
+
+def test_the_busiest_minute_of_one_tenant_counts() -> None:
+    assert writes_per_tenant_min({"a": [1.0, 100.0, 130.0, 159.0, 161.0], "b": [200.0]}, 50.0) == 3.0
+
+
+def test_jain() -> None:
+    assert jain([5.0, 5.0]) == 1.0
+    assert jain([10.0, 0.0]) == 0.5
+    assert jain([0.0, 0.0]) is None
+
+
+def test_a_cycle_of_a_thousand_tenants_deals_what_max_min_asks_for() -> None:
+    found = large.measure()
+    assert found["off_optimum_max"] <= large.OFF_OPTIMUM_MAX
+    assert large.missed({**found, "cycle_ms_max": 101.0}) == ["large: the worst cycle takes 101.0 ms (100)"]
