@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from rheostat.commands import ahead, config, demo, lab, now, orders, parts, quotas, replay
+from rheostat.commands import ahead, config, demo, fetchers, lab, limits, move, now, orders, parts, quotas, replay
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_WELL, CommandError
 
 app = typer.Typer(
@@ -23,11 +23,12 @@ app = typer.Typer(
 # In the order in which `--help` names them.
 for command in (
     demo.demo, parts.run, parts.collect, parts.stream, parts.tune,
-    now.status, now.signals, replay.replay, ahead.plan, ahead.simulate,
+    now.status, now.signals, replay.replay, ahead.plan, ahead.simulate, move.move, fetchers.fetchers,
     orders.pause, orders.resume, orders.override, orders.release, now.doctor,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(quotas.app, name="quotas")
+app.add_typer(limits.app, name="limits")
 app.add_typer(lab.app, name="lab")
 app.add_typer(config.app, name="config")
 

@@ -13,6 +13,7 @@ from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
 from tuner.decide.lists import (
     intend_pairs,
     list_moves,
+    most_copies,
     needed_pairs,
     settle_pairs,
     start_bytes_per_s,
@@ -188,11 +189,13 @@ def test_a_start_is_the_least_that_drains() -> None:
     source = replace(move_signal(*SOURCE, listed=0, keep_up=0.0), write_bytes_per_s=4.0 * MB)
     target = replace(move_signal(*TARGET, listed=0, keep_up=0.0), write_bytes_per_s=4.0 * MB)
     view = MovesView(observation(cluster, [source, target]), cluster, THROTTLES)
-    assert start_bytes_per_s(SOURCE, view) == 9_600_000
-    assert start_bytes_per_s(TARGET, view) == 5 * MB
-    assert start_bytes_per_s((2, L), view) == 5 * MB
+    copies = most_copies(cluster.moves)
+    assert copies[SOURCE[0]] == 2
+    assert start_bytes_per_s(SOURCE, view, 2) == 9_600_000
+    assert start_bytes_per_s(TARGET, view, 2) == 5 * MB
+    assert start_bytes_per_s((2, L), view, 1) == 5 * MB
     fast = replace(source, write_bytes_per_s=80.0 * MB)
-    assert start_bytes_per_s(SOURCE, MovesView(observation(cluster, [fast]), cluster, THROTTLES)) == 50 * MB
+    assert start_bytes_per_s(SOURCE, MovesView(observation(cluster, [fast]), cluster, THROTTLES), 2) == 50 * MB
 
 
 def test_a_start_after_a_sweep_is_what_stood_and_an_order_comes_before_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streaming.contract import Side
@@ -58,5 +60,13 @@ def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
 
 def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:
     """Eleven seconds of 19 MB are held where 20 were planned: the twelfth of all that."""
-    found = bound(Side.LEADER, course(20 * MB, 20 * MB, 19 * MB), LIMITS, play=0.1)
-    assert found == pytest.approx((11 * 19 + 20) * MB / 12, abs=1.0)
+    seen = replace(course(20 * MB, 20 * MB, 19 * MB), since_ms=-11_000)
+    assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 19 + 20) * MB / 12, abs=1.0)
+
+
+def test_until_a_whole_window_is_seen_what_stood_is_not_lowered_for_it() -> None:
+    """Unless less is meant than stood, or what the window holds is not known at all."""
+    young = replace(course(20 * MB, 20 * MB, 12 * MB), since_ms=-10_000)
+    assert bound(Side.LEADER, young, LIMITS, play=0.1) == 20_000_000
+    assert bound(Side.LEADER, replace(young, wanted=Wanted(19 * MB)), LIMITS, play=0.1) < 19 * MB
+    assert bound(Side.LEADER, replace(young, since_ms=-11_000), LIMITS, play=0.1) < 20 * MB

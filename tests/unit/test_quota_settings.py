@@ -30,11 +30,11 @@ def test_an_empty_section_is_the_laws_own_defaults() -> None:
 
 
 def test_our_own_clients_are_never_held_back_unless_somebody_says_so() -> None:
-    assert (
-        matched(Tenant(client_id="rheostat-tuner-quotas"), policy(ON + "    tenants: [{user: a}]\n").rules).rule == OWN
-    )
-    held = policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules
-    assert matched(Tenant(client_id="rheostat-start"), held).rule.weight == 2
+    ours = Tenant(client_id="rheostat-tuner-quotas")
+    assert matched(ours, policy(ON + "    tenants: [{user: a}]\n").rules) == Matched(OWN, 1, ())
+    held = matched(ours, policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules)
+    assert held is not None
+    assert held.rule.weight == 2
 
 
 def test_tenants_with_their_weights_and_floors() -> None:

@@ -184,3 +184,20 @@ def test_a_throttle_that_did_not_hold_has_nothing_to_come_down_from() -> None:
     """50 MB/s stand, 20 pass: the window is taken to hold 20, and the line to another rate begins there."""
     memory, _ = turn(view(12, broker(1, 10, throttled=20 * MB), move(SIDE, 10), 50_000_000), LawMemory(), FAST, LIMITS)
     assert set(memory.courses[SIDE].window.meant) == {20 * MB}
+
+
+def first_write(stands: int, client: float = 30 * MB) -> float:
+    """What stands after the first second of a take-over on whose side 13 MB/s count, by Kafka's mean over its window."""
+    seen = view(12, broker(1, 10, throttled=13 * MB, client=client), move(SIDE, 10), stands=stands)
+    _, writes = turn(seen, LawMemory(), FAST, replace(LIMITS, start_s=10.0))
+    return writes.get(SIDE, stands)
+
+
+def test_a_rate_that_is_to_go_up_is_not_lowered_first_for_a_window_that_was_not_full() -> None:
+    """20 MB/s stand under a move that has just begun, and 80 are free: its mean counts seconds in which it was not there."""
+    assert first_write(20_000_000) == 20_000_000
+
+
+def test_a_rate_that_is_to_go_down_begins_at_what_passes() -> None:
+    """Clients leave 80 MB/s of the link, and 120 stand."""
+    assert first_write(120_000_000) < 40 * MB

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.contract import BrokerSignal
+from streaming.contract import BrokerSignal, Side
 from tuner.decide.sight import Sight, seen
 from tuner.model.limits import MB
 from tuner.model.objectives import LawLimits, Objective
@@ -69,3 +69,27 @@ def test_without_a_latency_the_margin_stays() -> None:
 def test_a_consumer_that_waits_for_the_next_record_is_no_reason_for_a_margin() -> None:
     waiting = replace(signal(5), fetch_p99_ms=500.0)
     assert after(signal(0), waiting).margin == after(signal(0), signal(5)).margin
+
+
+def test_a_look_between_two_others_makes_no_window_longer() -> None:
+    """A window of five steps in which the collector looked six times: 60 MB/s go to 65, so the newest step is 30 more, and not 36."""
+    before = replace(signal(0), samples=6)
+    more = replace(signal(5, used=65 * MB), samples=7, completeness=7 / 6)
+    newest = after(before, more).directions[Side.LEADER].network.newest
+    assert newest == pytest.approx((5 * 65 - 4 * 60) * MB, rel=0.02)
+
+
+def test_a_p99_that_remembers_is_no_reason_for_a_margin_once_clients_are_relieved() -> None:
+    """Means fall from 12 ms to 3 while Kafka still tells 48: with them it is far below the aim, without them above it."""
+    told = [(i * 5, 12.0) for i in range(8)] + [(40 + i * 5, 3.0) for i in range(3)]
+    with_means = after(*(replace(signal(at_s, p99_ms=48.0), produce_mean_ms=mean) for at_s, mean in told))
+    without = after(*(signal(at_s, p99_ms=48.0) for at_s, _ in told))
+    assert with_means.margin < without.margin
+    before = after(*(replace(signal(at_s, p99_ms=48.0), produce_mean_ms=mean) for at_s, mean in told[:8]))
+    assert with_means.margin < before.margin
+
+
+def test_the_mean_of_a_broker_to_which_almost_nobody_writes_says_nothing() -> None:
+    silent = replace(signal(0), produce_mean_ms=200.0, client_in_bytes_per_s=100.0)
+    assert after(silent).felt.mean_ms is None
+    assert after(replace(silent, client_in_bytes_per_s=1 * MB)).felt.mean_ms == 200.0

@@ -173,10 +173,11 @@ def _starts(
         for side in Side:
             pairs = missing[topic][side] | (ours.of(side).pairs & of_topic.of(side))
             wanted.update((broker, side) for _, broker in pairs)
-    return [_start(side, view, again) for side in sorted(wanted & bare)]
+    copies = most_copies(view.live.moves)
+    return [_start(side, view, copies.get(side[0], 1), again) for side in sorted(wanted & bare)]
 
 
-def _start(side: BrokerSide, view: MovesView, again: Mapping[BrokerSide, int]) -> StartRate:
+def _start(side: BrokerSide, view: MovesView, copies: int, again: Mapping[BrokerSide, int]) -> StartRate:
     order = view.orders.overrides.get(side)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
@@ -185,17 +186,20 @@ def _start(side: BrokerSide, view: MovesView, again: Mapping[BrokerSide, int]) -
         why = "as it stood until it was swept away"
     else:
         rate, why = (
-            start_bytes_per_s(side, view),
+            start_bytes_per_s(side, view, copies),
             "a move that nobody throttles takes part here; the law goes on from it",
         )
     text = f"{side_name(side)}: {words.rate(rate)}, where none stood: {why}"
     return StartRate(*side, rate, Reason.MOVE_FOUND, text)
 
 
-def start_bytes_per_s(side: BrokerSide, view: MovesView) -> int:
-    """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile."""
+def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: int) -> int:
+    """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile.
+
+    Args:
+        copies: how often the broker sends each byte that it leads, at the most.
+    """
     limits, signal = view.limits, view.fresh_signal(side)
-    copies = max((_copies(move) for move in view.live.moves if move.leader == side[0]), default=1)
     # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
     factor = copies if side[1] is Side.LEADER else 1
     write = (signal.write_bytes_per_s or 0.0) if signal is not None else 0.0
@@ -203,9 +207,13 @@ def start_bytes_per_s(side: BrokerSide, view: MovesView) -> int:
     return round(min(limits.rate_bytes_per_s_max, least))
 
 
-def _copies(move: PartitionMove) -> int:
-    """Followers that fetch each byte from its leader: those in sync, and those that are added."""
-    return len({*move.isr, *move.adding} - {move.leader})
+def most_copies(moves: Iterable[PartitionMove]) -> dict[int, int]:
+    """By leader, the most followers that fetch each byte of a partition: those in sync, and those that are added."""
+    most: dict[int, int] = {}
+    for move in moves:
+        copies = len({*move.isr, *move.adding} - {move.leader})
+        most[move.leader] = max(copies, most.get(move.leader, 0))
+    return most
 
 
 def _that_fit(pairs: set[Pair], stands: ThrottledReplicas, first: frozenset[Pair]) -> tuple[Pair, ...]:

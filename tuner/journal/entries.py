@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from streaming.contract import Side
@@ -62,7 +62,7 @@ def entry_of(
         action_of(decision),
         decision.reason.value,
         decision.text,
-        asdict(decision),
+        {f.name: getattr(decision, f.name) for f in fields(decision)},
         inputs or {},
         failure,
         dry_run,

@@ -7,10 +7,10 @@ the entries of all that it concerns.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
-from streaming.contract import Side
+from streaming.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory, StallState
@@ -20,7 +20,7 @@ class StoodOn:
     def __init__(self, observation: Observation, memory: Memory, limits: Limits) -> None:
         self._observation = observation
         self._stalls = memory.stalls
-        self._limits = asdict(limits)
+        self._limits = _row(limits)
         self._brokers: dict[int, dict[str, Any]] = {}
         self._states: dict[int, dict[str, Any]] = {}
         self._led: dict[int, set[int]] | None = None  # The destinations of each leader's moves.
@@ -32,7 +32,7 @@ class StoodOn:
         """Nobody changes what comes back: parts of it are in others."""
         signal = self._observation.moves.get(side)
         return {
-            "move": asdict(signal) if signal is not None else None,
+            "move": _move(signal) if signal is not None else None,
             "broker": self._broker(side[0]),
             "stalls": {str(destination): self._state(destination) for destination in self._concerned(side)},
             "limits": self._limits,
@@ -41,7 +41,7 @@ class StoodOn:
     def _broker(self, broker: int) -> dict[str, Any] | None:
         signal = self._observation.brokers.get(broker)
         if broker not in self._brokers and signal is not None:
-            self._brokers[broker] = asdict(signal)
+            self._brokers[broker] = _row(signal)
         return self._brokers.get(broker)
 
     def _state(self, destination: int) -> dict[str, Any]:
@@ -67,5 +67,11 @@ def _led(live: LiveCluster) -> dict[int, set[int]]:
     return led
 
 
-def _row(state: StallState) -> dict[str, Any]:
-    return {f.name: getattr(state, f.name) for f in fields(state)}
+def _move(signal: MoveSignal) -> dict[str, Any]:
+    steps, largest = tuple(map(_row, signal.steps)), tuple(map(_row, signal.largest))
+    return {**_row(signal), "steps": steps, "largest": largest}
+
+
+def _row(value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | Limits) -> dict[str, Any]:
+    # Not asdict, which would copy all that json only reads.
+    return {f.name: getattr(value, f.name) for f in fields(value)}

@@ -74,6 +74,12 @@ class LawLimits:
     miss_weight: float = 2.0
     # Of the objective: nearer to it more seconds are missed, further off the move takes longer.
     latency_aim: float = 0.6
+    # The distance from the objective, and the least margin, are for what comes within seconds. Where the mean of a window says that
+    # the p99 holds that already, they go with the part of it that is of this moment; this much nearer it never comes.
+    latency_aim_max: float = 0.9
+    swing_gain: float = 0.15  # By step: half a minute.
+    # A mean below this share of what it was while the p99 was made: the p99 remembers what is over.
+    relieved_ratio: float = 0.8
     # Where a side can have less than this times what keeps up, most of a margin is taken from the little that drains. There
     # only what comes near a miss counts.
     tight_ratio: float = 2.0

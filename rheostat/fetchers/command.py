@@ -1,0 +1,110 @@
+"""`rheostat fetchers`: which threads copy what, on the live cluster, and what another number of them would do. Changes nothing.
+
+Intuition: a thread's load is what is written to the partitions that fall to it, so two looks at the log sizes tell it. Where
+nothing is written just now, partitions are counted instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rheostat.errors import BadInputError
+from rheostat.fetchers.heat import Map, as_svg, as_text
+from rheostat.fetchers.report import Report, as_record, report
+from rheostat.moves.standing import Standing, look, reading, write_rates
+from rheostat.settings import load_settings
+from streaming.kafka.cluster import ClusterClient, ClusterError
+from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
+from tuner.plan.fetcher_loads import Followed
+
+_CLIENT_ID = "rheostat-fetchers"
+
+
+def run_fetchers(
+    config: Path, *, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None, plot: Path | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Answers, and returns the exit code."""
+    if by_partitions and thread_bytes_per_s_max is not None:
+        raise BadInputError(
+            "--thread-rate: threads are compared by partitions, not by rates; leave out --by partitions"
+        )
+    check_plot(plot)
+    settings = load_settings(config)
+    with reading(settings, _CLIENT_ID) as client:
+        standing = look(client, settings, _CLIENT_ID)
+        fetchers = _fetchers(client, standing)
+        rates = {} if by_partitions else write_rates(client, standing, watch_s, _say)
+    notes: tuple[str, ...] = ()
+    by_writes = any(rates.values())
+    if not by_partitions and not by_writes:
+        notes = ("Nothing was written while it was watched: threads are compared by partitions.",)
+        thread_bytes_per_s_max = None
+    partitions = [
+        Followed(s.topic, s.partition, s.leader, s.replicas, rates.get(key, 0.0) if by_writes else 1.0)
+        for key, s in sorted(standing.partitions.items())
+        if s.leader >= 0
+    ]
+    without = len(standing.partitions) - len(partitions)
+    if without:
+        notes = (*notes, f"Nobody leads {without} of {len(standing.partitions)} partitions, so nobody copies them.")
+    made = report(
+        standing.source, partitions, fetchers,
+        by_writes=by_writes, thread_bytes_per_s_max=thread_bytes_per_s_max, notes=notes,
+    )  # fmt: skip
+    if plot is not None:
+        draw(made, plot)
+    if as_json:
+        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
+    else:
+        from rheostat.fetchers.view import show
+        from rheostat.signals import console_of
+
+        show(made, console_of(sys.stdout))
+    return made.exit_code()
+
+
+def check_plot(plot: Path | None) -> None:
+    """
+    Raises:
+        BadInputError: the name says of no picture that we can draw.
+    """
+    if plot is not None and plot.suffix not in (".svg", ".txt"):
+        raise BadInputError(f"--plot: expected a file named *.svg or *.txt, found {plot}")
+
+
+def draw(made: Report, plot: Path) -> None:
+    """
+    Raises:
+        BadInputError: the file cannot be written.
+    """
+    maps = [Map(f"now: {NUM_REPLICA_FETCHERS} as it is", made.fetchers, made.by_pair)]
+    if made.pays and made.best.fetchers is not None:
+        then = dict.fromkeys(made.fetchers, made.best.fetchers)
+        maps.append(Map(f"with {NUM_REPLICA_FETCHERS}={made.best.fetchers}", then, made.by_pair))
+    unit = "bytes/s written to its partitions" if made.by_writes else "partitions"
+    text = (
+        as_text(maps)
+        if plot.suffix == ".txt"
+        else as_svg("Fetcher threads", f"A thread's load: {unit}. Figures from {made.source}.", maps)
+    )
+    try:
+        plot.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(f"--plot: {plot}: cannot be written: {error.strerror or error}") from error
+
+
+def _fetchers(client: ClusterClient, standing: Standing) -> dict[int, int]:
+    found = {}
+    for broker, answer in client.broker_configs(standing.brokers, [NUM_REPLICA_FETCHERS]).items():
+        if isinstance(answer, ClusterError):
+            raise answer
+        value = answer.get(NUM_REPLICA_FETCHERS)
+        found[broker] = NUM_REPLICA_FETCHERS_DEFAULT if value is None else int(value.value)
+    return found
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")

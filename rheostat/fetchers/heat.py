@@ -1,0 +1,127 @@
+"""A heat map of fetcher threads: a row a follower, a column a leader, in each field one stripe a thread, darker the busier.
+
+Intuition: where a field is one dark stripe beside empty ones, partitions collide; where its stripes are alike, they don't.
+Invariant: the same loads give the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from tuner.plan.fetcher_loads import Cell, Fetchers, Pair, Share, cells
+
+BROKERS_MAX = 40  # Above it stripes are too thin to see: each field is one, its busiest thread.
+
+_SHADES = " ░▒▓█"
+_PALE, _DARK = (247, 251, 255), (8, 48, 107)
+_LEFT, _HEAD, _GAP, _FIELD = 60, 64, 50, 640
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    title: str
+    fetchers: Fetchers
+    by_pair: Mapping[Pair, Sequence[Share]]
+
+    def brokers(self) -> tuple[list[int], list[int]]:
+        """Followers and leaders."""
+        return sorted({f for f, _ in self.by_pair}), sorted({leader for _, leader in self.by_pair})
+
+    def loads(self) -> dict[Cell, float]:
+        return {cell: load for cell, (load, _) in cells(self.by_pair, self.fetchers).items()}
+
+
+def as_text(maps: Sequence[Map]) -> str:
+    """One character a thread, from blank (nothing) to full (the busiest of all maps)."""
+    most = _most(maps)
+    parts: list[str] = []
+    for one in maps:
+        followers, leaders = one.brokers()
+        loads = one.loads()
+        width = max(one.fetchers.values(), default=1)
+        width = max(width, len(str(max(leaders, default=0))))
+        label = max((len(str(f)) for f in followers), default=1)
+        parts += [
+            one.title,
+            "follower ↓ leader →",
+            " " * label + " │" + "│".join(f"{b:>{width}}" for b in leaders) + "│",
+        ]
+        for follower in followers:
+            fields = []
+            for leader in leaders:
+                stripes = [loads.get((follower, leader, t), 0.0) for t in range(one.fetchers[follower])]
+                text = "".join(_shade(load, most) for load in stripes) if (follower, leader) in one.by_pair else "·"
+                fields.append(f"{text:<{width}}")
+            parts.append(f"{follower:>{label}} │" + "│".join(fields) + "│")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def as_svg(title: str, subtitle: str, maps: Sequence[Map]) -> str:
+    """
+    Args:
+        subtitle: says what a load is counted in.
+    """
+    most = _most(maps)
+    width = _LEFT + len(maps) * (_FIELD + _LEFT)
+    height = _HEAD + _GAP + _FIELD + _GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'font-family="system-ui, sans-serif" font-size="12" role="img">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="{_LEFT}" y="22" font-size="16" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{_LEFT}" y="40" fill="#555">{escape(subtitle)}</text>',
+    ]
+    for i, one in enumerate(maps):
+        parts += _panel(one, _LEFT + i * (_FIELD + _LEFT), _HEAD + _GAP, most)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _panel(one: Map, left: float, top: float, most: float) -> list[str]:
+    followers, leaders = one.brokers()
+    loads = one.loads()
+    side = _FIELD / max(len(followers), len(leaders), 1)
+    parts = [f'<text x="{left}" y="{top - 28}" font-weight="bold">{escape(one.title)}</text>']
+    named = max(1, -(-len(leaders) // 30))  # Not every broker's number where they would overlap.
+    for x, leader in enumerate(leaders):
+        if x % named == 0:
+            at = left + (x + 0.5) * side
+            parts.append(f'<text x="{at:.1f}" y="{top - 8}" text-anchor="middle">{leader}</text>')
+    for y, follower in enumerate(followers):
+        if y % named == 0:
+            at = top + (y + 0.5) * side + 4
+            parts.append(f'<text x="{left - 8}" y="{at:.1f}" text-anchor="end">{follower}</text>')
+        for x, leader in enumerate(leaders):
+            if (follower, leader) in one.by_pair:
+                stripes = [loads.get((follower, leader, t), 0.0) for t in range(one.fetchers[follower])]
+                parts += _field(stripes if len(followers) <= BROKERS_MAX else [max(stripes)], left + x * side,
+                                top + y * side, side, most)  # fmt: skip
+    parts.append(
+        f'<text x="{left}" y="{top + len(followers) * side + 20:.1f}" fill="#555">rows: followers, columns: leaders, '
+        "stripes: threads</text>"
+    )
+    return parts
+
+
+def _field(stripes: Sequence[float], x: float, y: float, side: float, most: float) -> list[str]:
+    width = (side - 2) / len(stripes)
+    return [
+        f'<rect x="{x + 1 + i * width:.1f}" y="{y + 1:.1f}" width="{width:.1f}" height="{side - 2:.1f}" '
+        f'fill="{_colour(load / most)}" stroke="#ccc" stroke-width="0.3"/>'
+        for i, load in enumerate(stripes)
+    ]
+
+
+def _most(maps: Sequence[Map]) -> float:
+    return max((load for one in maps for load in one.loads().values()), default=0.0) or 1.0
+
+
+def _shade(load: float, most: float) -> str:
+    return _SHADES[0] if load <= 0 else _SHADES[1 + min(3, int(4 * load / most))]
+
+
+def _colour(share: float) -> str:
+    return "#" + "".join(f"{round(pale + (dark - pale) * share):02x}" for pale, dark in zip(_PALE, _DARK, strict=True))

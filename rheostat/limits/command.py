@@ -1,0 +1,144 @@
+"""`rheostat limits`: how many more partitions brokers and cluster may get, and where those of a topic would go. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
+from rheostat.limits.report import Fill, Report, as_record, report
+from rheostat.limits.view import sentences
+from rheostat.limits.words import Given, check_topic
+from rheostat.moves.standing import Standing, look, reading
+from rheostat.settings import load_settings
+from streaming.kafka.cluster import PartitionState
+from tuner.model.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, counted
+from tuner.plan.placement import PolicyViolation, Wanted, place
+
+_CLIENT_ID = "rheostat-limits"
+_RECOMMENDED = PRESETS["kafka"].limits
+PARTITIONS_MAX = 10_000  # Of one request: more records the controller doesn't take.
+
+
+def run_limits(config: Path, given: Given, *, as_json: bool) -> int:
+    """Shows headroom, and returns the exit code."""
+    limits = given.limits()
+    standing = _look(config)
+    counts = counts_of(standing)
+    made = report(
+        standing.source, standing.racks, counts, _RECOMMENDED if limits is None else limits, binding=limits is not None
+    )
+    if as_json:
+        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
+    else:
+        from rheostat.limits.view import show
+        from rheostat.signals import console_of
+
+        show(made, console_of(sys.stdout))
+    return made.exit_code()
+
+
+def run_place(
+    config: Path, given: Given, topic: str, partitions: int, replication: int | None, *, as_json: bool
+) -> int:
+    """Prints the assignment of a topic's new partitions, or why there is none; returns the exit code."""
+    limits = given.limits() or PartitionLimits()
+    check_topic(topic)
+    standing = _look(config)
+    counts = counts_of(standing)
+    there = standing.topics.get(topic, [])
+    wanted = wanted_of(topic, partitions, replication, there, len(standing.brokers))
+    # KIP-578: the limits don't apply to internal topics.
+    asked = PartitionLimits() if topic in INTERNAL_TOPICS else limits
+    try:
+        placed = place(wanted, standing.racks, counts, asked)
+    except PolicyViolation as violation:
+        if as_json:
+            sys.stdout.write(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2) + "\n")
+        sys.stderr.write(f"{violation}\n")
+        return EXIT_NOT_WELL
+    plan = plan_of(topic, len(there), placed)
+    then = _after(standing, counts, topic, placed, given.limits())
+    if as_json:
+        record = {"plan": plan, "policy_violation": None, "then": as_record(then)}
+        sys.stdout.write(json.dumps(record, indent=2) + "\n")
+    else:
+        sys.stdout.write(json.dumps(plan) + "\n")
+        for line in _summary(wanted, there, then):
+            sys.stderr.write(line + "\n")
+    return EXIT_DONE
+
+
+def counts_of(standing: Standing) -> PartitionCounts:
+    return counted(((key, state.replicas) for key, state in standing.partitions.items()), standing.brokers)
+
+
+def wanted_of(
+    topic: str, partitions: int, replication: int | None, there: Sequence[PartitionState], brokers: int
+) -> Wanted:
+    """What is new of the topic.
+
+    Args:
+        there: its partitions, if it exists.
+        brokers: that are alive.
+
+    Raises:
+        BadInputError: naming the option.
+    """
+    if there:
+        has, factor = len(there), len(there[0].replicas) - len(there[0].adding)
+        if partitions <= has:
+            raise BadInputError(
+                f"--partitions: topic {topic} has {has} already, and Kafka only ever adds some: expected more than {has}, "
+                f"found {partitions}"
+            )
+        if replication not in (None, factor):
+            raise BadInputError(
+                f"--replication: topic {topic} exists with replication factor {factor}, which its new partitions take over: "
+                f"leave it out, or give {factor}; found {replication}"
+            )
+        replication = factor
+        partitions -= has
+    elif replication is None:
+        raise BadInputError(f"--replication: missing, and there is no topic {topic} that it could be taken from")
+    if replication > brokers:
+        raise BadInputError(
+            f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need as many brokers, {brokers} are alive"
+        )
+    if partitions > PARTITIONS_MAX:
+        raise BadInputError(
+            f"--partitions: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: ask for a part first"
+        )
+    return Wanted(topic, partitions, replication)
+
+
+def plan_of(topic: str, first: int, placed: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """As kafka-reassign-partitions writes assignments."""
+    entries = [{"topic": topic, "partition": first + n, "replicas": list(brokers)} for n, brokers in enumerate(placed)]
+    return {"version": 1, "partitions": entries}
+
+
+def _look(config: Path) -> Standing:
+    settings = load_settings(config)
+    with reading(settings, _CLIENT_ID) as client:
+        return look(client, settings, _CLIENT_ID)
+
+
+def _after(
+    standing: Standing, counts: PartitionCounts, topic: str, placed: Sequence[Sequence[int]],
+    limits: PartitionLimits | None,
+) -> Report:  # fmt: skip
+    added = counted((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
+    then = PartitionCounts({b: counts.of(b) + added.of(b) for b in {*counts.by_broker, *added.by_broker}})
+    return report(
+        standing.source, standing.racks, then, _RECOMMENDED if limits is None else limits, binding=limits is not None
+    )
+
+
+def _summary(wanted: Wanted, there: Sequence[PartitionState], then: Report) -> list[str]:
+    what = f"{wanted.partitions} {'more ' if there else ''}partitions of topic {wanted.topic}"
+    said = [f"There is room: {what}, replication factor {wanted.replication}, placed as above. Nothing was changed."]
+    return [*said, *(f"Then: {line}" for line in sentences(then)[1:] if then.worst is not Fill.OK)]

@@ -1,0 +1,81 @@
+"""A cycle that had to do without signals is followed by another as soon as they have come."""
+
+from __future__ import annotations
+
+from loop_rig import Rig
+from tuner_cases import NOW_MS, SOURCE, TARGET, move_signal
+
+from tuner.decide.awaited import awaited, have_come
+from tuner.model.decision import Decision, Hold, Reason
+from tuner.model.limits import MB
+from tuner.model.objectives import Objective
+
+AGE_S_MAX = 15.0
+MISSING: list[Decision] = [
+    Hold(*SOURCE, Reason.SIGNALS_MISSING, "sizes are not measured yet"),
+    Hold(*TARGET, Reason.SIGNALS_MISSING, "sizes are not measured yet"),
+]
+ONCE = {SOURCE: move_signal(*SOURCE, keep_up=None), TARGET: move_signal(*TARGET, keep_up=None)}
+TWICE = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET)}
+
+
+def test_what_is_measured_once_is_awaited_until_it_is_measured_twice() -> None:
+    sides = awaited(MISSING, ONCE, NOW_MS, AGE_S_MAX)
+    assert sides == {SOURCE, TARGET}
+    assert not have_come(sides, ONCE, NOW_MS, AGE_S_MAX)
+    assert have_come(sides, TWICE, NOW_MS, AGE_S_MAX)
+
+
+def test_one_side_of_two_is_not_enough() -> None:
+    sides = awaited(MISSING, {}, NOW_MS, AGE_S_MAX)
+    assert not have_come(sides, {**ONCE, SOURCE: move_signal(*SOURCE)}, NOW_MS, AGE_S_MAX)
+
+
+def test_a_signal_that_is_whole_and_doubted_is_not_awaited() -> None:
+    doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "more is sent than passes the network")]
+    assert awaited(doubted, TWICE, NOW_MS, AGE_S_MAX) == frozenset()
+
+
+def test_one_that_tells_of_no_move_yet_is_awaited() -> None:
+    doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "the signals tell of no move")]
+    before = {SOURCE: move_signal(*SOURCE, moving=0)}
+    sides = awaited(doubted, before, NOW_MS, AGE_S_MAX)
+    assert sides == {SOURCE}
+    assert not have_come(sides, before, NOW_MS, AGE_S_MAX)
+
+
+def test_old_signals_are_awaited_and_do_not_count_as_come() -> None:
+    stale: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_STALE, "20 s old")]
+    old = {SOURCE: move_signal(*SOURCE, age_s=20.0)}
+    sides = awaited(stale, old, NOW_MS, AGE_S_MAX)
+    assert sides == {SOURCE}
+    assert not have_come(sides, old, NOW_MS, AGE_S_MAX)
+
+
+def test_what_is_held_for_another_reason_waits_for_its_cycle() -> None:
+    others: list[Decision] = [
+        Hold(*SOURCE, Reason.BROKER_DOWN, "not alive"),
+        Hold(None, None, Reason.NO_LEADER, "no leader"),
+    ]
+    assert awaited(others, {}, NOW_MS, AGE_S_MAX) == frozenset()
+    assert not have_come(frozenset(), TWICE, NOW_MS, AGE_S_MAX)
+
+
+def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:
+    rig = Rig(objective=Objective(50.0))
+    rig.signals.moves = ONCE
+    rig.cycle()
+    assert rig.loop.awaits
+    assert not rig.loop.cycle_is_due()
+    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    assert rig.loop.cycle_is_due()
+    assert Reason.FOLLOWS_CLIENTS in rig.cycle()
+    assert not rig.loop.awaits
+    assert not rig.loop.cycle_is_due()
+
+
+def test_a_loop_that_only_rescues_waits_for_its_cycle() -> None:
+    rig = Rig()
+    rig.signals.moves = ONCE
+    rig.cycle()
+    assert not rig.loop.awaits

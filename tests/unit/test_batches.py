@@ -1,0 +1,117 @@
+"""Which steps go now: KIP-435's order, its three limits, and slots that are filled again without a barrier."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.plan.batches import BatchLimits, next_batch
+from tuner.plan.reassignment_steps import Step, StepReason, Wait, WaitReason, Way, next_step, taken
+
+UP = frozenset(range(10))
+
+
+def leads(partition: int) -> Way:
+    """Its leader moves, from 0 to 3."""
+    return Way("orders", partition, (0, 1, 2), (3, 1, 2), 0, frozenset({0, 1, 2}))
+
+
+def follows(partition: int) -> Way:
+    """A follower moves, from 2 to 3."""
+    return Way("orders", partition, (0, 1, 2), (0, 1, 3), 0, frozenset({0, 1, 2}))
+
+
+def refused(partition: int) -> Way:
+    """One replica in sync of two that producers need."""
+    return Way("orders", partition, (0, 1), (0, 3), 0, frozenset({0}), min_in_sync=2)
+
+
+def numbers(*steps: Step) -> list[int]:
+    return [step.partition for step in steps]
+
+
+def test_leader_movements_fill_the_batch_first_and_the_rest_is_taken_from_the_others() -> None:
+    ways = [follows(0), leads(1), follows(2), leads(3), follows(4)]
+    assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=3)).steps) == [1, 3, 0]
+
+
+def test_leader_movements_over_their_limit_make_room_for_the_others() -> None:
+    ways = [leads(0), leads(1), leads(2), follows(3), follows(4)]
+    assert numbers(*next_batch(ways, UP, BatchLimits(1, 3)).steps) == [0, 3, 4]
+
+
+def test_a_batch_that_cannot_be_filled_is_smaller() -> None:
+    assert numbers(*next_batch([leads(0), leads(1), leads(2)], UP, BatchLimits(2, 3)).steps) == [0, 1]
+
+
+def test_producers_that_are_refused_come_first() -> None:
+    ways = [leads(0), follows(1), refused(2)]
+    assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=2)).steps) == [2, 0]
+
+
+def test_within_a_kind_the_order_is_the_callers() -> None:
+    ways = [follows(7), follows(2), follows(5)]
+    assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=2)).steps) == [7, 2]
+
+
+def test_slots_are_filled_as_steps_end() -> None:
+    limits = BatchLimits(1, 3)
+    first = next_batch([leads(0), leads(1), follows(2), follows(3)], UP, limits).steps
+    assert numbers(*first) == [0, 2, 3]
+    assert next_batch([leads(1)], UP, limits, first).steps == ()
+    assert numbers(*next_batch([leads(1)], UP, limits, first[1:]).steps) == [1]
+
+
+def test_a_limit_lowered_below_what_runs_hands_out_nothing() -> None:
+    running = next_batch([leads(n) for n in range(5)], UP, BatchLimits()).steps
+    assert next_batch([follows(9), leads(8)], UP, BatchLimits(1, 2), running).steps == ()
+
+
+def test_who_has_arrived_is_passed_over_and_who_waits_is_named() -> None:
+    arrived = Way("orders", 0, (0, 1), (0, 1), 0, frozenset({0, 1}))
+    found = next_batch([arrived, leads(1), follows(2)], UP - {3}, BatchLimits())
+    assert found.steps == ()
+    assert found.waits == tuple(Wait("orders", n, WaitReason.BROKERS_OFFLINE, (3,)) for n in (1, 2))
+
+
+def test_limits_below_one_are_our_own_mistake() -> None:
+    with pytest.raises(AssertionError):
+        BatchLimits(partition_movements_max=0)
+
+
+replicas_of = st.lists(st.integers(0, 7), min_size=1, max_size=5, unique=True).map(tuple)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> list[Way]:
+    made = []
+    for n in range(draw(st.integers(1, 8))):
+        replicas = draw(replicas_of)
+        isr = draw(st.sets(st.sampled_from(replicas), min_size=1))
+        made.append(
+            Way("orders", n, replicas, draw(replicas_of), min(isr), frozenset(isr), draw(st.integers(1, 3)))
+        )  # fmt: skip
+    return made
+
+
+@given(ways=worlds(), limits=st.builds(BatchLimits, *[st.integers(1, 4)] * 3), data=st.data())
+def test_a_whole_plan_ends_within_its_limits_whatever_step_ends_first(
+    ways: list[Way], limits: BatchLimits, data: st.DataObject
+) -> None:
+    standing, running = dict(enumerate(ways)), dict[int, Step]()
+    for _ in range(500):
+        idle = [way for n, way in standing.items() if n not in running]
+        batch = next_batch(idle, UP, limits, list(running.values()))
+        assert not batch.waits
+        running |= {step.partition: step for step in batch.steps}
+        assert len(running) <= limits.partition_movements_max
+        assert sum(step.moves_leader for step in running.values()) <= limits.leader_movements_max
+        for step in batch.steps:
+            assert step.reason is StepReason.MIN_IN_SYNC or len(step.adding) <= limits.replica_movements_max
+        if not running:
+            break
+        ended = data.draw(st.sampled_from(sorted(running)))
+        standing[ended] = taken(standing[ended], running.pop(ended))
+    assert all(way.replicas == way.target for way in standing.values())
+    assert all(next_step(way, UP) is None for way in standing.values())

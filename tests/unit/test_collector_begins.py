@@ -1,0 +1,140 @@
+"""A move that begins brings on a round of the collector, and soon another; while one runs nothing is asked in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+from streaming.collector.admin import AdminFacts, Swept
+from streaming.collector.loop import Collector
+from streaming.collector.settings import CollectorSettings
+from streaming.contract import Scrape
+from streaming.kafka.cluster import ClusterClient, ClusterError, Endpoint, PartitionState
+
+MOVE = PartitionState("orders", 0, 1, (1, 3), (1,), (3,), (2,))
+
+
+class FakeCluster:
+    """Two brokers; whoever asks what moves is noted with the time."""
+
+    def __init__(self) -> None:
+        self.moving: list[PartitionState] = []
+        self.asked_s: list[float] = []
+        self.rounds_s: list[float] = []
+        self.fails = False
+
+    def brokers(self) -> list[Endpoint]:
+        self.rounds_s.append(time.monotonic())
+        return [Endpoint(1, "a", 9092), Endpoint(3, "b", 9092)]
+
+    def reassignments(self) -> list[PartitionState]:
+        self.asked_s.append(time.monotonic())
+        if self.fails:
+            raise ClusterError("away")
+        return self.moving
+
+    def partitions(self, _topics: Iterable[str] | None = None) -> list[PartitionState]:
+        return []
+
+    def topic_configs(self, _topics: Iterable[str], _keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        return {}
+
+    def log_sizes(self, brokers: Iterable[int], _partitions: Iterable[Any]) -> dict[int, dict[Any, int]]:
+        return {broker: {("orders", 0): 1000} for broker in brokers}
+
+    def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, Any]]:
+        return {broker: {} for broker in brokers}
+
+    def end_offsets(self, _partitions: Iterable[PartitionState]) -> dict[Any, int]:
+        return {}
+
+
+def facts(cluster: FakeCluster) -> AdminFacts:
+    return AdminFacts(cast("ClusterClient", cluster), Swept)
+
+
+def test_a_beginning_is_told_once_a_round_has_seen_that_nothing_moves() -> None:
+    cluster = FakeCluster()
+    asking = facts(cluster)
+    cluster.moving = [MOVE]
+    assert not asking.has_begun()  # Nobody knows what was before.
+    cluster.moving = []
+    asking.ask([1, 3])
+    assert not asking.has_begun()
+    cluster.moving = [MOVE]
+    assert asking.has_begun()
+
+
+def test_while_something_moves_nothing_is_asked_between_rounds() -> None:
+    cluster = FakeCluster()
+    cluster.moving = [MOVE]
+    asking = facts(cluster)
+    asking.ask([1, 3])
+    before = len(cluster.asked_s)
+    assert not asking.has_begun()
+    assert len(cluster.asked_s) == before
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def run(cluster: FakeCluster, lasts_s: float, *then: tuple[float, Any]) -> None:
+    client = cast("ClusterClient", cluster)
+    published: list[Scrape] = []
+    collector = Collector(CollectorSettings(), "c", client, cast("ClusterClient", FakeCluster()), published.append)
+    stop = threading.Event()
+    thread = threading.Thread(target=collector.run, args=(stop,))
+    began_s = time.monotonic()
+    thread.start()
+    try:
+        for at_s, act in then:
+            time.sleep(max(0.0, began_s + at_s - time.monotonic()))
+            act()
+        time.sleep(max(0.0, began_s + lasts_s - time.monotonic()))
+    finally:
+        stop.set()
+        thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+def test_a_move_that_begins_is_measured_twice_before_the_next_round_would_have_come(cluster: FakeCluster) -> None:
+    """Rounds are five seconds apart: the second and the third come within them, for a move that begins after half a second."""
+    run(cluster, 4.8, (0.5, lambda: cluster.moving.append(MOVE)))
+    rounds = [at_s - cluster.rounds_s[0] for at_s in cluster.rounds_s]
+    assert len(rounds) == 3, rounds
+    assert 0.5 < rounds[1] < 2.0
+    assert rounds[2] - rounds[1] == pytest.approx(2.5, abs=0.5)
+
+
+def test_a_round_that_happens_to_see_it_first_is_followed_by_another_as_soon(cluster: FakeCluster) -> None:
+    """It begins in the last second before a round, in which nobody asks."""
+    run(cluster, 8.2, (4.4, lambda: cluster.moving.append(MOVE)))
+    rounds = [at_s - cluster.rounds_s[0] for at_s in cluster.rounds_s]
+    assert len(rounds) == 3, rounds
+    assert rounds[2] - rounds[1] == pytest.approx(2.5, abs=0.5)
+
+
+def test_nothing_that_moves_leaves_rounds_as_they_are(cluster: FakeCluster) -> None:
+    run(cluster, 3.5)
+    assert len(cluster.rounds_s) == 1
+    assert len(cluster.asked_s) >= 3
+    assert all(later - earlier > 0.9 for earlier, later in pairwise(cluster.asked_s[1:]))
+
+
+def test_a_cluster_that_is_away_between_rounds_is_asked_again(cluster: FakeCluster) -> None:
+    def fail() -> None:
+        cluster.fails = True
+
+    def recover() -> None:
+        cluster.fails = False
+        cluster.moving.append(MOVE)
+
+    run(cluster, 4.5, (0.5, fail), (2.2, recover))
+    assert len(cluster.rounds_s) > 1

@@ -1,0 +1,177 @@
+"""Fetcher threads: Java's arithmetic to the bit, LINE's experiment, and what is advised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.model.fetchers import client_id, fetcher_id, fetcher_number, read_client_id, resize_steps, topic_hash
+from tuner.plan.fetcher_choice import best
+from tuner.plan.fetcher_loads import (
+    Collision,
+    Followed,
+    Outlook,
+    cells,
+    collisions,
+    outlook,
+    outlooks,
+    shares,
+)
+from tuner.simulation.replicas import fetcher_id as simulated_fetcher_id
+
+# -- Kafka's sum -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [("", 0), ("a", 97), ("hello", 99_162_322), ("polygenelubricants", -(2**31)), ("Aa", 2112), ("BB", 2112),
+     ("__consumer_offsets", -970_371_369)],
+)  # fmt: skip
+def test_a_topics_hash_is_javas(topic: str, code: int) -> None:
+    assert topic_hash(topic) == code
+
+
+def test_the_sum_wraps_at_32_bits_and_the_least_number_becomes_0() -> None:
+    # 31 × −2³¹ wraps to −2³¹: partition 0 is Utils.abs's odd case, partition 1 the greatest number there is.
+    assert fetcher_number("polygenelubricants", 0) == 0
+    assert fetcher_number("polygenelubricants", 1) == 2**31 - 1
+    assert fetcher_id("polygenelubricants", 1, 4) == 3
+    assert [fetcher_id("hello", p, 3) for p in range(4)] == [0, 2, 1, 0]
+
+
+@given(
+    topic=st.from_regex(r"[A-Za-z0-9._-]{1,60}", fullmatch=True), partition=st.integers(0, 10_000), n=st.integers(1, 32)
+)
+def test_the_simulated_cluster_has_the_same_sum(topic: str, partition: int, n: int) -> None:
+    assert fetcher_id(topic, partition, n) == simulated_fetcher_id(topic, partition, n)
+
+
+def test_a_threads_name_in_the_metrics() -> None:
+    assert client_id(3, 12) == "ReplicaFetcherThread-3-12"
+    assert read_client_id("ReplicaFetcherThread-3-12") == (3, 12)
+    assert read_client_id("ReplicaAlterLogDirsThread-0") is None
+
+
+def test_the_value_changes_by_at_most_double_and_at_least_half() -> None:
+    assert resize_steps(1, 8) == (2, 4, 8)
+    assert resize_steps(2, 5) == (4, 5)
+    assert resize_steps(8, 3) == (4, 3)
+    assert resize_steps(9, 1) == (4, 2, 1)
+    assert resize_steps(4, 4) == ()
+
+
+# -- LINE's experiment -----------------------------------------------------------------------------------------------------
+
+
+def in_turn(partitions: int, brokers: int, replicas: int = 3, first: int = 0, shift: int = 0) -> list[Followed]:
+    """The slides' placement: leaders in turn, followers in turn from elsewhere, one further each time round."""
+    found = []
+    for p in range(partitions):
+        leader = (first + p) % brokers
+        away = [1 + (shift + p // brokers + j) % (brokers - 1) for j in range(replicas - 1)]
+        found.append(Followed("timeline", p, leader, tuple((leader + a) % brokers for a in away)))
+    return found
+
+
+def busiest(partitions: Iterable[Followed]) -> dict[int, int]:
+    """Most partitions of one thread, by num.replica.fetchers."""
+    return {n: one.partitions_max for n, one in enumerate(outlooks(shares(partitions), 10), start=1)}
+
+
+def test_lines_experiment_five_fetchers_of_25_brokers_are_as_bad_as_one() -> None:
+    """40 partitions, 25 brokers: those that share leader and follower are 25 apart."""
+    found = busiest(in_turn(40, 25))
+    assert {n for n, most in found.items() if most > 1} == {1, 5}
+
+
+def test_ten_of_25_share_a_factor_too_and_are_worth_two() -> None:
+    """With 40 partitions a pair has two at most, which 10 threads still part; with four each it shows. As slides' law:
+    n threads are worth n ÷ gcd(n, brokers)."""
+    everywhere = busiest(in_turn(100, 25, replicas=25))
+    assert everywhere == {1: 4, 2: 2, 3: 2, 4: 1, 5: 4, 6: 1, 7: 1, 8: 1, 9: 1, 10: 2}
+    assert everywhere == {n: -(-4 // (n // gcd(n, 25))) for n in range(1, 11)}
+
+
+def test_the_lesson_holds_for_the_factors_of_other_numbers_of_brokers() -> None:
+    assert busiest(in_turn(6 * 32, 6)) == {1: 14, 2: 14, 3: 14, 4: 7, 5: 7, 6: 14, 7: 2, 8: 4, 9: 5, 10: 7}
+    assert busiest(in_turn(12 * 32, 12)) == {1: 6, 2: 6, 3: 6, 4: 6, 5: 2, 6: 6, 7: 2, 8: 3, 9: 2, 10: 2}
+
+
+def test_idle_threads_are_counted_where_their_pair_has_work_to_share() -> None:
+    by_pair = shares(in_turn(40, 25))
+    assert [one.idle for one in outlooks(by_pair, 10)] == [0, 0, 0, 0, 15, 0, 0, 0, 0, 0]
+    (topic,) = collisions(by_pair, dict.fromkeys(range(25), 5))
+    assert (topic.topic, topic.idle, topic.partitions, topic.threads) == ("timeline", 15, 2, 1)
+    assert collisions(by_pair, dict.fromkeys(range(25), 4)) == ()
+
+
+# -- loads -----------------------------------------------------------------------------------------------------------------
+
+
+def test_cells_have_the_loads_of_the_partitions_that_fall_to_them() -> None:
+    """hash("a") is 97, so the sum of partition 0 is 3007: thread 1 of 3."""
+    moved = [Followed("a", 0, 1, (2, 3), 5.0), Followed("a", 3, 1, (2,), 7.0), Followed("a", 1, 1, (2,), 1.0)]
+    by_pair = shares(moved)
+    assert cells(by_pair, {2: 3, 3: 1}) == {(2, 1, 1): (12.0, 2), (2, 1, 2): (1.0, 1), (3, 1, 0): (5.0, 1)}
+    assert outlook(by_pair, {2: 3, 3: 1}) == Outlook(None, 12.0, (2, 1, 1), 2, 1)
+    assert collisions(by_pair, {2: 3, 3: 1}) == (Collision("a", 1, 2, 1, 3, 2),)
+
+
+def test_a_leader_does_not_follow_itself() -> None:
+    assert shares([Followed("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
+
+
+def test_where_nothing_is_copied_every_value_is_as_good() -> None:
+    found = outlooks(shares([]), 4)
+    assert [one.fetchers for one in found] == [1, 2, 3, 4]
+    assert best(Outlook(2), found).fetchers == 2
+
+
+partitions_of = st.lists(
+    st.builds(
+        Followed, st.sampled_from(["a", "orders", "clicks.eu"]), st.integers(0, 500), st.integers(1, 4),
+        st.lists(st.integers(1, 4), max_size=3, unique=True).map(tuple), st.integers(0, 100).map(float),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@given(partitions=partitions_of, n=st.integers(1, 32))
+def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: list[Followed], n: int) -> None:
+    found = cells(shares(partitions), dict.fromkeys(range(1, 5), n))
+    assert sum(load for load, _ in found.values()) == sum(
+        p.load for p in partitions for f in p.followers if f != p.leader
+    )
+    seen = outlook(shares(partitions), dict.fromkeys(range(1, 5), n))
+    assert seen.load_max == max((load for load, _ in found.values()), default=0.0)
+    assert seen.partitions_max == max((count for _, count in found.values()), default=0)
+    assert outlooks(shares(partitions))[n - 1] == (seen if partitions else Outlook(n)), "folded from 2 n as well"
+    if seen.busiest is not None:
+        assert found.get(seen.busiest, (0.0, 0))[0] == seen.load_max
+
+
+# -- what is advised -------------------------------------------------------------------------------------------------------
+
+
+def looks(*loads: float) -> list[Outlook]:
+    return [Outlook(n, load) for n, load in enumerate(loads, start=1)]
+
+
+def test_the_fewest_threads_that_bring_four_fifths_of_what_any_could() -> None:
+    all_of = looks(100, 60, 44, 60, 40, 36)  # 64 at most, so 51 are enough: down to 49.
+    assert best(all_of[0], all_of).fetchers == 3
+    assert best(all_of[3], all_of).fetchers == 3
+    assert best(all_of[4], all_of).fetchers == 5, "today's stays where it does as well"
+    few = looks(7, 4, 6, 3, 3, 3, 2, 2, *[2] * 7, 1)
+    assert best(few[2], few).fetchers == 7, "the last partition's own thread is not worth nine more"
+
+
+def test_where_a_threads_speed_is_known_room_is_enough() -> None:
+    all_of = looks(100, 60, 44, 60, 40, 36)
+    assert best(all_of[0], all_of, 100.0).fetchers == 2
+    assert best(all_of[0], all_of, 200.0).fetchers == 1
+    assert best(all_of[0], all_of, 20.0).fetchers == 3, "none has room: as without"

@@ -1,0 +1,258 @@
+"""Plans of the four moves: literal ones, and for any cluster what each has to keep, against a maximum flow where room is short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from max_flow import max_flow
+
+from tuner.model.partition_limits import PartitionLimits, counted
+from tuner.plan.generate import NoPlace, Plan, drained, extended, rebalanced, replaced
+from tuner.plan.ground import Ground, Placed
+
+MB = 1_000_000
+NO_LIMITS = PartitionLimits()
+
+
+def ground(
+    partitions: Sequence[Placed], brokers: int | dict[int, str | None], limits: PartitionLimits = NO_LIMITS
+) -> Ground:
+    racks = dict.fromkeys(range(1, brokers + 1)) if isinstance(brokers, int) else brokers
+    counts = counted(((p.key, p.replicas) for p in partitions), racks)
+    return Ground(partitions, racks, counts, limits)
+
+
+def one(number: int, *replicas: int, size: float = 1 * MB, topic: str = "a") -> Placed:
+    return Placed(topic, number, replicas, size)
+
+
+def moves(plan: Plan) -> dict[tuple[str, int], tuple[int, ...]]:
+    return {(t.topic, t.partition): t.replicas for t in plan.targets}
+
+
+# -- draining and replacing ------------------------------------------------------------------------------------------------
+
+
+def test_a_drained_broker_gives_to_whoever_holds_least_in_the_same_place_of_the_list() -> None:
+    plan = drained(ground([one(0, 2, 1, size=5 * MB), one(1, 1, 2, size=3 * MB), one(2, 3, 4, size=2 * MB)], 4), [2])
+    assert moves(plan) == {("a", 0): (3, 1), ("a", 1): (1, 4)}
+    assert plan.copied_bytes == 8 * MB
+    assert plan.held_bytes == {1: 8 * MB, 2: 0, 3: 7 * MB, 4: 5 * MB}
+    assert plan.hosted == {1: 2, 2: 0, 3: 2, 4: 2}
+
+
+def test_what_is_drained_stays_on_as_many_racks() -> None:
+    racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x", 4: "y"}
+    plan = drained(ground([one(0, 1, 2, size=5 * MB), one(1, 4, 1, size=50 * MB)], racks), [2])
+    assert moves(plan) == {("a", 0): (1, 4)}, "3 holds nothing, but is in the rack of 1"
+    assert plan.together == ()
+
+
+def test_what_has_to_move_anyway_moves_to_a_rack_of_its_own() -> None:
+    plan = drained(ground([one(0, 1, 2), one(1, 4, size=50 * MB)], {1: "x", 2: "x", 3: "x", 4: "y"}), [2])
+    assert moves(plan) == {("a", 0): (1, 4)}
+
+
+def test_a_choice_is_taken_back_before_a_partition_loses_a_rack() -> None:
+    """a-0 goes to 3, the emptiest, though 5 would do for it; a-1 needs 3, for 5 is in the rack of 1."""
+    racks: dict[int, str | None] = {1: "x", 2: "y", 3: "y", 5: "x", 8: "z"}
+    partitions = [one(0, 8, 2, size=9 * MB), one(1, 1, 2), one(2, 5, size=4 * MB)]
+    plan = drained(ground(partitions, racks, PartitionLimits(by_broker={1: 1, 3: 1, 8: 1})), [2])
+    assert (moves(plan), plan.together) == ({("a", 0): (8, 5), ("a", 1): (1, 3)}, ())
+
+
+def test_without_a_way_to_keep_racks_apart_it_goes_and_says_so() -> None:
+    plan = drained(ground([one(0, 1, 2)], {1: "x", 2: "y", 3: "x"}), [2])
+    assert (moves(plan), plan.together) == ({("a", 0): (1, 3)}, (("a", 0),))
+
+
+def test_a_dead_broker_is_drained_as_well() -> None:
+    plan = drained(ground([one(0, 1, 9)], 3), [9])
+    assert moves(plan) == {("a", 0): (1, 2)}
+
+
+def test_with_room_that_is_short_an_earlier_choice_is_taken_back() -> None:
+    """a-0 goes to 3, the emptiest; a-1 is on 4 already and can only go there, so a-0 makes room for it on 4."""
+    partitions = [one(0, 1, 2, size=2 * MB), one(1, 4, 2), one(2, 4, 1, size=9 * MB)]
+    plan = drained(ground(partitions, 4, PartitionLimits(9, by_broker={1: 0, 3: 1, 4: 3})), [2])
+    assert moves(plan) == {("a", 0): (1, 4), ("a", 1): (4, 3)}
+
+
+def test_where_the_limits_leave_no_room_the_replica_and_the_brokers_are_named() -> None:
+    with pytest.raises(NoPlace, match=r"^a-1: its replica on broker 2 can go nowhere: no room on 3$"):
+        drained(ground([one(0, 1, 2), one(1, 1, 2)], 3, PartitionLimits(by_broker={3: 1})), [2])
+    with pytest.raises(NoPlace, match=r"^a-0: .* every other broker that is alive has one$"):
+        drained(ground([one(0, 1, 2, 3)], 3), [2])
+
+
+def test_internal_topics_go_where_others_may_not() -> None:
+    plan = drained(ground([one(0, 1, 2, topic="__consumer_offsets")], 3, PartitionLimits(0)), [2])
+    assert plan.targets[0].replicas == (1, 3)
+    assert plan.hosted == {1: 0, 2: 0, 3: 0}
+
+
+def test_a_replaced_brokers_heir_gets_all_but_what_it_has() -> None:
+    partitions = [one(0, 2, 1), one(1, 1, 2), one(2, 2, 5), one(3, 1, 3)]
+    plan = replaced(ground(partitions, 5), {2: 5})
+    assert moves(plan) == {("a", 0): (5, 1), ("a", 1): (1, 5), ("a", 2): (4, 5)}
+
+
+# -- bringing in and evening out -------------------------------------------------------------------------------------------
+
+
+def test_a_new_broker_gets_its_share_and_nothing_else_moves() -> None:
+    partitions = [one(n, 1 + n % 2, 2 - n % 2) for n in range(12)]
+    plan = extended(ground(partitions, 3), [3], 0.0)
+    assert plan.held_bytes == {1: 8 * MB, 2: 8 * MB, 3: 8 * MB}
+    assert plan.copied_bytes == 8 * MB
+    assert all(3 in t.replicas for t in plan.targets)
+
+
+def test_within_the_tolerance_it_is_enough() -> None:
+    partitions = [one(n, 1 + n % 2, 2 - n % 2) for n in range(12)]
+    assert extended(ground(partitions, 3), [3], 0.25).copied_bytes == 6 * MB
+    assert rebalanced(ground(partitions, 2), 0.0).targets == ()
+
+
+def test_bytes_go_from_who_has_too_much_to_who_has_too_little() -> None:
+    partitions = [one(n, 1) for n in range(6)] + [one(6, 2), one(7, 2), one(8, 3)]
+    plan = rebalanced(ground(partitions, 3), 0.0)
+    assert plan.held_bytes == {1: 3 * MB, 2: 3 * MB, 3: 3 * MB}
+    assert plan.copied_bytes == 3 * MB
+
+
+def test_who_is_below_the_mean_gives_nothing() -> None:
+    partitions = [one(0, 1, size=100 * MB), *(one(n, 2) for n in range(1, 11))]
+    assert extended(ground(partitions, 3), [3], 0.0).targets == ()
+
+
+def test_one_far_above_the_mean_gives_to_many_who_are_near_it() -> None:
+    """12.5 MB beside five times 9.5: the mean is 10, so only the first is further from it than a tenth."""
+    sizes = {1: 25, 2: 19, 3: 19, 4: 19, 5: 19, 6: 19}
+    partitions = [one(100 * b + n, b, size=MB / 2) for b, count in sizes.items() for n in range(count)]
+    plan = rebalanced(ground(partitions, 6), 0.1)
+    assert (plan.copied_bytes, plan.held_bytes[1]) == (1.5 * MB, 11 * MB)
+
+
+def test_a_partition_larger_than_the_gap_stays() -> None:
+    assert rebalanced(ground([one(0, 1, size=100 * MB)], 2), 0.1).targets == ()
+
+
+def test_where_nothing_has_a_size_replicas_are_evened_out() -> None:
+    plan = extended(ground([one(n, 1 + n % 2, size=0) for n in range(6)], 3), [3], 0.0)
+    assert plan.hosted == {1: 2, 2: 2, 3: 2}
+
+
+def test_what_is_evened_out_keeps_racks_and_limits() -> None:
+    racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x"}
+    partitions = [one(n, 1, 2) for n in range(9)]
+    assert {t.replicas for t in extended(ground(partitions, racks), [3], 0.0).targets} == {(3, 2)}
+    assert len(extended(ground(partitions, racks, PartitionLimits(by_broker={3: 2})), [3], 0.0).targets) == 2
+
+
+# -- any cluster -----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Ground:
+    brokers = range(1, draw(st.integers(2, 6)) + 1)
+    names = st.sampled_from(["x", "y", "z"]) if draw(st.booleans()) else st.none()
+    racks = {b: draw(names) for b in brokers}
+    partitions = [
+        one(n, *draw(st.lists(st.sampled_from(brokers), min_size=1, max_size=3, unique=True)),
+            size=draw(st.integers(0, 20)) * MB, topic=draw(st.sampled_from(["a", "a", "__consumer_offsets"])))
+        for n in range(draw(st.integers(0, 12)))
+    ]  # fmt: skip
+    limits = PartitionLimits(draw(st.sampled_from([1, 3, 5, 8, 100])), by_broker=draw(
+        st.dictionaries(st.sampled_from(brokers), st.integers(0, 6), max_size=2)))  # fmt: skip
+    return ground(partitions, racks, limits) if partitions else ground([], racks, limits)
+
+
+def kept(before: Ground, plan: Plan, limits: PartitionLimits) -> None:
+    for target in plan.targets:
+        old = before.partitions[(target.topic, target.partition)].replicas
+        assert len(set(target.replicas)) == len(target.replicas) == len(old)
+        assert target.replicas != old
+        assert all(new == was or new not in old for new, was in zip(target.replicas, old, strict=True))
+    first = counted(((p.key, p.replicas) for p in before.partitions.values()), before.alive)
+    last = counted(((key, moves(plan).get(key, p.replicas)) for key, p in before.partitions.items()), before.alive)
+    assert all(last.of(b) <= max(limits.of(b), first.of(b)) for b in before.alive)
+    assert {b: plan.hosted[b] for b in before.alive} == dict(last.by_broker)
+
+
+@settings(deadline=None)
+@given(cluster=clusters(), tolerance=st.sampled_from([0.0, 0.1, 0.5]))
+def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: Ground, tolerance: float) -> None:
+    held = [cluster.held_bytes[b] for b in cluster.alive]
+    plan = rebalanced(cluster, tolerance)
+    kept(cluster, plan, cluster.limits)
+    after = [plan.held_bytes[b] for b in cluster.alive]
+    assert sum(after) == sum(held)
+    assert max(after) <= max(held)
+    assert min(after) >= min(held)
+    assert plan.together == ()
+
+
+@settings(deadline=None)
+@given(cluster=clusters())
+def test_a_new_broker_only_takes(cluster: Ground) -> None:
+    new = cluster.alive[-1]
+    plan = extended(cluster, [new])
+    kept(cluster, plan, cluster.limits)
+    assert all(
+        new in t.replicas and new not in cluster.partitions[(t.topic, t.partition)].replicas for t in plan.targets
+    )
+    assert plan.together == ()
+
+
+def room_for_all(cluster: Ground, leaving: int) -> bool:
+    """Whether every replica there finds a place, by a maximum flow."""
+    edges: dict[tuple[str, str], int] = {}
+    wanted = 0
+    among = [b for b in cluster.alive if b != leaving]
+    for key, p in cluster.partitions.items():
+        if leaving in p.replicas:
+            wanted += 1
+            name = f"{key}"
+            edges[("source", name)] = 1
+            for b in among:
+                if b not in p.replicas:
+                    edges[(name, f"internal {b}" if key[0] != "a" else f"b{b}")] = 1
+    for b in among:
+        edges[(f"b{b}", "sink")] = max(0, cluster.limits.of(b) - cluster.hosted[b])
+        edges[(f"internal {b}", "sink")] = 99
+    return wanted == 0 or max_flow(edges, "source", "sink") == wanted
+
+
+@settings(deadline=None, max_examples=200)
+@given(cluster=clusters())
+def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: Ground) -> None:
+    leaving = cluster.alive[0]
+    possible = room_for_all(cluster, leaving)
+    on_it = {key: p.size_bytes for key, p in cluster.partitions.items() if leaving in p.replicas}
+    try:
+        plan = drained(cluster, [leaving])
+    except NoPlace:
+        assert not possible
+        return
+    assert possible
+    kept(cluster, plan, cluster.limits)
+    assert moves(plan).keys() == on_it.keys()
+    assert plan.copied_bytes == sum(on_it.values())
+    assert plan.held_bytes[leaving] == 0
+
+
+@settings(deadline=None)
+@given(cluster=clusters(), data=st.data())
+def test_several_brokers_at_once_are_left_empty_or_refused(cluster: Ground, data: st.DataObject) -> None:
+    leaving = data.draw(st.sets(st.sampled_from(cluster.alive), min_size=1, max_size=len(cluster.alive) - 1))
+    try:
+        plan = drained(cluster, leaving)
+    except NoPlace:
+        return
+    kept(cluster, plan, cluster.limits)
+    assert not any(b in leaving for t in plan.targets for b in t.replicas)
+    assert all(plan.held_bytes[b] == 0 for b in leaving)

@@ -1,0 +1,183 @@
+"""`rheostat move` as a person types it: which move, what it costs and leaves, and what is said to bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+import pytest
+from command_rig import Command
+
+from rheostat.errors import BadInputError, CommandError
+from rheostat.moves.asked import Asked
+from rheostat.moves.command import ground_of, leaderless, nothing_moves, times_of
+from rheostat.moves.report import Report, as_record, plan_json, sentences
+from rheostat.moves.standing import Standing, leading_though_dead
+from rheostat.plan.report import Asked as TimesAsked
+from streaming.kafka.cluster import PartitionState
+from tuner.model.partition_limits import PartitionLimits
+from tuner.plan.generate import Plan, drained
+from tuner.plan.kip73 import Kip73
+
+refused = Command("move").refused
+
+MB = 1_000_000
+STATES = [
+    PartitionState("orders", 0, 2, (2, 1), (2, 1)),
+    PartitionState("orders", 1, 1, (1, 2), (1, 2)),
+    PartitionState("clicks", 0, 1, (1, 3), (1, 3)),
+    PartitionState("lost", 0, -1, (2,), ()),
+]
+STANDING = Standing("a test", {1: "x", 2: "y", 3: "y"}, {(s.topic, s.partition): s for s in STATES})
+SIZES = {("orders", 0): 40 * MB, ("orders", 1): 60 * MB, ("clicks", 0): 10 * MB}
+
+
+def made(times: TimesAsked = TimesAsked(20 * MB), write: float = 1.0 * MB) -> Report:  # noqa: B008 - frozen
+    ground = ground_of(STANDING, SIZES, PartitionLimits())
+    before, hosted = dict(ground.held_bytes), dict(ground.hosted)
+    plan = drained(ground, [2])
+    found = times_of(STANDING, SIZES, before, plan, dict.fromkeys(SIZES, write), times)
+    return Report("a test", plan, before, hosted, found, leaderless(STANDING))
+
+
+def test_what_a_drained_broker_costs_is_told_with_the_time_it_takes() -> None:
+    assert sentences(made()) == [
+        "2 partitions change brokers; 100 MB are to be copied.",
+        "  broker 2: 100 MB → 0 B, 3 → 1 partitions",
+        "  broker 3: 10.0 MB → 110 MB, 1 → 3 partitions",
+        "At 20.0 MB/s (20000000 bytes/s) it takes 5.6 s.",
+        "Nobody leads lost-0: these are left out. Bring a broker of theirs back first.",
+    ]
+
+
+def test_the_plan_is_what_kafkas_tool_takes() -> None:
+    assert plan_json(made().plan) == {
+        "version": 1,
+        "partitions": [
+            {"topic": "orders", "partition": 0, "replicas": [3, 1]}, {"topic": "orders", "partition": 1, "replicas": [1, 3]},
+        ],
+    }  # fmt: skip
+
+
+def test_the_time_is_that_of_the_slowest_side_and_kip73s_beside_it() -> None:
+    found = json.loads(json.dumps(as_record(made())))
+    assert found["copied_bytes"] == 100 * MB
+    assert found["times"]["counted"]["slowest_side"] == {"broker": 3, "side": "follower"}  # 100 MB at 20 − 2 MB/s.
+    assert found["times"]["counted"]["time_s"] == pytest.approx(100 / 18)
+    assert found["times"]["kip73"]["move_ratio"] == 2 / 4
+    assert [row["held_bytes"] for row in found["brokers"]] == [110 * MB, 0, 110 * MB]
+    assert (found["on_fewer_racks"], len(found["notes"])) == ([], 1)
+
+
+def test_a_throttle_at_which_it_never_ends_is_not_well() -> None:
+    found = made(TimesAsked(2 * MB), 3.0 * MB)
+    assert found.times is not None
+    assert found.times.exit_code() == 1
+    assert "it never ends" in "\n".join(sentences(found))
+
+
+def test_the_figures_of_kip73_are_those_of_the_whole_cluster() -> None:
+    found = made().times
+    assert found is not None
+    assert found.figures.kip73 == Kip73(0.5, (110 + 100 + 10) * MB / 3, 3, 2.0 * MB)
+
+
+def test_nothing_to_do_is_said_and_partitions_on_fewer_racks_are_named() -> None:
+    nothing = Report("a test", Plan((), 0.0, {}, {}, ()), {}, {}, None)
+    assert sentences(nothing) == ["Nothing is to be moved: what was asked for is so already."]
+    assert as_record(nothing)["plan"] is None
+    together = tuple(("a", n) for n in range(7))
+    crowded = Report("a test", Plan(made().plan.targets, 0.0, {}, {}, together), {}, {}, None)
+    assert sentences(crowded)[-1] == (
+        "On fewer racks than before, as there is no room elsewhere: a-0, a-1, a-2, a-3, a-4 and 2 more."
+    )
+
+
+def test_while_partitions_are_being_reassigned_no_plan_is_made() -> None:
+    nothing_moves(STANDING)
+    moving = PartitionState("orders", 0, 2, (2, 1, 3), (2, 1), adding=(3,), removing=(1,))
+    with pytest.raises(CommandError, match=r"1 partitions are being reassigned, orders-0 among them") as stopped:
+        nothing_moves(Standing("a test", {1: None}, {("orders", 0): moving}))
+    assert stopped.value.exit_code == 1
+
+
+def test_a_broker_that_leads_though_it_is_not_alive_is_seen() -> None:
+    assert leading_though_dead(STANDING) == [], "lost-0 has no leader at all"
+    assert leading_though_dead(Standing("a test", {2: None}, STANDING.partitions)) == [1]
+
+
+# -- which move ------------------------------------------------------------------------------------------------------------
+
+ALIVE, KNOWN = (1, 2, 3), (1, 2, 3, 9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (Asked(), "expected one of --add-broker, --drain-broker, --replace, --rebalance; found none"),
+        (Asked(add=[4], rebalance=True), "found --add-broker and --rebalance"),
+        (Asked(drain=[4, 4]), "--drain-broker: broker 4 is given twice"),
+        (Asked(drain=[4], tolerance=0.1), "--tolerance: --drain-broker evens nothing out"),
+        (Asked(replace=["2"]), "--replace: expected OLD=NEW such as 2=5, found '2'"),
+        (Asked(replace=["2=x"]), "found '2=x'"),
+        (Asked(replace=["2=3", "2=4"]), "--replace: broker 2 is given twice"),
+        (Asked(replace=["2=3", "3=4"]), "--replace: broker 3 can't be replaced and take another's place at once"),
+        (Asked(replace=["2=2"]), "--replace: broker 2 can't be replaced and take another's place at once"),
+    ],
+)
+def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: Asked, named: str) -> None:
+    with pytest.raises(BadInputError) as refusal:
+        asked.check()
+    assert named in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "alive", "named"),
+    [
+        (Asked(add=[9]), ALIVE, "--add-broker: broker 9 is not alive: expected one of 1, 2, 3"),
+        (Asked(drain=[7]), ALIVE, "--drain-broker: broker 7 is not there: expected one of 1, 2, 3, 9"),
+        (Asked(replace=["7=3"]), ALIVE, "--replace: broker 7 is not there"),
+        (Asked(replace=["2=9"]), ALIVE, "--replace: broker 9 is not alive"),
+        (Asked(add=[1, 2, 3]), ALIVE, "--add-broker: there is no other broker"),
+        (Asked(drain=[1, 2, 3]), ALIVE, "--drain-broker: no broker that is alive would be left"),
+    ],
+)
+def test_a_broker_that_is_not_there_is_named(asked: Asked, alive: Collection[int], named: str) -> None:
+    asked.check()
+    with pytest.raises(BadInputError) as refusal:
+        asked.check_brokers(alive, KNOWN)
+    assert named in str(refusal.value)
+
+
+def test_a_dead_broker_may_be_drained_and_replaced() -> None:
+    Asked(drain=[9]).check_brokers(ALIVE, KNOWN)
+    Asked(replace=["9=3"]).check_brokers(ALIVE, KNOWN)
+
+
+def test_each_of_the_four_makes_its_plan() -> None:
+    def planned(asked: Asked) -> int:
+        return len(asked.planned(ground_of(STANDING, SIZES, PartitionLimits())).targets)
+
+    assert planned(Asked(drain=[2])) == 2
+    assert planned(Asked(replace=["2=3"])) == 2
+    assert planned(Asked(add=[3])) == 1
+    assert planned(Asked(rebalance=True)) == 1
+    assert planned(Asked(rebalance=True, tolerance=1.0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--rebalance"], "'--config'"),
+        (["-c", "none.yaml"], "expected one of --add-broker"),
+        (["-c", "none.yaml", "--add-broker", "four"], "--add-broker"),
+        (["-c", "none.yaml", "--add-broker", "-1"], "--add-broker"),
+        (["-c", "none.yaml", "--rebalance", "--tolerance", "10"], "'--tolerance': expected a share from 0% to 100%"),
+        (["-c", "none.yaml", "--rebalance", "--rate", "0"], "'--rate': expected more than 0"),
+        (["-c", "none.yaml", "--rebalance", "--within", "soon"], "'--within': expected a time"),
+        (["-c", "none.yaml", "--rebalance", "--preset", "huge"], "--preset: expected one of kafka"),
+        (["-c", "none.yaml", "--rebalance"], "none.yaml: cannot be read"),
+    ],
+)
+def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:
+    assert named in " ".join(refused(*arguments).replace("│", " ").split())

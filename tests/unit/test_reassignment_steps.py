@@ -1,0 +1,209 @@
+"""KIP-435's steps: its examples to the letter, and for any partition that they end, where they should, and safely."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.plan.reassignment_steps import Step, StepReason, Wait, WaitReason, Way, next_step, steps_ahead, taken
+
+KIP = Way("orders", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), leader=0, isr=frozenset({0, 1, 2, 3, 4}))
+
+
+def way(replicas: tuple[int, ...], target: tuple[int, ...], *, isr: set[int] | None = None, min_in_sync: int = 1,
+        leader: int | None = None) -> Way:  # fmt: skip
+    return Way("orders", 0, replicas, target, replicas[0] if leader is None else leader,
+               frozenset(replicas if isr is None else isr), min_in_sync)  # fmt: skip
+
+
+def targets(of: Way, replicas_max: int) -> list[tuple[int, ...]]:
+    return [step.replicas for step in steps_ahead(of, replicas_max)]
+
+
+# -- the KIP's example -----------------------------------------------------------------------------------------------------
+
+
+def test_the_kips_example_at_two_replicas_is_the_kips_word_for_word() -> None:
+    assert targets(KIP, 2) == [(5, 0, 1, 2, 3, 4), (5, 6, 2, 3, 4), (5, 6, 7, 8, 4), (5, 6, 7, 8, 9)]
+    first, second, third, last = steps_ahead(KIP, 2)
+    assert (first.adding, first.dropping, first.reason) == ((5,), (), StepReason.PREFERRED_LEADER)
+    assert (first.moves_leader, first.elect, first.last) == (True, True, False)
+    assert (second.adding, second.dropping, second.moves_leader) == ((6,), (0, 1), False)
+    assert (third.adding, third.dropping) == ((7, 8), (2, 3))
+    assert (last.adding, last.dropping, last.last) == ((9,), (4,), True)
+
+
+def test_the_kips_example_at_one_replica_changes_one_at_a_time() -> None:
+    assert targets(KIP, 1) == [
+        (5, 0, 1, 2, 3, 4), (5, 1, 2, 3, 4), (5, 6, 2, 3, 4), (5, 6, 7, 3, 4), (5, 6, 7, 8, 4), (5, 6, 7, 8, 9),
+    ]  # fmt: skip
+
+
+def test_the_kips_example_at_three_replicas() -> None:
+    assert targets(KIP, 3) == [(5, 0, 1, 2, 3, 4), (5, 6, 7, 3, 4), (5, 6, 7, 8, 9)]
+
+
+def test_without_a_limit_it_is_one_step_as_kafka_does_today() -> None:
+    (only,) = steps_ahead(KIP)
+    assert (only.replicas, only.last, only.moves_leader, only.elect) == ((5, 6, 7, 8, 9), True, True, False)
+
+
+def test_one_in_sync_and_three_wanted_are_two_added_at_once_over_the_limit() -> None:
+    """The KIP: 4 brokers, min.insync.replicas 3, 1 in sync: 2 others in one step, so that producers go on."""
+    step = next_step(way((0,), (1, 2, 3), min_in_sync=3), {0, 1, 2, 3}, 1)
+    assert isinstance(step, Step)
+    assert (step.adding, step.dropping, step.reason) == ((1, 2), (), StepReason.MIN_IN_SYNC)
+    assert step.replicas == (1, 2, 0)
+
+
+# -- other ways ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_single_replica_replaced_is_one_step_even_where_it_leads() -> None:
+    (only,) = steps_ahead(way((0, 1, 2), (3, 1, 2)), 1)
+    assert (only.adding, only.dropping, only.moves_leader, only.elect, only.last) == ((3,), (0,), True, False, True)
+
+
+def test_a_new_order_is_a_step_that_copies_nothing_and_elects() -> None:
+    (only,) = steps_ahead(way((0, 1, 2), (2, 1, 0)), 1)
+    assert (only.replicas, only.adding, only.dropping, only.elect) == ((2, 1, 0), (), (), True)
+
+
+def test_where_another_than_the_preferred_replica_leads_it_stays_leader_while_it_stays() -> None:
+    (only,) = steps_ahead(way((0, 1, 2), (0, 1, 3), leader=1), 1)
+    assert not only.moves_leader
+    (drops,) = steps_ahead(way((0, 1, 2), (0, 2, 3), leader=1), 1)
+    assert (drops.moves_leader, drops.elect) == (True, False)
+
+
+def test_more_replicas_and_fewer() -> None:
+    assert targets(way((0,), (0, 1, 2, 3)), 1) == [(0, 1), (0, 1, 2), (0, 1, 2, 3)]
+    assert targets(way((0, 1), (2, 3, 4, 5)), 2) == [(2, 0, 1), (2, 3, 4), (2, 3, 4, 5)]
+    assert targets(way((0, 1, 2, 3), (0,)), 2) == [(0, 3), (0,)]
+
+
+def test_who_is_there_has_no_step() -> None:
+    assert next_step(way((0, 1), (0, 1)), {0, 1}) is None
+
+
+# -- brokers that are down -------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_nobody_leads_waits() -> None:
+    assert next_step(way((0, 1), (2, 1), leader=-1, isr=set()), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER)
+    assert next_step(way((0, 1), (2, 1), isr={0}), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER)
+    assert next_step(way((0, 1), (2, 1)), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER), "an election is to come"
+
+
+def test_a_target_that_is_down_is_waited_for_and_named() -> None:
+    waits = Wait("orders", 0, WaitReason.BROKERS_OFFLINE, (3,))
+    assert next_step(way((0, 1, 2), (0, 1, 3)), {0, 1, 2}, 1) == waits
+
+
+def test_others_of_the_target_go_on_while_one_is_down() -> None:
+    step = next_step(KIP, {0, 1, 2, 3, 4, 6, 7, 8, 9}, 2)
+    assert isinstance(step, Step)
+    assert (step.replicas, step.reason) == ((6, 7, 2, 3, 4), StepReason.REPLICAS)
+
+
+def test_with_one_left_to_add_no_more_is_dropped_than_comes() -> None:
+    step = next_step(KIP, {0, 1, 2, 3, 4, 6}, 3)
+    assert isinstance(step, Step)
+    assert step.replicas == (6, 1, 2, 3, 4)
+
+
+def test_a_dead_replica_that_shall_go_goes_at_once_for_kafka_would_wait_for_it_to_be_in_sync() -> None:
+    step = next_step(way((0, 1, 2, 3, 4), (5, 6, 7, 8, 9), isr={0, 1, 2, 3}), {0, 1, 2, 3, 5, 6, 7, 8, 9}, 1)
+    assert isinstance(step, Step)
+    assert (step.replicas, step.dropping) == ((5, 0, 1, 2, 3), (4,))
+    led = next_step(way((0, 1, 2, 3, 4), (0, 6, 7, 8, 9), isr={0, 1, 2, 3}), {0, 1, 2, 3, 6, 7, 8, 9}, 1)
+    assert isinstance(led, Step)
+    assert (led.replicas, led.adding, led.dropping) == ((0, 6, 2, 3), (6,), (1, 4))
+
+
+def test_a_dead_replica_that_shall_stay_is_waited_for_unless_producers_are_refused() -> None:
+    kept = way((0, 1, 2), (0, 1, 3), isr={0, 2}, min_in_sync=2)
+    assert next_step(kept, {0, 2, 3}, 1) == Wait("orders", 0, WaitReason.BROKERS_OFFLINE, (1,))
+    refused = way((0, 1, 2), (0, 1, 3), isr={0}, min_in_sync=2)
+    step = next_step(refused, {0, 3}, 1)
+    assert isinstance(step, Step)
+    assert (step.adding, step.dropping, step.reason) == ((3,), (2,), StepReason.MIN_IN_SYNC)
+
+
+def test_a_target_without_a_replica_or_with_one_twice_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError):
+        way((0,), ())
+    with pytest.raises(AssertionError):
+        way((0,), (1, 1))
+
+
+# -- any partition ---------------------------------------------------------------------------------------------------------
+
+replicas_of = st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True).map(tuple)
+brokers_up = st.sets(st.integers(0, 9))
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> Way:
+    replicas = draw(replicas_of)
+    isr = draw(st.sets(st.sampled_from(replicas), min_size=1))
+    leader = draw(st.sampled_from(sorted(isr)))
+    return Way("orders", 0, replicas, draw(replicas_of), leader, frozenset(isr), draw(st.integers(1, 4)))
+
+
+@given(of=ways(), most=st.integers(1, 5))
+def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: Way, most: int) -> None:
+    steps = steps_ahead(of, most)
+    places = [of.replicas, *(step.replicas for step in steps)]
+    assert places[-1] == of.target
+    assert len(set(places)) == len(places)
+    assert [step.last for step in steps] == [place == of.target for place in places[1:]]
+    assert len(steps) <= 1 + len(of.replicas) + len(of.target)
+
+
+@given(of=ways(), most=st.integers(1, 5))
+def test_the_leader_ends_as_the_first_of_the_target_when_it_has_to_move_there(of: Way, most: int) -> None:
+    for step in steps_ahead(of, most):
+        of = taken(of, step)
+        assert of.leader in of.replicas
+    assert of.leader == of.target[0] or of.leader in of.target
+
+
+@given(of=ways(), up=brokers_up, most=st.integers(1, 5))
+def test_no_step_breaks_its_limit_but_for_min_in_sync(of: Way, up: set[int], most: int) -> None:
+    step = next_step(of, up, most)
+    if isinstance(step, Step):
+        assert set(step.adding) <= up & set(of.target)
+        assert set(step.adding).isdisjoint(of.replicas)
+        assert set(step.dropping).isdisjoint(of.target)
+        assert {*of.replicas, *step.adding} - set(step.dropping) == set(step.replicas)
+        lacking = of.min_in_sync - len(of.isr & up)
+        assert len(step.adding) <= (lacking if step.reason is StepReason.MIN_IN_SYNC else most)
+        assert len(set(step.dropping) & up) <= most
+        assert lacking <= 0 or step.reason is StepReason.MIN_IN_SYNC or not set(of.target) - set(of.replicas) & up
+
+
+@given(of=ways(), up=brokers_up, most=st.integers(1, 5))
+def test_no_step_leaves_fewer_in_sync_than_there_were_or_than_are_wanted(of: Way, up: set[int], most: int) -> None:
+    step = next_step(of, up, most)
+    if isinstance(step, Step):
+        in_sync = len(of.isr & up)
+        assert len(step.replicas) >= min(in_sync, len(of.target))
+        if in_sync >= of.min_in_sync and len(of.target) >= of.min_in_sync:
+            assert len(step.replicas) >= of.min_in_sync
+        assert len(step.replicas) <= max(len(of.replicas), len(of.target)) + max(1, of.min_in_sync)
+
+
+@given(of=ways(), up=brokers_up, most=st.integers(1, 5), rounds=st.lists(brokers_up, max_size=8))
+def test_with_brokers_that_come_and_go_it_still_ends_once_they_are_back(
+    of: Way, up: set[int], most: int, rounds: list[set[int]]
+) -> None:
+    for alive in [up, *rounds]:
+        step = next_step(of, alive, most)
+        if isinstance(step, Step) and set(step.replicas) <= alive:
+            of = taken(of, step)
+        elif isinstance(step, Wait) and step.reason is WaitReason.BROKERS_OFFLINE:
+            assert set(step.brokers)
+            assert set(step.brokers).isdisjoint(alive)
+    assert not steps_ahead(of, most) or steps_ahead(of, most)[-1].replicas == of.target
