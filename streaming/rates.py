@@ -3,7 +3,9 @@
 Invariant: a rate is an increase that was seen, over the time between the samples that showed it. Not over the window,
 which may be half empty; and a window with fewer than two samples of a counter has no rate: NULL, never 0.
 
-A counter that falls was reset: what it shows now is what it gained since.
+A counter that falls was reset: what it shows now is what it gained since. A total, mean × count, has to fall by half for that:
+mean and count are read one after the other, and what is counted between makes their product too large, for one scrape.
+Taken for a reset its fall would bring everything since the start of the JVM into one window.
 
 Time is the sender's own (``own_ms``): a constant error of its clock cancels out. What does not look like the next
 sample of the same clock is not counted:
@@ -23,6 +25,7 @@ from streaming.formats.common import let
 
 STEP_S_MAX = 60  # Twice a window: no two neighbours in one are further apart by a clock that runs evenly.
 _STEP_MS_MAX = STEP_S_MAX * 1000
+TOTAL_RESET_RATIO_MAX = 0.5  # Of itself. An event more or less is less than that from the third on.
 CLOCK_STEP_S_MAX = 10  # Collectors write what they have measured at once, or within seconds.
 
 
@@ -32,8 +35,8 @@ def same_clock(before: Column, after: Column) -> Column:
     return drift_ms.between(-CLOCK_STEP_S_MAX * 1000, CLOCK_STEP_S_MAX * 1000)
 
 
-def increases_per_s(history: Column, counters: int | Column) -> Column:
-    """Array of the rates of that many counters.
+def increases_per_s(history: Column, counters: int | Column, totals: int | Column) -> Column:
+    """Array of the rates of that many counters, and of the totals that follow them.
 
     Args:
         history: array of structs with ``own_ms``, ascending, ``at_ms`` (Kafka's clock) and ``counters``, an array of
@@ -48,7 +51,12 @@ def increases_per_s(history: Column, counters: int | Column) -> Column:
             newest.counters,
             lambda p, q: (q - p).cast("double") / ((newest.own_ms - first.own_ms) / F.lit(1000.0)),
         ),
-    ).otherwise(_stepwise(history, counters))
+    ).otherwise(
+        _stepwise(
+            history,
+            F.concat(F.array_repeat(F.lit(1.0), counters), F.array_repeat(F.lit(TOTAL_RESET_RATIO_MAX), totals)),
+        )
+    )
 
 
 def _even(history: Column) -> Column:
@@ -71,18 +79,26 @@ def _all(conditions: Column) -> Column:
     return F.forall(conditions, lambda condition: condition)
 
 
-def _stepwise(history: Column, counters: int | Column) -> Column:
-    nothing = F.struct(
-        F.lit(None).cast("long").alias("count"),
-        F.lit(None).cast("long").alias("own_ms"),
-        F.lit(None).cast("long").alias("at_ms"),
-        F.lit(0.0).alias("increase"),
-        F.lit(0).cast("long").alias("ms"),
+def _stepwise(history: Column, kept: Column) -> Column:
+    """
+    Args:
+        kept: for each counter the share of itself that it must fall to, or below, to have been reset.
+    """
+    nothing = F.transform(
+        kept,
+        lambda kept: F.struct(
+            kept.alias("kept"),
+            F.lit(None).cast("long").alias("count"),
+            F.lit(None).cast("long").alias("own_ms"),
+            F.lit(None).cast("long").alias("at_ms"),
+            F.lit(0.0).alias("increase"),
+            F.lit(0).cast("long").alias("ms"),
+        ),
     )
     none = F.array().cast("array<long>")
     return F.aggregate(
         history,
-        F.array_repeat(nothing, counters),
+        nothing,
         lambda seen, row: F.zip_with(seen, F.coalesce(row.counters, none), lambda one, count: _add(one, count, row)),
         lambda seen: F.transform(seen, lambda one: F.try_divide(one.increase, one.ms / F.lit(1000.0))),
     )
@@ -90,10 +106,15 @@ def _stepwise(history: Column, counters: int | Column) -> Column:
 
 def _add(seen: Column, count: Column, row: Column) -> Column:
     step_ms = row.own_ms - seen.own_ms
-    gained = F.when(count >= seen["count"], count - seen["count"]).otherwise(count)
+    gained = (
+        F.when(count >= seen["count"], count - seen["count"])
+        .when(count > seen["count"] * seen.kept, F.lit(0))
+        .otherwise(count)
+    )
     counts = (step_ms <= _STEP_MS_MAX) & same_clock(seen, row)
     return F.when(count.isNull() | step_ms.between(-_STEP_MS_MAX, 0), seen).otherwise(
         F.struct(
+            seen.kept.alias("kept"),
             count.alias("count"),
             row.own_ms.alias("own_ms"),
             row.at_ms.alias("at_ms"),
@@ -132,7 +153,7 @@ def with_sums(rates: Column, history: Column) -> Column:
         )
         return F.zip_with(
             labels,
-            _stepwise(apart, F.size(labels)),
+            _stepwise(apart, F.array_repeat(F.lit(1.0), F.size(labels))),
             lambda label, rate: F.struct(label.i.alias("i"), rate.alias("rate")),
         )
 

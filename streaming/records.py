@@ -16,11 +16,16 @@ from streaming.formats.common import VALUE_MAX, let
 from streaming.wanted import (
     BROKER_COUNTERS,
     BROKER_GAUGES,
+    BROKER_MEANS,
+    BROKER_TOTALS,
     CONTROLLER_COUNTERS,
     CONTROLLER_GAUGES,
+    CONTROLLER_MEANS,
     CONTROLLER_TOTALS,
     SMOOTHED,
     TENANT_GAUGES,
+    Totals,
+    Wanted,
 )
 
 # A gauge is good until the next one is overdue.
@@ -52,13 +57,18 @@ def _value(history: Column, newest: Column, end_ms: Column, window_ms: int, back
     kind = F.col("kind")
     nodes = kind.isin("broker", "controller")
     unsure = nodes & ~F.exists(history, lambda r: F.coalesce(r.sure, F.lit(False)))
-    rows = F.when(kind == "controller", _with_totals(history)).otherwise(history)
-    counters = F.when(kind == "controller", F.lit(len(CONTROLLER_COUNTERS) + len(CONTROLLER_TOTALS))).otherwise(
-        F.lit(len(BROKER_COUNTERS))
+    rows = (
+        F.when(kind == "broker", _with_totals(history, BROKER_COUNTERS, BROKER_GAUGES, BROKER_TOTALS))
+        .when(kind == "controller", _with_totals(history, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, CONTROLLER_TOTALS))
+        .otherwise(history)
+    )
+    counters, totals = (
+        F.when(kind == "controller", F.lit(len(of_controllers))).otherwise(F.lit(len(of_brokers)))
+        for of_controllers, of_brokers in ((CONTROLLER_COUNTERS, BROKER_COUNTERS), (CONTROLLER_TOTALS, BROKER_TOTALS))
     )
     per_s = F.when(
         nodes,
-        let(rows, lambda rows: _finite_all(rates.with_sums(rates.increases_per_s(rows, counters), rows))),
+        let(rows, lambda rows: _finite_all(rates.with_sums(rates.increases_per_s(rows, counters, totals), rows))),
     )
     gauges = _gauges(history, newest)
 
@@ -122,19 +132,26 @@ def _json_of(names: list[str], values: Column) -> Column:
     return F.to_json(F.map_from_arrays(F.split(F.lit(",".join(names)), ","), values))
 
 
-_SHOWN_GAUGES = [field for field in BROKER_GAUGES if "throttled" not in field and not field.endswith(SMOOTHED)]
-assert [*BROKER_GAUGES][2 : 2 + len(_SHOWN_GAUGES)] == _SHOWN_GAUGES
-_DERIVED = ["event_queue_time_mean_ms", "event_processing_mean_ms", "queue_depth_mean"]
+_BROKER_RATES, _CONTROLLER_RATES = [*BROKER_COUNTERS, *BROKER_TOTALS], [*CONTROLLER_COUNTERS, *CONTROLLER_TOTALS]
+# Hidden ones are last.
+_SHOWN_BROKER_RATES = _BROKER_RATES[: _BROKER_RATES.index("produced_per_s")]
+_SHOWN_CONTROLLER_RATES = _CONTROLLER_RATES[: _CONTROLLER_RATES.index("processed_per_s")]
+_FIRST_SHOWN, _MEANS = 2, [mean for mean, _ in BROKER_TOTALS.values()]
+_SHOWN_GAUGES = [
+    field for field in [*BROKER_GAUGES][_FIRST_SHOWN:] if not field.endswith(SMOOTHED) and field not in _MEANS
+]
+assert [*BROKER_GAUGES][_FIRST_SHOWN : _FIRST_SHOWN + len(_SHOWN_GAUGES)] == _SHOWN_GAUGES
 
 
 def _broker(per_s: Column, gauges: Column) -> Column:
     """Where no counter is, a source that smooths its rates itself may have one among the gauges."""
     places = list(BROKER_GAUGES)
     smoothed = ",".join(
-        str(places.index(field + SMOOTHED)) if field + SMOOTHED in BROKER_GAUGES else "-1" for field in BROKER_COUNTERS
+        str(places.index(field + SMOOTHED)) if field + SMOOTHED in BROKER_GAUGES else "-1"
+        for field in _SHOWN_BROKER_RATES
     )
     rated = F.zip_with(
-        per_s,
+        F.slice(per_s, 1, len(_SHOWN_BROKER_RATES)),
         F.split(F.lit(smoothed), ","),
         lambda rate, place: F.coalesce(rate, F.get(gauges, place.cast("int"))),
     )
@@ -144,7 +161,14 @@ def _broker(per_s: Column, gauges: Column) -> Column:
             _throttled(rated, gauges),
             lambda throttled: _fields(
                 F.to_json(throttled),
-                _json_of([*BROKER_COUNTERS, *_SHOWN_GAUGES], F.concat(rated, F.slice(gauges, 3, len(_SHOWN_GAUGES)))),
+                _json_of(
+                    [*_SHOWN_BROKER_RATES, *_SHOWN_GAUGES, *BROKER_MEANS],
+                    F.concat(
+                        rated,
+                        F.slice(gauges, 1 + _FIRST_SHOWN, len(_SHOWN_GAUGES)),
+                        _means(per_s, _BROKER_RATES, BROKER_MEANS),
+                    ),
+                ),
             ),
         ),
     )
@@ -188,23 +212,28 @@ def _throttled(per_s: Column, gauges: Column) -> Column:
 
 
 def _controller(per_s: Column, gauges: Column) -> Column:
-    counted = [*CONTROLLER_COUNTERS, *CONTROLLER_TOTALS]
-    shown = len(CONTROLLER_COUNTERS) - 1
-
-    def rate(field: str) -> Column:
-        return F.get(per_s, F.lit(counted.index(field)))
-
-    derived = F.array(
-        F.try_divide(rate("queued_ms_per_s"), rate("events_per_s")),
-        F.try_divide(rate("processed_ms_per_s"), rate("processed_per_s")),
-        rate("queued_ms_per_s") / F.lit(1000.0),
-    )
+    depth = F.get(per_s, F.lit(_CONTROLLER_RATES.index("queued_ms_per_s"))) / F.lit(1000.0)
     gauged = list(CONTROLLER_GAUGES)[: -len(CONTROLLER_TOTALS)]
     numbers = _json_of(
-        [*_DERIVED, *counted[:shown], *gauged],
-        F.concat(derived, F.slice(per_s, 1, shown), F.slice(gauges, 1, len(gauged))),
+        [*CONTROLLER_MEANS, "queue_depth_mean", *_SHOWN_CONTROLLER_RATES, *gauged],
+        F.concat(
+            _means(per_s, _CONTROLLER_RATES, CONTROLLER_MEANS),
+            F.array(depth),
+            F.slice(per_s, 1, len(_SHOWN_CONTROLLER_RATES)),
+            F.slice(gauges, 1, len(gauged)),
+        ),
     )
     return _fields(_node(), numbers)
+
+
+def _means(per_s: Column, names: list[str], means: Totals) -> Column:
+    """Of what happened in the window; NULL where nothing did."""
+    return F.array(
+        *[
+            F.try_divide(F.get(per_s, F.lit(names.index(total))), F.get(per_s, F.lit(names.index(count))))
+            for total, count in means.values()
+        ]
+    )
 
 
 def _tenant(gauges: Column) -> Column:
@@ -226,34 +255,22 @@ def _finite_all(numbers: Column) -> Column:
     return F.transform(numbers, lambda number: F.when(F.abs(number) < VALUE_MAX, number))
 
 
-def _with_totals(history: Column) -> Column:
-    """The rows of a controller with mean × count as further counters."""
-    counters, gauges = list(CONTROLLER_COUNTERS), list(CONTROLLER_GAUGES)
+def _with_totals(history: Column, counted: Wanted, gauged: Wanted, wanted: Totals) -> Column:
+    """The rows with mean × count as further counters. The means are the last gauges, so that the text is not taken apart whole."""
+    counters, means = list(counted), [mean for mean, _ in wanted.values()]
+    assert [*gauged][-len(means) :] == means
 
-    def totals(row: Column, texts: Column) -> Column:
-        return F.array(
-            *[
-                # Kafka sums whole milliseconds: rounding gives the very sum back, and keeps it from falling, a reset.
-                F.round(
-                    F.nullif(F.get(texts, F.lit(gauges.index(mean))), F.lit("")).cast("double")
-                    * F.get(row.counters, F.lit(counters.index(count)))
-                )
-                for mean, count in CONTROLLER_TOTALS.values()
-            ]
-        )
+    def totals(row: Column) -> Column:
+        texts = F.split(F.substring_index(F.coalesce(row.gauges, F.lit("")), ",", -len(means)), ",")
+        counts = F.array(*[F.get(row.counters, F.lit(counters.index(count))) for _, count in wanted.values()])
+        return F.zip_with(texts.try_cast("array<double>"), counts, _total)
 
-    return F.transform(
-        history,
-        lambda r: let(
-            F.split(F.coalesce(r.gauges, F.lit("")), ","),
-            lambda texts: r.withField(
-                "counters",
-                F.concat(
-                    r.counters, F.transform(totals(r, texts), lambda v: F.when(v.between(0, 1 << 62), v.cast("long")))
-                ),
-            ),
-        ),
-    )
+    return F.transform(history, lambda r: r.withField("counters", F.concat(r.counters, totals(r))))
+
+
+def _total(mean: Column, count: Column) -> Column:
+    # Kafka sums whole milliseconds: rounding gives the very sum back, and keeps it from falling, a reset.
+    return F.when((mean * count).between(0, 1 << 62), F.round(mean * count).cast("long"))
 
 
 def _move(history: Column, newest: Column) -> Column:

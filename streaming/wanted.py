@@ -24,6 +24,7 @@ BROKER_COUNTERS: Wanted = {
     "isr_expands_per_s": (Metric.ISR_EXPANDS, ""),
     "network_in_bytes_per_s": (Metric.NETWORK_IN, None),
     "network_out_bytes_per_s": (Metric.NETWORK_OUT, None),
+    "produced_per_s": (Metric.TOTAL_TIME_COUNT, "request=Produce"),  # Hidden, as all that follow: for the totals below.
 }
 BROKER_GAUGES: Wanted = {
     "leader_throttled_bytes_per_s": (Metric.LEADER_THROTTLED, ""),
@@ -39,7 +40,9 @@ BROKER_GAUGES: Wanted = {
     "under_min_isr_partitions": (Metric.UNDER_MIN_ISR, ""),
     "partitions": (Metric.PARTITION_COUNT, ""),
     "leaders": (Metric.LEADER_COUNT, ""),
+    "metadata_lag_ms": (Metric.BROKER_METADATA_LAG, ""),
     **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
+    "produce_mean": (Metric.TOTAL_TIME_MEAN, "request=Produce"),
 }
 CONTROLLER_COUNTERS: Wanted = {
     "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),
@@ -47,12 +50,10 @@ CONTROLLER_COUNTERS: Wanted = {
     "operations_timed_out_per_s": (Metric.OPERATIONS_TIMED_OUT, ""),
     "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
     "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
-    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Hidden: for the totals below.
-}
-# Field → which mean and which count, both over the JVM's life: their product is a counter, the ms spent so far.
-CONTROLLER_TOTALS = {
-    "queued_ms_per_s": ("queue_mean", "events_per_s"),
-    "processed_ms_per_s": ("processing_mean", "processed_per_s"),
+    "metadata_records_per_s": (Metric.METADATA_COMMITTED, ""),
+    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Hidden, as all that follow.
+    "created_per_s": (Metric.TOTAL_TIME_COUNT, "request=CreateTopics"),
+    "deleted_per_s": (Metric.TOTAL_TIME_COUNT, "request=DeleteTopics"),
 }
 CONTROLLER_GAUGES: Wanted = {
     "active": (Metric.ACTIVE_CONTROLLER, ""),
@@ -66,6 +67,26 @@ CONTROLLER_GAUGES: Wanted = {
     "fenced_brokers": (Metric.FENCED_BROKERS, ""),
     "queue_mean": (Metric.EVENT_QUEUE_TIME_MEAN, ""),
     "processing_mean": (Metric.EVENT_PROCESSING_MEAN, ""),
+    "create_mean": (Metric.TOTAL_TIME_MEAN, "request=CreateTopics"),
+    "delete_mean": (Metric.TOTAL_TIME_MEAN, "request=DeleteTopics"),
+}
+# Field → which mean and which count, both over the JVM's life: their product is a counter, the ms spent so far.
+Totals = dict[str, tuple[str, str]]
+
+BROKER_TOTALS: Totals = {"produced_ms_per_s": ("produce_mean", "produced_per_s")}
+CONTROLLER_TOTALS: Totals = {
+    "queued_ms_per_s": ("queue_mean", "events_per_s"),
+    "processed_ms_per_s": ("processing_mean", "processed_per_s"),
+    "created_ms_per_s": ("create_mean", "created_per_s"),
+    "deleted_ms_per_s": ("delete_mean", "deleted_per_s"),
+}
+# Field → the total and the count whose increases it is the ratio of: a mean over the window and not over the JVM's life.
+BROKER_MEANS: Totals = {"produce_mean_ms": ("produced_ms_per_s", "produced_per_s")}
+CONTROLLER_MEANS: Totals = {
+    "event_queue_time_mean_ms": ("queued_ms_per_s", "events_per_s"),
+    "event_processing_mean_ms": ("processed_ms_per_s", "processed_per_s"),
+    "create_mean_ms": ("created_ms_per_s", "created_per_s"),
+    "delete_mean_ms": ("deleted_ms_per_s", "deleted_per_s"),
 }
 ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES)
 TENANT_GAUGES = {

@@ -76,9 +76,7 @@ class Metric:
     CLIENT_IN = "kafka_server_brokertopicmetrics_bytesin_total"
     CLIENT_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
     TOTAL_TIME_P99 = "kafka_network_requestmetrics_totaltimems_p99"  # label request=
-    TOTAL_TIME_MEAN = (
-        "kafka_network_requestmetrics_totaltimems_mean"  # Over the JVM's life, of whole ms; label request=
-    )
+    TOTAL_TIME_MEAN = "kafka_network_requestmetrics_totaltimems_mean"  # Since the JVM's start; label request=
     TOTAL_TIME_COUNT = "kafka_network_requestmetrics_totaltimems_count_total"  # label request=
     HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"
     ISR_SHRINKS = "kafka_server_replicamanager_isrshrinks_total"

@@ -55,9 +55,7 @@ class BrokerSignal:
     under_min_isr_partitions: float | None = None
     partitions: float | None = None
     leaders: float | None = None
-    metadata_lag_ms: float | None = (
-        None  # Age of the newest metadata record it has applied: up to 500 ms when nothing happens.
-    )
+    metadata_lag_ms: float | None = None  # Age of the newest metadata record it has applied; idle, up to 500.
     backlog: bool = False
 
 
@@ -138,7 +136,7 @@ class ControllerSignal:
         None  # CreateTopics, until its records are committed; forwarded ones count here as such.
     )
     delete_mean_ms: float | None = None  # DeleteTopics.
-    metadata_records_per_s: float | None = None  # Committed; 2 to 4 when nothing happens.
+    metadata_records_per_s: float | None = None  # Committed; 2 when nothing happens.
     topics: float | None = None
     partitions: float | None = None
     active_brokers: float | None = None

@@ -57,6 +57,8 @@ STOCK = MappingProxyType(
         "kafka.request.handler.idle.1m": Metric.HANDLER_IDLE,
         "kafka.request.time.99p": Metric.TOTAL_TIME_P99,
         "kafka.request.total.time.99p": Metric.TOTAL_TIME_P99,
+        "kafka.request.time.avg": Metric.TOTAL_TIME_MEAN,
+        "kafka.request.time.total": Metric.TOTAL_TIME_COUNT,  # Called a time, and is the histogram's Count.
     }
 )
 _SELECTORS = (*SELECTORS, "direction", "state", "operation")
@@ -178,7 +180,7 @@ def _of(n: Column, metric: Column, point: Column, owner: Column, source: Source)
 
 
 def _in_seconds(name: Column, metric: Column) -> Column:
-    return (name == Metric.TOTAL_TIME_P99) & F.coalesce(metric.unit == "s", F.lit(False))
+    return name.isin(Metric.TOTAL_TIME_P99, Metric.TOTAL_TIME_MEAN) & F.coalesce(metric.unit == "s", F.lit(False))
 
 
 def _scrapes(text: Column, json: Column, points: Column, source: Source) -> Column:

@@ -28,7 +28,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from streaming.contract import Metric
 
 SELECTORS = ("quantile", "error", "resource")
-REQUESTS = MappingProxyType({"produce": "Produce", "fetchconsumer": "FetchConsumer", "fetchfollower": "FetchFollower"})
+REQUESTS = MappingProxyType(
+    {name.lower(): name for name in ("Produce", "FetchConsumer", "FetchFollower", "CreateTopics", "DeleteTopics")}
+)
 _USER = r'user="?([^",]*)'
 
 # The share may exceed 1 a little. The same name for the meter's Count, in nanoseconds, does so by far.
@@ -59,15 +61,20 @@ _GAUGES = {
     Metric.ACTIVE_BROKERS: ("kafka_controller_kafkacontroller", "activebrokercount"),
     Metric.FENCED_BROKERS: ("kafka_controller_kafkacontroller", "fencedbrokercount"),
     Metric.METADATA_LAG: ("kafka_controller_kafkacontroller", "lastappliedrecordlagms"),
+    Metric.METADATA_COMMITTED: ("kafka_controller_kafkacontroller", "lastcommittedrecordoffset"),
 }
 _P99 = {
     Metric.TOTAL_TIME_P99: "kafka_network_requestmetrics_totaltimems",
     Metric.EVENT_QUEUE_TIME_P99: "kafka_controller_controllereventmanager_eventqueuetimems",
     Metric.EVENT_PROCESSING_P99: "kafka_controller_controllereventmanager_eventqueueprocessingtimems",
 }
+_REQUEST_TIMES = (Metric.TOTAL_TIME_P99, Metric.TOTAL_TIME_MEAN, Metric.TOTAL_TIME_COUNT)
 _SAME_EVERYWHERE = (
+    Metric.BROKER_METADATA_LAG,
     Metric.LEADER_THROTTLED,
     Metric.FOLLOWER_THROTTLED,
+    Metric.TOTAL_TIME_MEAN,
+    Metric.TOTAL_TIME_COUNT,
     Metric.EVENT_QUEUE_TIME_MEAN,
     Metric.EVENT_QUEUE_TIME_COUNT,
     Metric.EVENT_PROCESSING_MEAN,
@@ -98,6 +105,8 @@ def _families() -> Iterator[tuple[str, str]]:
         yield f"{histogram}_p99", metric
     for metric in _SAME_EVERYWHERE:
         yield metric, metric
+    yield "kafka_server_broker_metadata_metrics_last_applied_record_lag_ms", Metric.BROKER_METADATA_LAG
+    yield Metric.TOTAL_TIME_COUNT.removesuffix("_total"), Metric.TOTAL_TIME_COUNT
     for metric, name in _QUOTA.items():
         yield f"kafka_server_controllermutation_{name}", metric
         yield f"kafka_server_quota_{name}/ControllerMutation", metric
@@ -143,7 +152,7 @@ def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
     client = label("client_id", "clientId", "clientid", "client-id")
     return (
         F.when(label("topic").isNotNull(), None)
-        .when(metric == Metric.TOTAL_TIME_P99, _pairs(request=F.try_element_at(requests, F.lower(request))))
+        .when(metric.isin(*_REQUEST_TIMES), _pairs(request=F.try_element_at(requests, F.lower(request))))
         .when(metric == Metric.MUTATIONS_REJECTED, _pairs(request=request))
         .when(metric.isin(*_QUOTA), _pairs(client_id=_unquoted(client), user=_unquoted(user)))
         .when(

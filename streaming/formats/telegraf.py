@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.contract import Metric, Role
 from streaming.formats.common import NO_NODE, SAMPLES_TYPE, Source, is_number, let, node_of, scrape
+from streaming.formats.prometheus_names import REQUESTS
 
 # Kind → field → name. The first four are in Telegraf's own example, the others in ours.
 FIELDS: dict[str, dict[str, str]] = {
@@ -43,7 +44,11 @@ FIELDS: dict[str, dict[str, str]] = {
         "PartitionCount.Value": Metric.PARTITION_COUNT,
         "LeaderCount.Value": Metric.LEADER_COUNT,
     },
-    "request": {"TotalTimeMs.99thPercentile": Metric.TOTAL_TIME_P99},
+    "request": {
+        "TotalTimeMs.99thPercentile": Metric.TOTAL_TIME_P99,
+        "TotalTimeMs.Mean": Metric.TOTAL_TIME_MEAN,
+        "TotalTimeMs.Count": Metric.TOTAL_TIME_COUNT,
+    },
     "controller": {
         "ActiveControllerCount.Value": Metric.ACTIVE_CONTROLLER,
         "EventQueueTimeMs.99thPercentile": Metric.EVENT_QUEUE_TIME_P99,
@@ -61,9 +66,11 @@ FIELDS: dict[str, dict[str, str]] = {
         "ActiveBrokerCount.Value": Metric.ACTIVE_BROKERS,
         "FencedBrokerCount.Value": Metric.FENCED_BROKERS,
         "LastAppliedRecordLagMs.Value": Metric.METADATA_LAG,
+        "LastCommittedRecordOffset.Value": Metric.METADATA_COMMITTED,
     },
     "leader_replication": {"byte-rate": Metric.LEADER_THROTTLED},
     "follower_replication": {"byte-rate": Metric.FOLLOWER_THROTTLED},
+    "broker_metadata": {"last-applied-record-lag-ms": Metric.BROKER_METADATA_LAG},
     "fetcher_manager": {"MaxLag.Value": Metric.REPLICA_LAG_MAX},
     "request_handler": {"RequestHandlerAvgIdlePercent.OneMinuteRate": Metric.HANDLER_IDLE},
     "socket_server": {"incoming-byte-total": Metric.NETWORK_IN, "outgoing-byte-total": Metric.NETWORK_OUT},
@@ -84,7 +91,7 @@ _LABELS: dict[str, dict[str, str]] = {
 # Kind → tag → the values that are ours; () for metrics without that tag only.
 _ONLY: dict[str, dict[str, tuple[str, ...]]] = {
     # Some fifty kinds of request come, each with its time; these are the ones that clients and replicas wait for.
-    "request": {"request": ("Produce", "FetchConsumer", "FetchFollower")},
+    "request": {"request": tuple(REQUESTS.values())},
     "request_errors": {"error": ("THROTTLING_QUOTA_EXCEEDED",)},
     "topics": {"topic": ()},  # A topic's own traffic under the name of the sum over all would be added to it.
 }

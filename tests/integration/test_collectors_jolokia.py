@@ -40,12 +40,14 @@ BYTES = 3_000_000
 CLIENT = "tester"
 CLUSTER = "somewhere"
 CONTROLLER, BROKERS = 100, (1, 2)
+CREATE = "request=CreateTopics"
 NAMELESS = 2  # Its records carry no broker_id.
 MAPPED = [name for fields in telegraf.FIELDS.values() for name in fields.values()]
 THROTTLED = (Metric.LEADER_THROTTLED, Metric.FOLLOWER_THROTTLED)
 ON_EACH_BROKER = (
     *THROTTLED, *telegraf.FIELDS["topics"].values(), *telegraf.FIELDS["replica_manager"].values(),
-    Metric.TOTAL_TIME_P99, Metric.HANDLER_IDLE, Metric.NETWORK_IN, Metric.NETWORK_OUT, Metric.REPLICA_LAG_MAX,
+    Metric.TOTAL_TIME_P99, Metric.TOTAL_TIME_MEAN, Metric.TOTAL_TIME_COUNT,
+    Metric.HANDLER_IDLE, Metric.NETWORK_IN, Metric.NETWORK_OUT, Metric.REPLICA_LAG_MAX,
 )  # fmt: skip
 
 
@@ -256,5 +258,9 @@ def test_what_telegraf_reads_from_real_nodes_has_our_names_in_both_formats(lab: 
     assert (Metric.MUTATION_RATE, CONTROLLER, f"client_id={CLIENT},user=ANONYMOUS") in seen["json"]
     assert (Metric.MUTATIONS_REJECTED, CONTROLLER, "request=CreateTopics") in seen["json"]
     assert {of for n, _, of in seen["json"] if n == Metric.TOTAL_TIME_P99} == {
-        "request=Produce", "request=FetchConsumer", "request=FetchFollower",
+        "request=Produce", "request=FetchConsumer", "request=FetchFollower", "request=CreateTopics", "request=DeleteTopics",
     }  # fmt: skip
+    # A creation is counted by the broker that was asked and by the controller that did it.
+    creations = {node: v for (n, node, of), v in seen["json"].items() if (n, of) == (Metric.TOTAL_TIME_COUNT, CREATE)}
+    assert creations[CONTROLLER] == sum(creations[b] for b in BROKERS) > 0
+    assert set(values(Metric.BROKER_METADATA_LAG)) == set(BROKERS)

@@ -30,7 +30,10 @@ EVERY_S = 5
 Samples = dict[tuple[str, str], float]
 
 LABELS: dict[str, tuple[str, ...]] = {
-    Metric.TOTAL_TIME_P99: ("request=Produce", "request=FetchConsumer", "request=FetchFollower"),
+    **dict.fromkeys(
+        (Metric.TOTAL_TIME_P99, Metric.TOTAL_TIME_MEAN, Metric.TOTAL_TIME_COUNT),
+        ("request=Produce", "request=FetchConsumer", "request=CreateTopics", "request=DeleteTopics"),
+    ),
     Metric.MUTATIONS_REJECTED: ("request=CreateTopics", "request=DeleteTopics"),
     Metric.NETWORK_IN: ("listener=A,networkprocessor=0", "listener=B,networkprocessor=1"),
     Metric.NETWORK_OUT: ("listener=A,networkprocessor=0", "listener=B,networkprocessor=1"),
@@ -42,7 +45,14 @@ LABELS: dict[str, tuple[str, ...]] = {
 SHARES = (Metric.HANDLER_IDLE, Metric.CONTROLLER_IDLE, Metric.ACTIVE_CONTROLLER)
 # What is told as parts of a sum, or as factors of a product, in records of their own.
 SUMMED = ("network_in_bytes_per_s", "network_out_bytes_per_s", "mutations_rejected_per_s")
-MULTIPLIED = ("event_queue_time_mean_ms", "event_processing_mean_ms", "queue_depth_mean")
+MULTIPLIED = (
+    "produce_mean_ms",
+    "event_queue_time_mean_ms",
+    "event_processing_mean_ms",
+    "queue_depth_mean",
+    "create_mean_ms",
+    "delete_mean_ms",
+)
 
 
 def life(k: int) -> Samples:
@@ -235,7 +245,7 @@ def test_every_format_tells_the_same(told: Any, kind: str, format_: str) -> None
 @pytest.mark.parametrize("format_", SAME)
 @pytest.mark.parametrize("field", [*SUMMED, *MULTIPLIED])
 def test_parts_that_come_in_records_of_their_own_are_put_together(told: Any, field: str, format_: str) -> None:
-    kind = BrokerSignal if field.startswith("network") else ControllerSignal
+    kind = BrokerSignal if field.startswith(("network", "produce")) else ControllerSignal
     expected = fields_of(told[0], kind, "rheostat_json")[field]
     assert expected > 0
     assert fields_of(told[0], kind, format_)[field] == pytest.approx(expected)
@@ -271,6 +281,43 @@ def test_exactly_the_bad_records_are_refused(told: Any) -> None:
         assert reject["reason"], key
         if not value:
             assert reject["reason"] == "empty record"
+
+
+FORWARDS, ANSWERS = 70, 71
+
+
+def of_a_broker_and_a_controller(k: int) -> Iterator[dict[str, Any]]:
+    """Both answer creations, as a broker forwards its clients' and waits for the controller; no tag tells a role."""
+    creations = {"TotalTimeMs.Count": 1_000 + 10 * k, "TotalTimeMs.Mean": 30}
+    for node, kind, own in (
+        (FORWARDS, "replica_manager", {"LeaderCount.Value": 3}),
+        (ANSWERS, "controller", {"ActiveControllerCount.Value": 1, "LastCommittedRecordOffset.Value": 5_000 + 100 * k}),
+    ):
+        tags, ts = {"broker_id": str(node)}, T0 + k * EVERY_S * 1000
+        yield {"name": f"kafka_{kind}", "tags": tags, "fields": own, "timestamp": ts}
+        yield {
+            "name": "kafka_request",
+            "tags": tags | {"request": "CreateTopics"},
+            "fields": creations,
+            "timestamp": ts,
+        }
+
+
+def test_creations_are_told_of_the_controller_alone_though_brokers_count_them_too(spark: SparkSession) -> None:
+    logged = [
+        one
+        for k in range(SCRAPES)
+        for metric in of_a_broker_and_a_controller(k)
+        for one in at(k * EVERY_S, json.dumps(metric).encode())
+    ]
+    frame = build([(raw(spark, logged), Input("telegraf_json", Source("c")))], TOPICS)
+    found = decoded(records(frame, TOPICS.signals))
+    assert {(type(s), getattr(s, "broker", getattr(s, "node", None))) for s in found} == {
+        (BrokerSignal, FORWARDS),
+        (ControllerSignal, ANSWERS),
+    }
+    controller = newest(found, ControllerSignal)
+    assert (controller.create_mean_ms, controller.metadata_records_per_s) == (30.0, 20.0)
 
 
 def test_nobody_else_has_signals(told: Any) -> None:

@@ -52,6 +52,8 @@ def steady(at_s: float, node: int, *, cluster: str = "c", count: float | None = 
             (Metric.FOLLOWED_LEADER_SIZE, orders): (1000 + at_s) * MB,
             (Metric.FOLLOWED_COUNTED, orders): 1,
             (Metric.FOLLOWED_ADDING, orders): 1,
+            (Metric.TOTAL_TIME_MEAN, "request=Produce"): 3,
+            (Metric.TOTAL_TIME_COUNT, "request=Produce"): 10_000 + RATE * at_s,
             Metric.OPERATIONS_STARTED: 10_000 + RATE * at_s,
             Metric.EVENT_QUEUE_TIME_MEAN: 2,
             Metric.EVENT_QUEUE_TIME_COUNT: 10_000 + RATE * at_s,
@@ -349,6 +351,7 @@ def test_the_undisturbed_node(signals: list[Signal]) -> None:
     broker = newest(signals, BrokerSignal, broker=UNDISTURBED)
     assert (broker.client_in_bytes_per_s, broker.samples, broker.completeness) == (RATE, 6, 1.0)
     assert (broker.sampled_at_ms, broker.leader_rate_bytes_per_s) == (T0 + 55_000, 1_000_055)
+    assert broker.produce_mean_ms == 3.0
     move = newest(signals, MoveSignal, broker=UNDISTURBED, side=Side.FOLLOWER)
     assert (len(move.steps), move.write_bytes_per_s, move.remaining_slope_bytes_per_s) == (
         5,

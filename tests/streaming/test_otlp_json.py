@@ -130,6 +130,18 @@ SAMPLES: dict[str, tuple[Any, tuple[str, str, float]]] = {
         gauge("kafka.request.time.99p", labels={"type": "fetchconsumer"}) | {"unit": "ms"},
         (Metric.TOTAL_TIME_P99, "request=FetchConsumer", 5.0),
     ),
+    "stock mean": (
+        gauge("kafka.request.time.avg", labels={"type": "Produce"}) | {"unit": "ms"},
+        (Metric.TOTAL_TIME_MEAN, "request=Produce", 5.0),
+    ),
+    "stock mean in seconds": (
+        gauge("kafka.request.time.avg", 0.25, {"type": "Produce"}) | {"unit": "s"},
+        (Metric.TOTAL_TIME_MEAN, "request=Produce", 250.0),
+    ),
+    "stock count, called a time": (
+        total("kafka.request.time.total", labels={"type": "Produce"}) | {"unit": "ms"},
+        (Metric.TOTAL_TIME_COUNT, "request=Produce", 5.0),
+    ),
     "stock p99 in seconds": (
         gauge("kafka.request.total.time.99p", 0.25, {"type": "Produce"}) | {"unit": "s"},
         (Metric.TOTAL_TIME_P99, "request=Produce", 250.0),
@@ -278,6 +290,7 @@ def test_the_rules_name_the_mbean_that_the_metric_is_called_after(rules: Any) ->
             continue
         # PerSec, Value, OneMinuteRate and 99thPercentile are what a name does without, or says otherwise.
         short = said.replace("perseccount", "total").removesuffix("value").removesuffix("oneminuterate")
+        short += "total" if metric.endswith("_count_total") else ""
         assert spelled in (short, short.replace("99thpercentile", "p99")), metric
         assert rule["type"] == ("counter" if metric.endswith("_total") else "gauge")
         assert rule["unit"]

@@ -86,6 +86,30 @@ FAMILIES: dict[str, tuple[str, dict[str, str], str, str]] = {
         Metric.TOTAL_TIME_P99,
         "request=Produce",
     ),
+    "jmx_exporter request count": (
+        "kafka_network_requestmetrics_totaltimems_count",
+        {"request": "Produce"},
+        Metric.TOTAL_TIME_COUNT,
+        "request=Produce",
+    ),
+    "jmx_exporter without a rule": (
+        "kafka_server_broker_metadata_metrics_last_applied_record_lag_ms",
+        {},
+        Metric.BROKER_METADATA_LAG,
+        "",
+    ),
+    "ours, creations": (
+        Metric.TOTAL_TIME_MEAN,
+        {"request": "CreateTopics"},
+        Metric.TOTAL_TIME_MEAN,
+        "request=CreateTopics",
+    ),
+    "bitnami request mean": (
+        "kafka_network_requestmetrics_totaltimems_mean",
+        {"request": "Produce"},
+        Metric.TOTAL_TIME_MEAN,
+        "request=Produce",
+    ),
     "jmx_exporter event p99": (
         "kafka_controller_controllereventmanager_eventqueuetimems",
         {"quantile": "0.99"},
@@ -227,7 +251,10 @@ def test_a_summary_of_vector_s_is_its_99th_percentile_and_its_count(spark: Spark
     }
     assert {case: told(rows) for case, rows in parsed(spark, values).items()} == {
         "events": {(Metric.EVENT_QUEUE_TIME_P99, ""): 12.5, (Metric.EVENT_QUEUE_TIME_COUNT, ""): 40.0},
-        "requests": {(Metric.TOTAL_TIME_P99, "request=FetchConsumer"): 12.5},
+        "requests": {
+            (Metric.TOTAL_TIME_P99, "request=FetchConsumer"): 12.5,
+            (Metric.TOTAL_TIME_COUNT, "request=FetchConsumer"): 40.0,
+        },
     }
 
 

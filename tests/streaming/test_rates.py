@@ -17,6 +17,7 @@ CASES: dict[str, tuple[Counts, float | None]] = {
     "arrives in any order": ({10: 200, 0: 100, 5: 150}, 10.0),
     "reset: 20 since it, then 50": ({0: 100, 5: 20, 10: 70}, 7.0),
     "two resets": ({0: 100, 5: 0, 10: 50, 15: 10}, 4.0),
+    "one less is a reset": ({0: 1_000_000, 5: 999_999, 10: 1_000_099}, 100_009.9),
     "scrapes missing: by the time between samples": ({0: 100, 20: 300}, 10.0),
     "absent in between": ({0: 100, 5: None, 10: 200}, 10.0),
     "absent at first": ({0: None, 5: 100, 10: 200}, 20.0),

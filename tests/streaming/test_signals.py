@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
 from typing import Any
@@ -106,7 +106,13 @@ GAUGES: dict[str, Any] = {
     "under_min_isr_partitions": Metric.UNDER_MIN_ISR,
     "partitions": Metric.PARTITION_COUNT,
     "leaders": Metric.LEADER_COUNT,
+    "metadata_lag_ms": Metric.BROKER_METADATA_LAG,
 }
+PRODUCE = "request=Produce"
+PRODUCED, PRODUCED_MS = (
+    (40_000_007, 40_000_019, 40_000_020, 40_000_107),
+    (95_000_003, 95_000_403, 95_000_403, 95_009_453),
+)
 LISTENERS = ("listener=A,networkprocessor=0", "listener=A,networkprocessor=1", "listener=B,networkprocessor=2")
 
 
@@ -115,9 +121,20 @@ def count(index: int, k: int) -> float:
     return 1000.0 * index + (index + 1) * (7 * k + k * k)
 
 
+def answered(request: str, requests: float, ms: float) -> dict[Any, float]:
+    """As Kafka's histogram tells it: how many, and the mean, both since the node started."""
+    labels = f"request={request}"
+    return {(Metric.TOTAL_TIME_COUNT, labels): requests, (Metric.TOTAL_TIME_MEAN, labels): ms / requests}
+
+
+def produced(requests: float, ms: float) -> dict[Any, float]:
+    return answered("Produce", requests, ms)
+
+
 def of_broker(k: int) -> dict[Any, float]:
     samples: dict[Any, float] = {name: count(i, k) for i, name in enumerate(COUNTERS.values())}
     samples |= {name: 0.25 + i + 100 * k for i, name in enumerate(GAUGES.values())}
+    samples |= produced(PRODUCED[k], PRODUCED_MS[k])
     for i, labels in enumerate(LISTENERS):
         samples |= {(Metric.NETWORK_IN, labels): count(20 + i, k), (Metric.NETWORK_OUT, labels): count(30 + i, k)}
     return samples
@@ -134,6 +151,7 @@ def test_every_field_of_a_broker(measured: list[Signal]) -> None:
     for field, first in {"network_in_bytes_per_s": 20, "network_out_bytes_per_s": 30}.items():
         expected[field] = per_s([sum(count(first + i, k) for i in range(len(LISTENERS))) for k in range(4)])
     expected["throttled_by"] = ThrottledBy.QUOTA
+    expected["produce_mean_ms"] = per_s(PRODUCED_MS) / per_s(PRODUCED)
     assert {f.name for f in fields(BrokerSignal)} == set(expected) | set(HEAD) - {"node", "side", "user", "client_id"}
     assert numbers(signal) == pytest.approx(expected)
     assert signal == replace(
@@ -145,6 +163,77 @@ def test_every_field_of_a_broker(measured: list[Signal]) -> None:
         completeness=4 / 6,
         backlog=False,
     )
+
+
+def a_slow_half_minute() -> Iterator[dict[Any, float]]:
+    """400 requests/s after a year of 4 ms each; those answered from 30 to 60 s took 250."""
+    requests, ms = 12_614_400_000.0, 50_457_600_000.0
+    for at_s in range(0, 100, 5):
+        yield produced(requests, ms)
+        requests += 2_000
+        ms += 2_000 * (250 if 30 <= at_s < 60 else 4)
+
+
+case("slow for half a minute", *a_slow_half_minute(), times=range(0, 100, 5))
+
+
+def test_a_mean_is_of_its_window_and_not_of_the_year_before(measured: list[Signal]) -> None:
+    node = node_of("slow for half a minute")
+    means = {
+        s.window_end_ms - T0: s.produce_mean_ms for s in measured if isinstance(s, BrokerSignal) and s.broker == node
+    }
+    assert (means[30_000], means[60_000], means[90_000]) == (4.0, 250.0, 4.0)
+    assert means[45_000] == pytest.approx((2 * 250 + 3 * 4) / 5), "samples at 15, 20, 25 and 30 s, then 35 and 40"
+
+
+# Scrapes → the mean over all of them.
+PRODUCE_MEANS: dict[str, tuple[list[Samples], float | None]] = {
+    "steady": ([produced(1_000, 3_000), produced(1_010, 3_070)], 7.0),
+    "no request answered": ([produced(1_000, 3_000)] * 3, None),
+    "one scrape": ([produced(1_000, 3_000)], None),
+    "no mean, as an agent with rules of before": (
+        [{(Metric.TOTAL_TIME_COUNT, PRODUCE): n} for n in (1_000.0, 1_010.0)],
+        None,
+    ),
+    "no count": ([{(Metric.TOTAL_TIME_MEAN, PRODUCE): n} for n in (4.0, 5.0)], None),
+    "of another request": (
+        [{(name, "request=FetchConsumer"): v for (name, _), v in produced(n, 9 * n).items()} for n in (8, 9)],
+        None,
+    ),
+    "restarted": ([produced(1_000, 3_000), produced(10, 200), produced(30, 600)], 20.0),
+    "the first requests ever": ([{**produced(1, 0), (Metric.TOTAL_TIME_COUNT, PRODUCE): 0}, produced(4, 20)], 5.0),
+    # Of 100,000 requests, one is counted between the readings of mean and count: 3 ms are there that nobody spent.
+    "read while one was counted": (
+        [
+            {(Metric.TOTAL_TIME_COUNT, PRODUCE): 100_001.0, (Metric.TOTAL_TIME_MEAN, PRODUCE): 3.0},
+            produced(100_001, 300_000),
+            produced(100_011, 300_050),
+        ],
+        5.0,
+    ),
+}
+# The same with the third request of all: 9 ms instead of 7. Half of that, and it would be a restart.
+PRODUCE_MEANS["read while the third was counted"] = (
+    [
+        {(Metric.TOTAL_TIME_COUNT, PRODUCE): 3.0, (Metric.TOTAL_TIME_MEAN, PRODUCE): 3.0},
+        produced(3, 7),
+        produced(5, 17),
+    ],
+    5.0,
+)
+PRODUCE_MEANS["restarted, and soon as far again"] = (
+    [produced(10, 40), produced(9, 18), produced(11, 30)],
+    (18 + 12) / 11,
+)
+
+
+for _name, _told in PRODUCE_MEANS.items():
+    case(f"produce: {_name}", *_told[0])
+
+
+@pytest.mark.parametrize("name", PRODUCE_MEANS)
+def test_mean_time_of_produce_requests(measured: list[Signal], name: str) -> None:
+    assert newest(measured, BrokerSignal, broker=node_of(f"produce: {name}")).produce_mean_ms == PRODUCE_MEANS[name][1]
 
 
 REASSIGNED = {Metric.REASSIGNMENT_IN: 50.0, Metric.REASSIGNMENT_OUT: 500.0}
@@ -269,9 +358,12 @@ CONTROLLER_COUNTERS = {
     "operations_per_s": Metric.OPERATIONS_STARTED,
     "operations_timed_out_per_s": Metric.OPERATIONS_TIMED_OUT,
     "heartbeats_timed_out_per_s": Metric.HEARTBEATS_TIMED_OUT,
+    "metadata_records_per_s": Metric.METADATA_COMMITTED,
 }
 EVENTS, QUEUED_MS = (3_000_001, 3_000_051, 3_000_107, 3_000_207), (7_000_003, 7_000_153, 7_001_153, 7_001_454)
 PROCESSED, PROCESSED_MS = (2_999_999, 3_000_049, 3_000_100, 3_000_199), (900_001, 900_101, 900_701, 901_000)
+CREATED, CREATED_MS = (70_001, 70_004, 70_004, 70_011), (2_100_017, 2_100_107, 2_100_107, 2_100_957)
+DELETED, DELETED_MS = (31, 32, 35, 36), (930, 955, 1_105, 1_106)
 REJECTED = {"CreateTopics": (3, 7, 7, 12), "CreatePartitions": (100, 100, 103, 109), "DeleteTopics": (0, 0, 0, 1)}
 
 
@@ -284,6 +376,7 @@ def of_controller(k: int) -> dict[Any, float]:
         Metric.EVENT_PROCESSING_COUNT: PROCESSED[k],
         Metric.EVENT_PROCESSING_MEAN: PROCESSED_MS[k] / PROCESSED[k],
     }
+    samples |= answered("CreateTopics", CREATED[k], CREATED_MS[k]) | answered("DeleteTopics", DELETED[k], DELETED_MS[k])
     return samples | {(Metric.MUTATIONS_REJECTED, f"request={name}"): counts[k] for name, counts in REJECTED.items()}
 
 
@@ -304,6 +397,8 @@ def test_every_field_of_a_controller(measured: list[Signal], name: str) -> None:
             "event_queue_time_mean_ms": waited_ms / events,
             "event_processing_mean_ms": per_s(PROCESSED_MS) / per_s(PROCESSED),
             "queue_depth_mean": waited_ms / 1000,
+            "create_mean_ms": (2_100_957 - 2_100_017) / 10,
+            "delete_mean_ms": (1_106 - 930) / 5,
             "mutations_rejected_per_s": sum(per_s(counts) for counts in REJECTED.values()),
         }
     )
@@ -321,6 +416,44 @@ def test_without_events_the_queue_is_empty_and_a_mean_is_not_known(measured: lis
     signal = newest(measured, ControllerSignal, node=node_of("an idle controller"))
     assert (signal.events_per_s, signal.queue_depth_mean, signal.mutations_rejected_per_s) == (0.0, 0.0, 0.0)
     assert (signal.event_queue_time_mean_ms, signal.event_processing_mean_ms) == (None, None)
+    assert (signal.create_mean_ms, signal.delete_mean_ms, signal.metadata_records_per_s) == (None, None, 0.0)
+
+
+# A broker answers the clients' requests too, after the controller has answered it; its times are longer by a hop.
+case(
+    "a broker that forwards",
+    *[of_broker(k) | answered("CreateTopics", 10 + k, 500 + 90 * k) for k in range(4)],
+)
+
+
+def test_a_broker_that_forwards_creations_is_no_controller(measured: list[Signal]) -> None:
+    node = node_of("a broker that forwards")
+    ours = [s for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node]
+    assert {type(s) for s in ours} == {BrokerSignal}
+
+
+def a_storm() -> Iterator[dict[Any, float]]:
+    """A creation a second at 30 ms, as ever; from 30 to 60 s forty a second that take 400."""
+    requests, ms, offset = 1_000_000.0, 30_000_000.0, 9_000_000.0
+    for at_s in range(0, 100, 5):
+        yield answered("CreateTopics", requests, ms) | {
+            Metric.METADATA_COMMITTED: offset,
+            Metric.ACTIVE_CONTROLLER: 1.0,
+        }
+        stormy = 30 <= at_s < 60
+        requests += 200 if stormy else 5
+        ms += 200 * 400 if stormy else 5 * 30
+        offset += 200 * 9 if stormy else 5 * 9 + 10
+
+
+case("a storm", *a_storm(), role=Role.CONTROLLER, times=range(0, 100, 5))
+
+
+def test_a_storm_stands_at_its_full_height_and_is_over_with_its_window(measured: list[Signal]) -> None:
+    node = node_of("a storm")
+    found = {s.window_end_ms - T0: s for s in measured if isinstance(s, ControllerSignal) and s.node == node}
+    assert [found[end].create_mean_ms for end in (30_000, 60_000, 90_000)] == [30.0, 400.0, 30.0]
+    assert [found[end].metadata_records_per_s for end in (30_000, 60_000, 90_000)] == [11.0, 360.0, 11.0]
 
 
 def test_a_node_of_both_roles_has_both_signals_and_a_controller_only_its_own(measured: list[Signal]) -> None:

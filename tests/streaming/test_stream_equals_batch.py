@@ -62,6 +62,7 @@ class Node:
             (Metric.NETWORK_IN, "listener=A,networkprocessor=0"),
             (Metric.NETWORK_IN, "listener=B,networkprocessor=1"),
             Metric.EVENT_QUEUE_TIME_COUNT,
+            (Metric.TOTAL_TIME_COUNT, "request=Produce"),
             (Metric.MUTATIONS_REJECTED, "request=CreateTopics"),
         ):
             self.counts[name] = self.counts.get(name, 0) + chance.randrange(2000)
@@ -77,7 +78,13 @@ class Node:
     def shows(self) -> dict[str | tuple[str, str], float]:
         chance = self.chance
         found = {name: count for name, count in self.counts.items() if chance.random() < 0.95}
-        for gauge in (Metric.LEADER_RATE, Metric.HANDLER_IDLE, Metric.ACTIVE_CONTROLLER, Metric.EVENT_QUEUE_TIME_MEAN):
+        for gauge in (
+            Metric.LEADER_RATE,
+            Metric.HANDLER_IDLE,
+            Metric.ACTIVE_CONTROLLER,
+            Metric.EVENT_QUEUE_TIME_MEAN,
+            (Metric.TOTAL_TIME_MEAN, "request=Produce"),
+        ):
             if chance.random() < 0.7:
                 found[gauge] = round(chance.random(), 3)
         for tenant in ("user=u", "client_id=a%2Cb,user=u"):

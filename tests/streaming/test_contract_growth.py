@@ -1,0 +1,65 @@
+"""A field that was added to a signal: who does not know it passes over it, who misses it reads None. The version stays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from streaming.contract import (
+    SCHEMA_VERSION,
+    BrokerSignal,
+    ContractError,
+    ControllerSignal,
+    MoveSignal,
+    Side,
+    Signal,
+    TenantSignal,
+    decode_signal,
+    encode_signal,
+)
+
+BARE: dict[str, Signal] = {
+    "broker": BrokerSignal("c", 3, 5000, 4000, 6, 1.0),
+    "move": MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1),
+    "controller": ControllerSignal("c", 100, 5000, 4000, 6, 1.0),
+    "tenant": TenantSignal("c", 100, 5000, 4000, 6, 1.0),
+}
+# Since version 1 came out.
+ADDED = [
+    ("broker", "produce_mean_ms"),
+    ("broker", "metadata_lag_ms"),
+    ("controller", "create_mean_ms"),
+    ("controller", "delete_mean_ms"),
+    ("controller", "metadata_records_per_s"),
+]
+
+
+def test_the_version_is_the_one_that_every_tuner_in_use_reads() -> None:
+    assert SCHEMA_VERSION == 1
+
+
+@pytest.mark.parametrize("kind", BARE)
+def test_a_record_of_required_fields_alone_is_read(kind: str) -> None:
+    signal = BARE[kind]
+    required = [f.name for f in fields(signal) if f.default is not None and f.name in json.loads(encode_signal(signal))]
+    body = {"v": 1, "kind": kind} | {name: json.loads(encode_signal(signal))[name] for name in required}
+    assert decode_signal(json.dumps(body).encode()) == signal
+
+
+@pytest.mark.parametrize(("kind", "field"), ADDED)
+def test_an_added_field_is_none_where_the_writer_does_not_know_it(kind: str, field: str) -> None:
+    body = json.loads(encode_signal(BARE[kind]))
+    del body[field]
+    assert getattr(decode_signal(json.dumps(body).encode()), field) is None
+
+
+@pytest.mark.parametrize(("kind", "field"), ADDED)
+def test_an_added_field_comes_back_as_it_was_and_is_a_number(kind: str, field: str) -> None:
+    body = json.loads(encode_signal(BARE[kind])) | {field: 4.25}
+    found = decode_signal(json.dumps(body).encode())
+    assert getattr(found, field) == 4.25
+    assert decode_signal(encode_signal(found)) == found
+    with pytest.raises(ContractError, match=f"{field} is '4'"):
+        decode_signal(json.dumps(body | {field: "4"}).encode())
