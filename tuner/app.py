@@ -46,7 +46,7 @@ from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
-from tuner.loop import Loop
+from tuner.loop import LOOK_EVERY_S, Loop
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory
 from tuner.mutation_ledger import MutationLedger
@@ -308,16 +308,16 @@ def _run(
     was_ready = False
     while not stop.is_set() and may_act():
         now_s = monotonic()
-        if now_s >= due_s:
+        if (come := loop.cycle_is_due()) or now_s >= due_s:
             loop.cycle()
             board.cycle_s = monotonic() - now_s
             ready, why = board.ready()
             if ready != was_ready:
                 log.info("ready: cluster and fresh signals are seen" if ready else "not ready", why=why)
                 was_ready = ready
-            due_s = max(due_s + cycle_s, monotonic())
+            due_s = max((now_s if come else due_s) + cycle_s, monotonic())
         loop.tick()
-        next_s = min(due_s, loop.next_due_s() or due_s)
+        next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S if loop.awaits else due_s)
         if mutations is not None:
             mutations.tick()
             next_s = min(next_s, mutations.next_due_s())

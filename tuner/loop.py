@@ -7,7 +7,7 @@ The ports are handed in; there is no arithmetic and no judgement here, only the 
     where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
 
 Between two cycles, ``tick`` carries on with the changes of rate that are under way, and asks the law, once a second, for
-those that follow the clients.
+those that follow the clients. Where a cycle had to do without some signals, ``cycle_is_due`` says when they have come.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import structlog
 
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Throttles
+from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
@@ -27,7 +28,7 @@ from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.ledger import Journal, Ledger
 from tuner.listing import Listing, Told
-from tuner.model.cluster import LiveCluster, Observation
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
@@ -39,6 +40,7 @@ from tuner.steering import Steering
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
+LOOK_EVERY_S = 1.0  # For signals that were missing.
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -107,6 +109,7 @@ class Loop:
         self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
         self._cycles = 0
+        self._awaited: frozenset[BrokerSide] = frozenset()
         self._recovered = False
         self._kept = Kept()
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
@@ -125,6 +128,8 @@ class Loop:
             self.ledger.memory = narrow_to_live(self.memory, observation.live)
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._kept)
+        if self._steering is not None:
+            self._awaited = awaited(decisions, observation.moves, observation.now_ms, self._limits.signal_age_s_max)
         seen = isinstance(observation.live, LiveCluster)
         if not seen:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
             self._watcher.observed(observation, self.memory, decisions)
@@ -154,6 +159,19 @@ class Loop:
     def next_due_s(self) -> float | None:
         due = [self._slewing.next_due_s(), self._steered.next_due_s() if self._steered is not None else None]
         return min((at_s for at_s in due if at_s is not None), default=None)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the law could not begin, or not go on, for want of signals."""
+        return bool(self._awaited)
+
+    def cycle_is_due(self) -> bool:
+        """Whether all that the last cycle lacked has come. To be asked every ``LOOK_EVERY_S`` while it ``awaits``."""
+        if not self._awaited:
+            return False
+        self._signals.poll()
+        now_ms = round(self._wall_clock() * 1000)
+        return have_come(self._awaited, self._signals.moves, now_ms, self._limits.signal_age_s_max)
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 

@@ -4,6 +4,9 @@ Intuition: what costs grows with the cluster, what matters with the moves. So ea
 move or are listed in a throttle, and the brokers that hold them; the ``Sweep`` looks at every topic's lists and every
 broker's rates, seldom, in a thread and over a connection of its own, so that no record ever waits for it.
 
+Between two rounds, while nothing moves, one small request says whether something has begun to (``has_begun``): who steers a
+move can do nothing before it has been measured twice.
+
 Invariant: all that a round tells was asked in it. A sweep only says where to look: which topics carry lists, which brokers
 a rate. So what a person sets on a topic or broker that takes no part in anything is seen ``sweep_s`` later; there it has
 nothing to slow down.
@@ -88,6 +91,8 @@ class AdminFacts:
         )  # As the last round saw them: a move may be younger than the sweep.
         self._set_rates: set[int] = set()  # Brokers that had a rate when last asked.
         self.unanswered: set[int] = set()  # Brokers that did not answer when they were last asked.
+        self._moving: bool | None = None  # When last asked; None: never.
+        self.began = False  # The last round was the first to see something move.
 
     def ask(self, brokers: Collection[int]) -> Answers:
         """One round, of the given brokers only.
@@ -97,6 +102,7 @@ class AdminFacts:
         """
         client, swept, answering = self._client, self._swept(), set(brokers)
         moving = client.reassignments()
+        self.began, self._moving = self._moving is False and bool(moving), bool(moving)
         throttles = _throttles(client, self._listed_topics | swept.listed_topics | {s.topic for s in moving})
         self._listed_topics = frozenset(_listed(throttles))
         tracked = self._tracked(moving, throttles)
@@ -119,6 +125,14 @@ class AdminFacts:
             end_offsets=client.end_offsets([s for s in tracked if s.leader in answering]),
             rates=rates,
         )
+
+    def has_begun(self) -> bool:
+        """Whether something moves and did not in the last round. While something does the answer may be long, and nothing is asked.
+
+        Raises:
+            ClusterError: the cluster does not answer, or a right is missing.
+        """
+        return self._moving is False and bool(self._client.reassignments())
 
     def _tracked(self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]) -> list[PartitionState]:
         moves = {(s.topic, s.partition): s for s in moving}

@@ -10,6 +10,8 @@ Invariants:
 - Each record carries the time at which its own scrape began; a record without a scrape that at which the cluster was asked.
 - The Admin API is asked in a thread of its own, and not of brokers that answered nothing last time. What has not come within
   ``timeout_s`` is left out of the round, and never taken for the answer of a later one.
+- When something begins to move a round begins, and soon another: rates take two, and whoever steers waits for them. Then
+  rounds go on at their rate from there, so that steps are as long as ever.
 - The sweep over all topics has a thread and a connection of its own; nothing waits for it.
 """
 
@@ -41,6 +43,8 @@ log = structlog.get_logger("collector")
 Publish = Callable[[Scrape], None]
 ASK_SILENT_EVERY = 12  # Rounds.
 _ROUND_SHARE = 0.98  # Of the interval: after it a round takes no more answers, so that the next begins in time.
+_WATCH_EVERY_S = 1.0
+_AGAIN_S = 2.5  # After the first round that sees something move; a default round's scrapes are over by then.
 _NO_SLOT = "its turn did not come in the round"
 
 
@@ -116,7 +120,7 @@ class Collector:
         self._stamp = self._files.stamp()
         self._access = self._files.load()
         self._under_way: dict[int, Future[None]] = {}
-        self._asking: Future[None] | None = None
+        self._asking: Future[None] | Future[bool] | None = None
         self._events: queue.SimpleQueue[tuple[int, Scraped | Facts | Exception]] = queue.SimpleQueue()
         kept = max(1, settings.scrapes_at_once // 4)
         self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ask")
@@ -127,15 +131,18 @@ class Collector:
         """Rounds at a fixed rate until ``stop``; a round that took too long is not caught up."""
         sweeper = threading.Thread(target=self._sweeps, args=(stop,), name="sweep", daemon=True)
         sweeper.start()
+        interval_s = self._settings.interval_s
         due = self._monotonic()
         while not stop.is_set():
             self.round()
-            due += self._settings.interval_s
+            step_s = min(interval_s, _AGAIN_S) if self._facts.began else interval_s
+            due += step_s
             now = self._monotonic()
             if due < now:
-                self.counts.late_rounds += 1
+                self.counts.late_rounds += step_s == interval_s
                 due = now
-            stop.wait(due - now)
+            if self._begins(stop, due):
+                due = self._monotonic()
         for pool in (self._asker, self._pool, self._slow_pool):
             pool.shutdown(wait=False, cancel_futures=True)
         sweeper.join(timeout=self._settings.timeout_s)
@@ -181,6 +188,23 @@ class Collector:
                 continue
         self._close(this, asked_ms)
         self.counts.round_s = self._monotonic() - began_s
+
+    def _begins(self, stop: threading.Event, due_s: float) -> bool:
+        """Waits for the next round; True: something has begun to move, and it is not to be waited for."""
+        while not stop.wait(max(0.0, min(_WATCH_EVERY_S, due_s - self._monotonic()))):
+            left_s = due_s - self._monotonic()
+            if left_s <= _WATCH_EVERY_S:
+                stop.wait(max(0.0, left_s))
+                return False
+            if self._asking is not None and not self._asking.done():
+                continue
+            self._asking = asked = self._asker.submit(self._facts.has_begun)
+            try:
+                if asked.result(min(left_s, self._settings.timeout_s)):
+                    return True
+            except (ClusterError, ValueError, TimeoutError):
+                continue  # A round says what is wrong.
+        return False
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 

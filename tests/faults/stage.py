@@ -256,8 +256,13 @@ class Stage:
             return call(*arguments)
         except pytest.fail.Exception as error:
             logs = [f"{tuner.log.name}:\n{tuner.last_words()}" for tuner in self.tuners]
-            differs = left_behind(self.before, self.snapshot())
-            raise AssertionError("\n".join([str(error), *differs, *logs])) from error
+            raise AssertionError("\n".join([str(error), *self._differs(), *logs])) from error
+
+    def _differs(self) -> list[str]:
+        try:
+            return left_behind(self.before, self.snapshot())
+        except kafka.errors.KafkaError as error:
+            return [f"what stands cannot be seen: {type(error).__name__}: {error}"]
 
     def until_turned(self, timeout_s: float = 45.0) -> None:
         """The tuner has it: it has taken the throttle up."""

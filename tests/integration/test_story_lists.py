@@ -16,7 +16,7 @@ from rheostat.status import last_entries
 from streaming.kafka.cluster import ClusterClient
 from streaming.throttles import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
 from tuner.decide.lists import needed_pairs
-from tuner.model.cluster import LiveCluster
+from tuner.model.cluster import LiveCluster, NotSeen
 from tuner.model.limits import MB
 from tuner.observe.live import LiveReader
 
@@ -28,6 +28,7 @@ FILLED_S = 20.0
 FILLED_BYTES_MAX = (
     1_500_000_000  # At half a gigabyte a second that holds as well; the rest would only take time and room.
 )
+STARTED_S_MAX = 180.0  # Before the story begins: all of rheostat's parts, Spark among them.
 BYSTANDER = "audit"
 TOPICS = ("orders", "payments", BYSTANDER)
 STATIC = {LIST_KEYS[side]: "0:1" for side in LIST_KEYS}
@@ -69,7 +70,9 @@ class Eye:
 
     def exact(self, *, whole: bool = False) -> bool:
         """Whether there is a list at all (``whole``: and nothing is missing on it)."""
-        live = look(self._client)
+        live = LiveReader(self._client).look(full=True)
+        if isinstance(live, NotSeen):
+            return False  # One of the brokers is slowed down: the next look sees it.
         self.looks += 1
         now = needed_pairs(live)
         for topic, each in now.items():
@@ -99,9 +102,10 @@ class Eye:
         return {(t, p) for t, each in lists.items() if t != BYSTANDER for p, _ in each.follower.pairs}
 
 
-# A minute and a half, most of it for data that outlast a tool's sweep: not in every `make test`.
+# A minute and a half, most of it for data that outlast a tool's sweep: not in every `make test`. On a machine that others use
+# as well the parts alone may take two minutes to start.
 @pytest.mark.campaign
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(2)}, 70)
@@ -118,7 +122,7 @@ def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> 
             rate_bytes_per_s_max=CEILING,
             rate_bytes_per_s_min=FLOOR,
         ) as rheostat:
-            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], STARTED_S_MAX)
             eye = Eye(client)
             # On loopback a move is over before anybody has looked; a slow destination gives it the time a real one takes.
             with slowed(lab.nodes[3], share=0.04):

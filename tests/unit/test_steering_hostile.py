@@ -105,8 +105,8 @@ def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tup
 
 
 def test_fifty_changes_by_somebody_are_waited_for_once() -> None:
-    throttles, steering = many(50)
-    steering.steer(dict.fromkeys(throttles.rates, (20 * MB, True)), {}, {}, 0.0)
+    throttles, steering = many(50, rate=100 * MB)
+    steering.steer(dict.fromkeys(throttles.rates, (100 * MB, True)), {}, {}, 0.0)
     brokers = {b: loaded(b, 40 * MB) for b in range(50)}
     moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(50)}
     steering.turn(1.0, NOW_MS + 1000, brokers, moves)

@@ -2,8 +2,9 @@
 
 Intuition: what clients will use in a moment is what they use now, going on as it went, and a little more, for it is never
 known better than it usually was. What is left below 90 % of the link is the headroom. Ten per cent is a guess about this
-link, though, and latency is the truth about it: while p99 stands above three quarters of its objective the margin grows,
-and while it stands below, the margin is given back slowly. Where all the headroom is little more than what keeping up takes, a
+link, though, and latency is the truth about it: while p99 stands above its aim the margin grows, and while it stands below,
+the margin is given back slowly. The aim lies as far below the objective as latency comes and goes without the p99 telling it:
+how much of it the p99 tells is felt.py's. Where all the headroom is little more than what keeping up takes, a
 margin costs a multiple of the time, so there it answers to what comes near a miss.
 
 Invariant: the margin stays within its limits, and shrinks only while replication is what fills the link: a link left idle
@@ -66,23 +67,26 @@ def next_margin(
     limits: LawLimits,
     *,
     tight: bool = False,
-    aim: float | None = None,
+    momentary: float = 1.0,
 ) -> float:
     """
     Args:
         latency_ratio: client p99 ÷ its objective.
         fills: replication is at the ceiling that this margin leaves it.
         tight: that ceiling is little more than what keeping up takes, so any margin costs a multiple of the time.
-        aim: where the ratio is to be held; None: where the limits say. A miss weighs the same wherever that is.
+        momentary: how much of that p99 is of this moment (felt.py). A miss weighs the same, however old.
     """
-    usual = limits.latency_aim_tight if tight else limits.latency_aim
+    aim = limits.latency_aim_tight if tight else limits.latency_aim
     if latency_ratio > 1.0:
-        error = min(1.0, latency_ratio - usual) + limits.miss_weight
+        error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
-        error = max(-0.5, latency_ratio - max(usual, aim or 0.0))
+        nearer = min(limits.latency_aim_max, 1.0 - momentary * (1.0 - limits.latency_aim))
+        error = max(-0.5, latency_ratio - max(aim, nearer))
     if error < 0 and not fills:
         return margin
-    return min(limits.margin_max, max(limits.margin_min, margin + limits.margin_gain * error))
+    # It is kept for seconds that a p99 of this moment does not tell.
+    least = min(momentary * limits.margin_min, limits.margin_min)
+    return min(limits.margin_max, max(least, margin + limits.margin_gain * error))
 
 
 def headroom_bytes_per_s(

@@ -32,8 +32,20 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
         return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
     next_bytes = _next_bytes(course, limits) if play > 0.0 else meant
     bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play)
-    least = min(meant, floor_bytes_per_s(course.load, limits))
+    least = max(min(meant, floor_bytes_per_s(course.load, limits)), _stood(course, limits) if play > 0.0 else 0.0)
     return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
+
+
+def _stood(course: Course, limits: LawLimits) -> float:
+    """What stood when we came, less the play, as long as we have not seen a whole window and no less is meant; else 0.
+
+    Kafka's mean over a move younger than that counts seconds in which it was not there, and for these a rate that is to go up
+    would first be lowered.
+    """
+    seen_ms = course.window.until_ms - course.since_ms
+    whole = seen_ms >= limits.quota_samples * 1000
+    stood = course.stood_bytes_per_s
+    return 0.0 if whole or course.wanted.rate_bytes_per_s < stood else (1.0 - limits.bound_play) * stood
 
 
 def replayed(

@@ -3,6 +3,7 @@
 ``turn`` is the law, and reads as it goes; what it calls is told in this order:
 
     sight     the newest of what the signals tell of every broker, and the margin that its clients' latency asks for
+    felt      what of that latency is over already, or is in Kafka's p99 and need not be kept away from it
     headroom  the load that is to be expected, and what it leaves of the link
     tracking  T, in which all can be done, and the rate that every side needs for it; who need not wait for the slowest
     pacing    the setting that lets just that rate through Kafka's window of the last eleven seconds
@@ -85,7 +86,7 @@ def turn(
             continue
         course = memory.courses.get(side)
         if course is None or _clock_was_set(course, view):
-            course = _begun(side, stands, ceilings[side], view, limits)
+            course = _begun(side, stands, view)
         course = replayed(course, side, stands, view, sights, limits, load=load)
         known_now_ms = _known_at_ms(side, view)
         known_at_ms = course.known_at_ms if known_now_ms is None else known_now_ms
@@ -147,24 +148,14 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
     return found
 
 
-def _begun(side: BrokerSide, stands: int, ceiling_bytes_per_s: float, view: LawView, limits: LawLimits) -> Course:
-    """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow.
-
-    Of a move younger than the window Kafka's mean counts seconds in which it was not there. Where the rate is to go up it would
-    first be lowered for them.
-    """
-    young = 0.0 < _seen_s(side, view) <= limits.quota_samples and stands <= ceiling_bytes_per_s
-    measured = None if young else _measured_bytes_per_s(side, view)
+def _begun(side: BrokerSide, stands: int, view: LawView) -> Course:
+    """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow."""
+    measured = _measured_bytes_per_s(side, view)
     passed = float(stands) if measured is None else min(measured, float(stands))
     window = steady(view.now_ms, float(stands), passed)
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
     window = replace(window, meant=window.seconds)
     return Course(view.now_ms, float(stands), Wanted(float(stands)), window)
-
-
-def _seen_s(side: BrokerSide, view: LawView) -> float:
-    move = view.moves.get(side)
-    return sum(step.dt_s for step in move.steps) if move is not None else 0.0
 
 
 def _clock_was_set(course: Course, view: LawView) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.contract import BrokerSignal, Side
-from tuner.decide.felt import Felt, aim, felt_ms, with_window
+from tuner.decide.felt import Felt, felt_ms, momentary, with_window
 from tuner.decide.headroom import Load, jumped, next_margin, with_step
 from tuner.decide.newest import Steps, with_mean
 from tuner.model.objectives import LawLimits, Objective
@@ -59,19 +59,20 @@ def seen(
         return before
     step_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S
     whole = before is not None and step_s < _STEP_CHANGE * before.step_s
-    steps = max(1, signal.samples - 1)
+    steps = _steps(signal)
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
         old = before.directions[side] if before is not None else Direction()
         directions[side] = _direction(old, means(signal, side), steps, step_s, whole, limits)
     margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
     past = before.felt if before is not None else Felt()
-    felt = with_window(past, _mean_ms(signal, limits), step_s, steps, whole, limits)
-    latency_ratio = felt_ms(_p99_ms(signal, limits), felt, limits) / objective.latency_ms
+    p99_ms = _p99_ms(signal, limits)
+    felt = with_window(past, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
+    latency_ratio = felt_ms(p99_ms, felt, limits) / objective.latency_ms
     # A miss that another load has brought is answered by the forecast, and says nothing of the margin.
     if latency_ratio > 0.0 and not any(direction.jumped for direction in directions.values()):
         rests = signal.sampled_at_ms < rests_until_ms
-        margin = next_margin(margin, latency_ratio, fills and not rests, limits, tight=tight, aim=aim(felt, limits))
+        margin = next_margin(margin, latency_ratio, fills and not rests, limits, tight=tight, momentary=momentary(felt))
         # Followers fall behind while clients wait: both starve. A shrink alone may be a broker that has stopped.
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not rests:
             margin = min(limits.margin_max, margin + limits.shrink_cut)
@@ -79,21 +80,21 @@ def seen(
     return Sight(signal.sampled_at_ms, step_s if whole else _STEP_S, margin, directions, rests_until_ms, felt)
 
 
+def _steps(signal: BrokerSignal) -> int:
+    """Of the source's interval, between the first and the last sample of the window. Where a collector has looked in between, as
+    it does when a move begins, there are more samples, and the window is no longer for it."""
+    expected = round(signal.samples / signal.completeness) if signal.completeness > 0 else signal.samples
+    return max(1, min(signal.samples, expected) - 1)
+
+
 def _p99_ms(signal: BrokerSignal, limits: LawLimits) -> float:
     """What producers feel; 0 where it is not known. The time of a consumer's fetch says nothing: at the end of its topic it waits
     for the next record, half a second by default, on a cluster where nothing is slow. Nor does the p99 of a broker to which
     almost nobody writes: Kafka tells it of the last thousand requests, and there those reach back to its start."""
-    return 0.0 if _is_quiet(signal, limits) else signal.produce_p99_ms or 0.0
-
-
-def _mean_ms(signal: BrokerSignal, limits: LawLimits) -> float | None:
-    """The same of the window's requests, None where it is not known: that of a handful says as little."""
-    return None if _is_quiet(signal, limits) else signal.produce_mean_ms
-
-
-def _is_quiet(signal: BrokerSignal, limits: LawLimits) -> bool:
     written = signal.client_in_bytes_per_s
-    return written is not None and written < limits.clients_bytes_per_s_min
+    if written is not None and written < limits.clients_bytes_per_s_min:
+        return 0.0
+    return signal.produce_p99_ms or 0.0
 
 
 def means(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streaming.contract import BrokerSignal, Side, ThrottledBy
 from tuner.simulation.cluster import TOTALS, Cluster
-from tuner.simulation.latency import client_p99_ms
+from tuner.simulation.latency import client_mean_ms, client_p99_ms
 from tuner.simulation.numbers import Floats, sums
 from tuner.simulation.side_loads import Scrape
 
@@ -41,9 +42,18 @@ class BrokerFigures:
         interval_s = at_s[-1] - at_s[before]
         used = (now.totals[-1] - totals[before, -1, brokers]) / np.maximum(interval_s, 1e-9)
         self._p99_ms: list[float] = client_p99_ms(used, cluster.world.latency).tolist()
+        self._mean_ms: list[float] = self._window_mean_ms(at_s, totals[:, -1], first).tolist()
         self._idle: list[float] = np.clip(1.0 - used, 0.0, 1.0).tolist()
         self._measured: list[float] = cluster.quotas.rate_bytes_per_s.tolist()
         self._gauges()
+
+    def _window_mean_ms(self, at_s: Floats, busy_s: Floats, first: NDArray[np.intp]) -> Floats:
+        """Of all steps since the broker was first seen: counters go on while nobody looks."""
+        dt_s = np.diff(at_s)[:, None]
+        inside = np.arange(len(dt_s))[:, None] >= first
+        waited = client_mean_ms(np.diff(busy_s, axis=0) / np.maximum(dt_s, 1e-9), self._cluster.world.latency) * dt_s
+        mean: Floats = (waited * inside).sum(axis=0) / np.maximum((dt_s * inside).sum(axis=0), 1e-9)
+        return mean
 
     def _gauges(self) -> None:
         cluster, replicas, count = self._cluster, self._cluster.replicas, self._cluster.count
@@ -91,6 +101,7 @@ class BrokerFigures:
             network_in_bytes_per_s=rate("network_in"),
             network_out_bytes_per_s=rate("network_out"),
             produce_p99_ms=p99_ms,
+            produce_mean_ms=self._mean_ms[i] if several else None,
             fetch_p99_ms=p99_ms,
             request_handler_idle_ratio=self._idle[i] if several else None,
             isr_shrinks_per_s=rate("isr_shrinks"),

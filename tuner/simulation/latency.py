@@ -1,6 +1,11 @@
-"""What clients feel: a queue that grows as the busiest direction of their broker fills, p99 = base ÷ (1 − u)."""
+"""What clients feel: a queue that grows as the busiest direction of their broker fills, p99 = base ÷ (1 − u).
+
+Their mean is what an exponential tail with that p99 has.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -10,6 +15,11 @@ from tuner.simulation.world import LatencyModel
 
 def client_p99_ms(utilisation: Floats, model: LatencyModel) -> Floats:
     return model.base_ms / (1.0 - np.clip(utilisation, 0.0, model.utilisation_max))
+
+
+def client_mean_ms(utilisation: Floats, model: LatencyModel) -> Floats:
+    mean: Floats = client_p99_ms(utilisation, model) / math.log(100.0)
+    return mean
 
 
 def violation_ratio(utilisation: Floats, model: LatencyModel, *, bin_s: int) -> float:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from streaming.contract import BrokerSignal, MoveSignal
 from tuner.actuate.slewing import Slewing
-from tuner.loop import Loop
+from tuner.loop import LOOK_EVERY_S, Loop
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
@@ -129,7 +129,7 @@ class _LoopHand:
     def __init__(self, desk: Desk, policy: LoopPolicy) -> None:
         self._desk = desk
         self._cycle_s = policy.cycle_s
-        self._next_s = 0.0
+        self._next_s = self._look_s = 0.0
         self._loop = Loop(
             live=desk.live,
             signals=desk.signals,
@@ -150,9 +150,12 @@ class _LoopHand:
 
     def act(self) -> None:
         now_s = self._desk.cluster.now_s
-        if now_s >= self._next_s:
-            self._next_s += self._cycle_s
+        come = now_s >= self._look_s and self._loop.cycle_is_due()
+        if come or now_s >= self._next_s:
+            self._next_s = (now_s if come else self._next_s) + self._cycle_s
             self._loop.cycle()
+        if now_s >= self._look_s:
+            self._look_s = now_s + LOOK_EVERY_S
         due_s = self._loop.next_due_s()
         if due_s is not None and due_s <= now_s:
             self._loop.tick()

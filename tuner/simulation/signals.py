@@ -2,7 +2,8 @@
 
 Every scrape looks at all brokers at once; each broker's look may be lost, and its signals arrive some seconds later. The
 meaning of every field is the contract's. The client p99 is that of the last scrape interval, where Kafka's histogram would
-still remember minutes; request handlers are as busy as the busiest direction of their broker was in it.
+still remember minutes; the mean beside it is of the whole window, as it is there. Request handlers are as busy
+as the busiest direction of their broker was in that interval.
 
 A step that spans a lost scrape is the sum of its parts, so a partition that came or went inside counts by its part of it.
 """
