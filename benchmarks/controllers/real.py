@@ -28,7 +28,7 @@ from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterError
 from streaming.kafka.quotas import QuotaClient
-from tuner.decide.mutation_pressure import Rests, pressure, rested
+from tuner.decide.mutation_pressure import Pressure, Rests, pressure, rested
 from tuner.model.mutation import ControllerObjective, beside_of
 from tuner.model.quota_entity import DEFAULT
 from tuner.observe.signals import SignalReader
@@ -55,6 +55,7 @@ class Seen:
     signals: list[tuple[float, ControllerSignal]] = field(default_factory=list)
     writes: dict[str, list[float]] = field(default_factory=dict)
     create_ms: list[float] = field(default_factory=list)
+    worst: Pressure | None = None
 
 
 class Bench:
@@ -150,6 +151,7 @@ class Bench:
             "where": "real",
             "policy": policy,
             "pressure_p99": percentile([ratio for _, ratio in settled], 99),
+            "pressed_most_by": str(seen.worst),
             "queue_time_p99_ms": max(
                 (s.event_queue_time_p99_ms or 0.0 for at_s, s in seen.signals if at_s >= settled_s), default=None
             ),
@@ -208,6 +210,7 @@ class Bench:
             found = pressure(newest, beside, self.objective, self._rests)
             if found is not None:
                 seen.pressures.append((now_s, found.ratio))
+                seen.worst = found if seen.worst is None or found.ratio > seen.worst.ratio else seen.worst
         try:
             found_now = self._quotas.mutation_quotas()
         except ClusterError:
