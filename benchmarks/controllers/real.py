@@ -37,7 +37,7 @@ EVERYBODY = QuotaEntity(client_id=DEFAULT)
 STORMS, CALM = 4, 2
 CREATE_RATIO = 1.5  # The objective: a creation takes so much longer than where nobody storms, on average.
 # Idle it moves between 0 and 520 ms, as the controller writes something twice a second.
-APPLY_LAG_MS_MAX = 1_000.0
+APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
 ALONE_S, STORM_S, OURS_S = 60.0, 75.0, 300.0
 WARM_UP_S = 25.0  # A window's length until signals tell of the storm alone, less what is left of it.
 OURS_SETTLED_S = 180.0
@@ -232,6 +232,13 @@ class Bench:
                 return not names
 
             self._until(none_is_left, "the storm's topics to be gone")
+        # What the brokers still have to apply is this row's, and not the next one's.
+        self._until(self._calm_again, "brokers to be up to date")
+
+    def _calm_again(self) -> bool:
+        now_ms = round(time.time() * 1000)
+        lag_ms = beside_of(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX).apply_lag_ms
+        return lag_ms is not None and lag_ms < CALM_LAG_MS
 
     # -- its surroundings ---------------------------------------------------------------------------------------------
 
