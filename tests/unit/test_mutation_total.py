@@ -27,9 +27,16 @@ def pressed(ratio: float) -> Pressure:
 
 
 def after(
-    total: Total, ratio: float, *, late: bool = False, binds: bool = True, done: float = 0.0, cap: float = CAP
+    total: Total,
+    ratio: float,
+    *,
+    before: float | None = None,
+    late: bool = False,
+    binds: bool = True,
+    done: float = 0.0,
+    cap: float = CAP,
 ) -> tuple[Total, QuotaReason]:
-    return next_total(total, pressed(ratio), late, binds, done, cap, NOW, LIMITS)
+    return next_total(total, pressed(ratio), before, late, binds, done, cap, NOW, LIMITS)
 
 
 # -- pressure -------------------------------------------------------------------------------------------------------------
@@ -136,7 +143,7 @@ def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
 def test_it_is_raised_only_where_it_binds_and_nothing_presses(
     rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
 ) -> None:
-    total, reason = next_total(Total(rate, raised, cut), pressed(ratio), late, binds, done, cap, NOW, LIMITS)
+    total, reason = next_total(Total(rate, raised, cut), pressed(ratio), None, late, binds, done, cap, NOW, LIMITS)
     assert LIMITS.rate_per_s_min <= total.rate_per_s <= max(rate, cap)
     if total.rate_per_s > rate:
         assert reason is QuotaReason.ROOM_IS_LEFT
@@ -144,6 +151,12 @@ def test_it_is_raised_only_where_it_binds_and_nothing_presses(
         assert not (late and NOW - cut >= 35_000)
         assert ratio < LIMITS.aim
         assert total.rate_per_s <= rate * (1 + LIMITS.raise_ratio_max) + 1e-9
+
+
+def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
+    assert after(Total(100), 20.0, before=24.0) == (Total(100), QuotaReason.RESTING)
+    assert after(Total(100), 20.0, before=21.0)[1] is QuotaReason.OVER_OBJECTIVE
+    assert after(Total(100), 20.0, before=24.0, late=True)[1] is QuotaReason.HEARTBEATS_TIME_OUT
 
 
 # -- cap and brake --------------------------------------------------------------------------------------------------------

@@ -112,7 +112,9 @@ def dealt(
         states[place.tenant] = replace(state, written_at_ms=view.now_ms)
         text = _said(place, wanted, reason, sharing)
         decisions.append(SetQuota(place.tenant.entity, place.own_per_s, wanted, reason, text))
-    decisions += [_freed(place) for place in places if place.left_alone is QuotaReason.EXEMPT and place.ours_holds]
+    if not lowers_only:
+        exempt = [place for place in places if place.left_alone is QuotaReason.EXEMPT and place.ours_holds]
+        decisions += map(_freed, exempt)
     anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.newcomers))
     default = _default(quotas, memory, anew, policy, lowers_only)
     decisions += [default] if default is not None else []

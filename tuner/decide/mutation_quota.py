@@ -171,7 +171,9 @@ def _judged(
     cost = memory.cost or at_start(limits)
     if newer:
         cost = _learned(cost, signal, before, done, limits)
-        window = Window(signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio)
+        window = Window(
+            signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio
+        )
         memory = replace(memory, cost=cost, window=window)
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
@@ -180,7 +182,8 @@ def _judged(
     else:
         binds = not brakes and any(place.state.hungry and place.left_alone is None for place in places)
         late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        total, reason = next_total(total, pressed, late, binds, done, cap, view.now_ms, limits)
+        was = before.pressure if newer and before is not None and before.node == signal.node else None
+        total, reason = next_total(total, pressed, was, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
     return replace(memory, total=total), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
 

@@ -48,6 +48,7 @@ def first_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, 
 def next_total(
     total: Total,
     pressure: Pressure,
+    before: float | None,
     heartbeats_time_out: bool,
     binds: bool,
     done_per_s: float,
@@ -55,7 +56,11 @@ def next_total(
     now_ms: int,
     limits: MutationLimits,
 ) -> tuple[Total, QuotaReason]:
-    """After one more window."""
+    """After one more window.
+
+    Args:
+        before: the pressure of the window before; None: there is none, or it is this very one.
+    """
     rate = total.rate_per_s
     rested = now_ms - total.cut_at_ms >= limits.rest_s * 1000
     # What does not bind holds nothing back until it comes down to what is done.
@@ -64,7 +69,9 @@ def next_total(
     if heartbeats_time_out and rested:
         return _cut(base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
     if pressure.ratio > 1:
-        if not rested:
+        # What piled up takes its time to go: while it goes, what comes in is little enough.
+        goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
+        if not rested or goes_down:
             return total, QuotaReason.RESTING
         ratio = min(limits.cut_ratio_least, max(limits.cut_ratio_most, 1 / pressure.ratio))
         return _cut(base * ratio, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE

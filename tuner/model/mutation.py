@@ -78,6 +78,8 @@ class MutationLimits:
     cut_ratio_least: float = 0.95
     cut_ratio_most: float = 0.5
     rest_s: float = 35.0
+    # Nor is it cut further while the pressure comes down by this in a signal: a backlog of half a minute takes that long to apply.
+    goes_down_ratio: float = 0.9
     # Heartbeats that time out fence brokers: nothing else matters then.
     heartbeat_cut: float = 0.5
 

@@ -63,6 +63,7 @@ class Window:
     topics: float | None = None
     partitions: float | None = None
     idle_ratio: float | None = None  # Evened out.
+    pressure: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
