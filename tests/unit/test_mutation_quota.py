@@ -400,3 +400,16 @@ def test_who_is_exempt_and_held_back_by_somebody_elses_default_is_left_as_it_is(
     rig = Rig(replace(PLAIN, rules=rules, default_entity=None), {QuotaEntity(client_id=DEFAULT): 7.0})
     made = rig.cycle([tenant(rig.now_ms, 5.0, -1.0, client_id="ops")])
     assert QuotaEntity(client_id="ops") not in written(made)
+
+
+def test_who_is_blind_lifts_nobody_out_of_a_default() -> None:
+    rules = (TenantRule(client_id="ops", exempt=True),)
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=QuotaEntity(client_id=DEFAULT)))
+    rig.cycle([tenant(rig.now_ms, 5.0, -1.0, client_id="app")])
+    rig.now_ms += 5_000
+    rig.cycle([tenant(rig.now_ms, 5.0, -1.0, client_id="ops"), tenant(rig.now_ms, 5.0, -1.0, client_id="app")])
+    rig.quotas.pop(QuotaEntity(client_id="ops"), None)
+    rig.memory = replace(rig.memory, owned={e: o for e, o in rig.memory.owned.items() if e.client_id != "ops"})
+    old = controller(rig.now_ms - 5_000)
+    rig.now_ms += 90_000
+    assert QuotaEntity(client_id="ops") not in written(rig.cycle([], [old]))
