@@ -173,7 +173,12 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings) -> Known:
 
 def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:
     """Whether a tuner has put on record that it knows these orders."""
-    return _until(lambda: read(settings).memory.orders_at_ms >= orders.at_ms, timeout_s)
+
+    def done() -> bool:
+        _, memory, quotas = read(settings)
+        return memory.orders_at_ms >= orders.at_ms and (not quotas.owned or quotas.orders_at_ms >= orders.at_ms)
+
+    return _until(done, timeout_s)
 
 
 def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:

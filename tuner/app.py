@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
@@ -34,7 +35,7 @@ from streaming.kafka.quotas import QuotaClient
 from streaming.topics import ensure_topics
 from tuner.actuate.fenced import FencedThrottles, refusal
 from tuner.actuate.one_call import ThreadCaller
-from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas, Quotas
+from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.api.board import STANDING_BY, Board
@@ -233,9 +234,12 @@ def _mutations(
         return None
     client = QuotaClient(kafka, "rheostat-tuner-quotas")
     term.callback(_named("quota client", client.close))
-    quotas: Quotas = KafkaQuotas(client)
-    memory = recalled(journal.quotas, round(wall_clock() * 1000))
+    quotas = KafkaQuotas(client)
+    term.callback(quotas.end)
     dry_run = settings.dry_run
+    memory = recalled(journal.quotas, round(wall_clock() * 1000))
+    # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
+    memory = replace(memory, owned={}) if dry_run else memory
     return MutationLoop(
         quotas=DryRunQuotas(quotas) if dry_run else quotas,
         caller=ThreadCaller(),

@@ -27,7 +27,7 @@ from tuner.journal.quota_records import (
     state_worth_a_record,
 )
 from tuner.ledger import RETRY_S_MAX, RETRY_S_MIN
-from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, QuotaReason, SetQuota, action_of
+from tuner.model.mutation_decision import HoldQuota, PutBackQuota, QuotaDecision, QuotaReason, SetQuota, action_of
 from tuner.model.mutation_memory import MutationMemory
 
 log = structlog.get_logger("tuner")
@@ -36,7 +36,7 @@ _LINES_MAX = 5  # Of a cycle's writes; all of them are on record.
 
 
 class QuotaJournal(Protocol):
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes] | None = None) -> None:
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
         """All of it, or nothing."""
 
 
@@ -121,11 +121,13 @@ class MutationLedger:
     def pausing(self, entity: QuotaEntity) -> bool:
         return self._monotonic() < self._pauses.get(entity, (0.0, 0.0))[0]
 
-    def _records(self, memory: MutationMemory) -> dict[bytes, bytes]:
+    def _records(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
         saved = self._saved or MutationMemory()
         changed = [e for e, owned in memory.owned.items() if saved.owned.get(e) != owned]
         changed += [e for e in saved.owned if e not in memory.owned]
-        records = {owned_key(self._cluster, e): encode_owned(e, memory.owned.get(e)) for e in changed}
+        records: dict[bytes, bytes | None] = {
+            owned_key(self._cluster, e): encode_owned(e, memory.owned.get(e)) for e in changed
+        }
         if state_worth_a_record(memory, self._saved):
             records[state_key(self._cluster)] = encode_state(memory)
         return records
@@ -136,4 +138,5 @@ class MutationLedger:
 
 def _subject(decision: QuotaDecision) -> object:
     """What a decision is about, so that the next one about it can be told from a repetition."""
-    return (type(decision), getattr(decision, "entity", None))
+    reason = decision.reason if isinstance(decision, HoldQuota) else None
+    return (type(decision), getattr(decision, "entity", None), reason)

@@ -12,7 +12,7 @@ Invariant: a quota that is not yet seen to stand as written may still stand as b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -33,6 +33,8 @@ from tuner.model.mutation_decision import PutBackQuota, SetQuota, TotalSaid
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.mutation_ledger import MutationLedger
+
+T = TypeVar("T")
 
 log = structlog.get_logger("tuner")
 
@@ -112,12 +114,15 @@ class MutationLoop:
         try:
             if self._reading is not None:
                 if self._reading.done():
-                    answer, self._reading = self._reading.result(), None
-                    self._cycle(answer)
+                    reading, self._reading = self._reading, None
+                    self._cycle(_answer(reading))
             elif self._writing is not None:
                 if self._writing.done():
-                    outcome, self._writing = self._writing.result(), None
-                    self._answered(outcome)
+                    writing, self._writing = self._writing, None
+                    outcome = _answer(writing)
+                    self._answered(
+                        dict.fromkeys(self._asked, str(outcome)) if isinstance(outcome, ClusterError) else outcome
+                    )
             elif self._monotonic() >= self._due_s:
                 self._due_s = self._monotonic() + self._cycle_s
                 self._reading = self._caller.start(self._quotas.read)
@@ -144,9 +149,6 @@ class MutationLoop:
             if not isinstance(decision, SetQuota | PutBackQuota):
                 continue
             if decision.entity in self._unseen or self.ledger.pausing(decision.entity):
-                continue
-            if decision.live_per_s == asked_per_s(decision):  # It stands already: written before we died, perhaps.
-                memory = settle(memory, decision)
                 continue
             changes.append(decision)
             memory = memory if self._dry_run else intend(memory, decision)
@@ -189,6 +191,14 @@ class MutationLoop:
         self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
         self._asked = {}
         self.ledger.failed(failures)
+
+
+def _answer(call: Call[T]) -> T | ClusterError:
+    """Whatever went wrong beside: the throttles have their seconds all the same."""
+    try:
+        return call.result()
+    except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
+        return ClusterError(f"{type(error).__name__}: {error}")
 
 
 def _inputs(made: Turn) -> dict[str, Any]:

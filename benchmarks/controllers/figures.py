@@ -29,6 +29,8 @@ def jain(done: Sequence[float]) -> float | None:
 
 def settled_after_s(pressures: Sequence[tuple[float, float]], storm_at_s: float) -> float | None:
     """From the storm's beginning until the objective was missed for the last time by over a tenth; None: to the end."""
+    if not pressures:
+        return None
     over = [at_s for at_s, ratio in pressures if at_s >= storm_at_s and ratio > 1.1]
     if not over:
         return 0.0
@@ -53,13 +55,15 @@ def missed(rows: Sequence[Row], ours: str = "rheostat") -> list[str]:
     if row["pressure_p99"] is None or row["pressure_p99"] > PRESSURE_MAX:
         said.append(f"pressure_p99 {_shown(row['pressure_p99'])} is above {PRESSURE_MAX}")
     best = best_static(rows)
-    if best is not None and row["goodput_partitions_per_s"] < GOODPUT_RATIO_MIN * best["goodput_partitions_per_s"]:
+    if best is None:
+        said.append("no static quota held the objective: goodput is not judged")
+    elif row["goodput_partitions_per_s"] < GOODPUT_RATIO_MIN * best["goodput_partitions_per_s"]:
         said.append(
             f"goodput {row['goodput_partitions_per_s']:.1f}/s is below {GOODPUT_RATIO_MIN} of {best['policy']}'s "
             f"{best['goodput_partitions_per_s']:.1f}/s"
         )
-    if row["jain_index"] is not None and row["jain_index"] < JAIN_MIN:
-        said.append(f"jain_index {row['jain_index']:.3f} is below {JAIN_MIN}")
+    if row["jain_index"] is None or row["jain_index"] < JAIN_MIN:
+        said.append(f"jain_index {_shown(row['jain_index'])} is below {JAIN_MIN}")
     ratio = row["well_behaved_ratio"]
     if ratio is None or ratio > WELL_BEHAVED_RATIO_MAX:
         said.append(f"a well-behaved tenant's p99 is {_shown(ratio)} × what it is alone ({WELL_BEHAVED_RATIO_MAX})")

@@ -83,10 +83,10 @@ class _Inline:
 class _Journal:
     written = 0  # Bytes.
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes] | None = None) -> None:
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
         for entry in entries:
             self.written += len(encode_entry(entry))
-        self.written += sum(map(len, (beside or {}).values()))
+        self.written += sum(len(value or b"") for value in (beside or {}).values())
 
 
 def measure() -> dict[str, Any]:

@@ -140,8 +140,13 @@ class Bench:
         if after is not None:
             after()
         self._clear(storms)
+        # Who has failed, or still waits when the storm is over, waited for longer than the storm.
         calm_ms = percentile(
-            [1000 * (r.ended_s - r.due_s) for r in self._calm(requests) if r.due_s >= settled_s and r.failed is None],
+            [
+                1000 * (r.ended_s - r.due_s if r.failed is None else seconds)
+                for r in self._calm(requests)
+                if r.due_s >= settled_s
+            ],
             99,
         )
         done = [
@@ -155,7 +160,12 @@ class Bench:
             "pressure_p99": percentile([ratio for _, ratio in settled], 99),
             "pressed_most_by": str(seen.worst),
             "queue_time_p99_ms": max(
-                (s.event_queue_time_p99_ms or 0.0 for at_s, s in seen.signals if at_s >= settled_s), default=None
+                (
+                    s.event_queue_time_p99_ms
+                    for at_s, s in seen.signals
+                    if at_s >= settled_s and s.event_queue_time_p99_ms is not None
+                ),
+                default=None,
             ),
             "idle_ratio_min": min(
                 (s.idle_ratio for at_s, s in seen.signals if at_s >= settled_s and s.idle_ratio is not None),

@@ -23,7 +23,7 @@ from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterError, Unreachable
 from streaming.kafka.quotas import QuotaClient
 from tuner.api.quota_board import Shown, quotas_json
-from tuner.decide.mutation_orders import recalled, ruled
+from tuner.decide.mutation_orders import ruled
 from tuner.model.mutation import MutationPolicy, QuotaView, beside_of
 from tuner.observe.signals import SignalReader
 
@@ -54,7 +54,7 @@ def gather(settings: Settings) -> dict[str, Any]:
     policy = asked or MutationPolicy()
     beside = beside_of(found.controllers, found.brokers, now_ms, policy.limits.hold_age_s)
     view = QuotaView(now_ms, stands, dict(found.controllers), tuple(found.tenants.values()), beside)
-    memory = recalled(known.quotas, now_ms)
+    memory = known.quotas
     made = ruled(view, memory, policy, known.orders)
     return {
         "cluster": settings.cluster,
@@ -86,7 +86,10 @@ def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int
 
 def exit_code(found: dict[str, Any]) -> int:
     pressed = found["pressure"] is not None and found["pressure"] > 1
-    return EXIT_NOT_WELL if pressed or any(row["throttled"] for row in found["tenants"]) else EXIT_DONE
+    # Who could not be judged is not known to be well.
+    judged = found["tenants"] is not None or found["paused"] is not None
+    held = any(row["throttled"] for row in found["tenants"] or ())
+    return EXIT_NOT_WELL if pressed or held or not judged else EXIT_DONE
 
 
 def _signals(settings: Settings) -> SignalReader:
@@ -117,7 +120,7 @@ def shown(found: dict[str, Any], console: Console) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("held back", "ours", "why"):
         table.add_column(name)
-    for row in found["tenants"]:
+    for row in found["tenants"] or ():
         table.add_row(
             " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part),
             f"{row['demand_per_s']:.2f}",
@@ -130,7 +133,7 @@ def shown(found: dict[str, Any], console: Console) -> None:
         )
     if found["tenants"]:
         console.print(table)
-    else:
+    elif found["tenants"] is not None:
         console.print("No tenant is known: Kafka counts mutations only for whom some quota stands.")
     for quota in found["quotas"]:
         console.print(

@@ -43,8 +43,9 @@ class QuotaClient:
         """
         answer = self._wire.one("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
         refuse(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
-        held = ((_entity(e.entity), {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
-        return {entity: rates[words.MUTATION_RATE] for entity, rates in held if words.MUTATION_RATE in rates}
+        # Kafka tells all its client quotas, also those of ip entities, which have other keys.
+        held = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
+        return {_entity(parts): rates[words.MUTATION_RATE] for parts, rates in held if words.MUTATION_RATE in rates}
 
     def alter_mutation_quotas(
         self, changes: Mapping[QuotaEntity, float | None], *, validate_only: bool = False

@@ -106,6 +106,29 @@ def other_quotas(wire: Wire) -> dict[str, float]:
     return {str(v.key): float(v.value) for entry in answer.entries for v in entry.values}
 
 
+def test_quotas_of_addresses_are_passed_over(lab: Lab, quotas: QuotaClient) -> None:
+    """Kafka tells all client quotas at once, also those that are no mutation quotas."""
+    wire = Wire(lab.kafka_settings(), "test-ip")
+    data = AlterClientQuotasRequest.EntryData
+
+    def of_address(*, remove: bool) -> AlterClientQuotasRequest:
+        entry = data(
+            entity=[data.EntityData(entity_type="ip", entity_name="10.0.0.7")],
+            ops=[data.OpData(key="connection_creation_rate", value=0.0 if remove else 9.0, remove=remove)],
+        )
+        return AlterClientQuotasRequest(entries=[entry], validate_only=False)
+
+    try:
+        wire.one("limit an address", of_address(remove=False))
+        quotas.alter_mutation_quotas({ALICE: 5.0})
+        seen(quotas, {ALICE: 5.0})
+        until(lambda: 9.0 in other_quotas(wire).values(), VISIBLE_S_MAX, "the address's own quota")
+        assert quotas.mutation_quotas() == {ALICE: 5.0}
+    finally:
+        wire.one("free the address", of_address(remove=True))
+        wire.close()
+
+
 def test_an_entity_that_names_nobody_is_none() -> None:
     with pytest.raises(ValueError, match="name one of them"):
         QuotaEntity()

@@ -89,14 +89,16 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             table = {row["client_id"]: row for row in said["tenants"]}
             assert table["storm-0"]["ours"]
             assert not table["calm"]["throttled"]
+            assert table["storm-1"]["throttled"]
+            assert table["storm-1"]["demand_per_s"] > table["calm"]["demand_per_s"] > 0
             assert table["storm-1"]["rule"] == 0
 
-            # A person's word is left alone.
+            # A person's word is left alone, and known for one once no broker can be behind any more.
             assert quotas.alter_mutation_quotas({of("storm-0"): PERSONS}) == {of("storm-0"): None}
             parts.until(
                 "it is said to be somebody's",
                 lambda: rows(parts).get("storm-0", {}).get("reason") == "somebody_elses",
-                30,
+                60,
             )
 
             # The controller dies in the middle of it.

@@ -27,7 +27,7 @@ def test_within_every_bound_nothing_is_missed() -> None:
         ({"pressure_p99": 1.01}, "pressure_p99 1.01 is above"),
         ({"pressure_p99": None}, "pressure_p99 unknown is above"),
         ({"goodput_partitions_per_s": 89.0}, "goodput 89.0/s is below 0.9 of static-20's 100.0/s"),
-        ({"jain_index": 0.94}, "jain_index 0.940"),
+        ({"jain_index": 0.94}, "jain_index 0.94 is below"),
         ({"well_behaved_ratio": 1.6}, "1.60 × what it is alone"),
         ({"well_behaved_ratio": None}, "unknown × what it is alone"),
         ({"writes_per_tenant_min": 3.0}, "3 writes for one tenant in a minute"),
@@ -48,6 +48,7 @@ def test_settled_is_after_the_last_miss() -> None:
     assert settled_after_s([(10.0, 2.0), (20.0, 0.5), (30.0, 0.9)], 5.0) == 5.0
     assert settled_after_s([(10.0, 0.5)], 5.0) == 0.0
     assert settled_after_s([(10.0, 0.5), (20.0, 2.0)], 5.0) is None
+    assert settled_after_s([], 5.0) is None
 
 
 def test_the_busiest_minute_of_one_tenant_counts() -> None:

@@ -13,14 +13,15 @@ from mutation_rig import START_MS, controller, tenant
 
 from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.contract.quotas import Default, QuotaEntity
-from tuner.actuate.quotas import DryRunQuotas, Outcome, Quotas, Rates
-from tuner.decide.mutation_measuring import EVERY_PAIR, NOBODY_HELD_PER_S
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Outcome, Quotas, Rates
+from tuner.decide.mutation_defaults import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.decide.mutation_orders import recalled
 from tuner.decide.mutation_quota import Turn
 from tuner.journal.entries import QUOTAS, Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Recovered
-from tuner.model.mutation import MutationPolicy, QuotaView
+from tuner.model.mutation import MutationPolicy, QuotaView, TenantRule
 from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Pause
@@ -36,11 +37,11 @@ RELEASED = Orders(at_ms=START_MS, pause=Pause(START_MS, "kim@desk", released=Tru
 
 @dataclass
 class FakeJournal:
-    records: list[tuple[bytes, bytes]] = field(default_factory=list)
+    records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     away: bool = False
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes] | None = None) -> None:
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
         if self.away:
             raise JournalError("the journal is away")
         self.entries += entries
@@ -346,7 +347,9 @@ def test_resumed_what_somebody_changed_is_taken_up_again() -> None:
     rig.cycle("alice")
     rig.cycle("alice")
     rig.quotas.rates[ALICE] = 3.0
-    rig.cycle("alice")
+    for _ in range(5):
+        rig.cycle("alice")
+    assert ALICE in rig.memory.theirs_until_ms
     now_ms = round(rig.now_s * 1000)
     rig.orders.latest = Orders(at_ms=now_ms, resumed_at_ms=now_ms)
     for _ in range(8):
@@ -428,3 +431,89 @@ def test_it_measures_only_where_it_is_asked_to_and_changes_nobodys_bucket(
     rig.signals.controllers = {1: controller(START_MS)}
     rig.cycle()
     assert rig.quotas.rates == stands
+
+
+# -- surprises ------------------------------------------------------------------------------------------------------------
+
+
+class Surprising(FakeQuotas):
+    """Fails as nobody foresaw."""
+
+    broken = False
+
+    def read(self) -> dict[QuotaEntity, float] | ClusterError:
+        if self.broken:
+            raise ValueError("an answer that nobody foresaw")
+        return super().read()
+
+    def write(self, rates: Rates) -> Outcome:
+        if self.broken:
+            raise ValueError("an answer that nobody foresaw")
+        return super().write(rates)
+
+
+def test_a_surprise_beside_the_loop_ends_nothing() -> None:
+    quotas = Surprising()
+    rig = Rig(quotas)
+    rig.caller = FailingCaller()
+    rig.loop._caller = rig.caller
+    quotas.broken = True
+    rig.cycle("alice")
+    assert rig.reasons() == [QuotaReason.QUOTAS_NOT_SEEN]
+    quotas.broken = False
+    rig.storm("alice")
+    rig.loop.tick()
+    quotas.broken = True
+    rig.loop.tick()
+    rig.loop.tick()
+    assert "ValueError: an answer that nobody foresaw" in str(rig.journal.entries[-1].failure)
+
+
+class FailingCaller(HeldCaller):
+    def start(self, call: Callable[[], T], /) -> Future[T]:
+        answer: Future[T] = Future()
+        try:
+            answer.set_result(call())
+        except ValueError as error:
+            answer.set_exception(error)
+        return answer
+
+
+def test_a_write_that_nobody_answered_and_that_comes_late_is_ours() -> None:
+    rig = Rig()
+    rig.cycle("alice")
+    first = rig.quotas.rates[ALICE]
+    for _ in range(12):
+        rig.cycle("alice")
+    assert rig.quotas.rates[ALICE] != first
+    rig.quotas.rates[ALICE] = first
+    for _ in range(8):
+        rig.cycle("alice")
+    assert ALICE in rig.memory.owned
+    assert ALICE not in rig.memory.theirs_until_ms
+
+
+def test_two_holds_at_once_are_said_once_each() -> None:
+    rules = (TenantRule(user="*", rate_per_s_min=900.0),)
+    rig = Rig(policy=MutationPolicy(rules=rules, partitions_max=1_010))
+    for _ in range(12):
+        rig.cycle("alice", "bob")
+    said = [e.reason for e in rig.journal.entries if e.action == "hold_quota"]
+    assert sorted(said) == ["floors_cut", "partitions_near_limit"]
+
+
+def test_an_end_stops_a_write_between_two_requests() -> None:
+    class Client:
+        asked = 0
+
+        def alter_mutation_quotas(self, changes: Rates) -> Outcome:
+            self.asked += 1
+            port.end()
+            return dict.fromkeys(changes)
+
+    client = Client()
+    port = KafkaQuotas(client)  # type: ignore[arg-type]  # All that it is asked for here.
+    many = {QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)}
+    outcome = port.write(many)
+    assert client.asked == 1
+    assert list(outcome.values()).count("not written: this tuner acts no more") == ENTITIES_PER_REQUEST

@@ -6,6 +6,7 @@ double and says it in full, so what is read is what was written, bit for bit.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -31,6 +32,11 @@ class Quotas(Protocol):
 class KafkaQuotas:
     def __init__(self, client: QuotaClient) -> None:
         self._client = client
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """From now on nothing is written, also of a write that is under way in another thread."""
+        self._ended.set()
 
     def read(self) -> dict[QuotaEntity, float] | ClusterError:
         try:
@@ -43,6 +49,9 @@ class KafkaQuotas:
         entities = list(rates)
         for first in range(0, len(entities), ENTITIES_PER_REQUEST):
             some = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
+            if self._ended.is_set():
+                outcome |= dict.fromkeys(some, "not written: this tuner acts no more")
+                continue
             try:
                 answers = self._client.alter_mutation_quotas(some)
             except ClusterError as error:

@@ -73,7 +73,11 @@ def quotas_json(shown: Shown) -> dict[str, Any]:
         "pressure": total.pressure if total is not None else None,
         "why": total.text if total is not None else None,
         "holds": [d.text for d in shown.made.decisions if isinstance(d, HoldQuota)],
-        "tenants": [
+        "seen_at_ms": view.now_ms,
+        # None: nobody was judged, and the holds say why. That is not to say that there is nobody.
+        "tenants": None
+        if total is None and not shown.made.shares
+        else [
             {
                 "user": row.tenant.user,
                 "client_id": row.tenant.client_id,

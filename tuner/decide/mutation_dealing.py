@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.decide.mutation_measuring import NOBODY_HELD_PER_S
+from tuner.decide.mutation_defaults import NOBODY_HELD_PER_S, made_void, put_back_defaults
 from tuner.decide.mutation_ownership import put_back
 from tuner.decide.mutation_sharing import Claim, Sharing, share
 from tuner.decide.mutation_tenants import Matched, matched, want_per_s
@@ -60,7 +60,7 @@ def place_of(
     reason = None
     if rule is not None and rule.rule.exempt:
         reason = QuotaReason.EXEMPT
-    elif entity in memory.theirs_until_ms:
+    elif entity in memory.theirs_until_ms or entity in memory.doubted:
         reason = QuotaReason.SOMEBODY_ELSES
     # A default that somebody set is as much their word as a quota under this name.
     elif found is not None and not policy.adopts and found[0] not in memory.owned:
@@ -86,7 +86,11 @@ def dealt(
         lowers_only: nothing is known that would allow more.
     """
     limits = policy.limits
-    places, decisions = _left_alone(quotas, memory, places, policy)
+    # Blind to everybody, nobody can be told from who has gone.
+    memory, gone, back = (
+        (memory, set[Tenant](), list[QuotaDecision]()) if lowers_only else _gone(view, quotas, memory, limits)
+    )
+    places, decisions = _left_alone(quotas, memory, [p for p in places if p.tenant not in gone], policy)
     ours = [place for place in places if place.left_alone is None]
     beyond = math.fsum(_used_per_s(place) for place in places if place.left_alone is not None)
     left = max(0.0, whole - beyond)
@@ -112,14 +116,13 @@ def dealt(
         states[place.tenant] = replace(state, written_at_ms=view.now_ms)
         text = _said(place, wanted, reason, sharing)
         decisions.append(SetQuota(place.tenant.entity, place.own_per_s, wanted, reason, text))
-    if not lowers_only:
-        exempt = [place for place in places if place.left_alone is QuotaReason.EXEMPT and place.ours_holds]
-        decisions += map(_freed, exempt)
     anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.newcomers))
     default = _default(quotas, memory, anew, policy, lowers_only)
     decisions += [default] if default is not None else []
+    if not lowers_only:
+        decisions += [_freed(place) for place in places if _is_to_be_freed(place, memory)]
+        decisions += put_back_defaults(quotas, memory, policy)
     memory = replace(memory, tenants=states)
-    memory, back = _without_gone(view, quotas, memory, limits)
     return memory, [*decisions, *back], tuple(rows[place.tenant] for place in places)
 
 
@@ -151,6 +154,14 @@ def _left_alone(
     )
     decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
     return [replace(p, left_alone=QuotaReason.TOO_MANY_TENANTS) if p.tenant in over else p for p in found], decisions
+
+
+def _is_to_be_freed(place: Place, memory: MutationMemory) -> bool:
+    """Held back by a quota of ours, under <default> or, where it was not exempt then, under its own name."""
+    entity = place.tenant.entity
+    if place.left_alone is not QuotaReason.EXEMPT or entity in memory.theirs_until_ms or entity in memory.doubted:
+        return False
+    return place.ours_holds or (entity in memory.owned and place.own_per_s != NOBODY_HELD_PER_S)
 
 
 def _freed(place: Place) -> SetQuota:
@@ -214,11 +225,17 @@ def _alone(place: Place, reason: QuotaReason) -> TenantShare:
 
 def _default(
     quotas: Quotas, memory: MutationMemory, wanted: float, policy: MutationPolicy, lowers_only: bool
-) -> SetQuota | None:
+) -> SetQuota | HoldQuota | None:
     """For whom nobody knows yet: one standing share each, of a weight of one."""
     entity, limits = policy.default_entity, policy.limits
-    if entity is None or entity in memory.theirs_until_ms:
+    if entity is None or entity in memory.theirs_until_ms or entity in memory.doubted:
         return None
+    if void := made_void(entity, quotas, memory):
+        text = (
+            f"{entity}: a quota there would put {len(void)} that somebody set out of force, such as that of {void[0]}: none is "
+            "kept. Set tuner.mutation_quota.default_entity to what they are for, or to none"
+        )
+        return HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text)
     live, wanted = quotas.get(entity), round(wanted, _DIGITS)
     if live is not None and entity not in memory.owned and not policy.adopts:
         return None
@@ -232,12 +249,14 @@ def _default(
     return SetQuota(entity, live, wanted, QuotaReason.DEFAULT_SHARE, text)
 
 
-def _without_gone(
+def _gone(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, limits: MutationLimits
-) -> tuple[MutationMemory, list[QuotaDecision]]:
-    """Kafka has forgotten them too."""
-    gone = [t for t, s in memory.tenants.items() if view.now_ms - s.judged_at_ms > limits.absent_s * 1000]
-    back = [put_back(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in gone if t.entity in memory.owned]
-    # Forgotten only once nothing of it stands any more: a write that failed is tried again.
+) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
+    """Kafka has forgotten them too. Forgotten here once nothing of them stands any more: a write that failed is tried again."""
+    gone = {t for t, s in memory.tenants.items() if view.now_ms - s.judged_at_ms > limits.absent_s * 1000}
+    stands = sorted((t for t in gone if t.entity in memory.owned), key=lambda t: t.key)
+    back = [
+        put_back(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in stands if t.entity not in memory.doubted
+    ]
     kept = {t: s for t, s in memory.tenants.items() if t not in gone or t.entity in memory.owned}
-    return replace(memory, tenants=kept), list(back)
+    return replace(memory, tenants=kept), gone, list(back)

@@ -7,15 +7,11 @@ stands at all. A setting, off unless asked for: where the law has a default to k
 
 from __future__ import annotations
 
+from tuner.decide.mutation_defaults import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.model.cluster import NotSeen
 from tuner.model.mutation import MutationPolicy, QuotaView
 from tuner.model.mutation_decision import QuotaReason, SetQuota
 from tuner.model.mutation_memory import MutationMemory
-from tuner.model.quota_entity import DEFAULT, QuotaEntity
-
-EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
-# Above what any controller does, and far from where a double loses a partition.
-NOBODY_HELD_PER_S = 1e9
 
 
 def to_measure(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> SetQuota | None:

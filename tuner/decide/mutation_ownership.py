@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from tuner.model.mutation import MutationLimits
 from tuner.model.mutation_decision import LetGoQuota, PutBackQuota, QuotaDecision, QuotaReason, SetQuota
-from tuner.model.mutation_memory import MutationMemory, OwnedQuota
+from tuner.model.mutation_memory import Doubt, MutationMemory, OwnedQuota
 from tuner.model.quota_entity import QuotaEntity
 
 _SAME = 1e-9  # Kafka keeps them as doubles, and says them in decimals.
+_KEPT = 3  # Writes of ours that may come late, of each quota.
 _WHY_BACK = {
     QuotaReason.TENANT_GONE: "nothing was heard of it for long",
     QuotaReason.RELEASED: "released",
@@ -27,10 +28,16 @@ def let_go_of_changed(
 ) -> tuple[MutationMemory, list[LetGoQuota]]:
     """Drops from ``owned`` what is not ours any more, and from ``theirs`` what is free again."""
     theirs = {entity: until for entity, until in memory.theirs_until_ms.items() if until > now_ms}
-    owned, decisions = dict(memory.owned), []
+    owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, Doubt]()
     for entity, ours in memory.owned.items():
         found = quotas.get(entity)
         if any(_same(found, value) for value in ours.may_stand):
+            continue
+        # A broker that is behind shows what stood before. Until it is certain, nothing is written here.
+        before = memory.doubted.get(entity)
+        since_ms = before.since_ms if before is not None and _same(before.found_per_s, found) else now_ms
+        if now_ms - since_ms < limits.shown_s * 1000:
+            doubted[entity] = Doubt(found, since_ms)
             continue
         until_ms = now_ms + round(limits.yield_s * 1000)
         del owned[entity]
@@ -42,7 +49,7 @@ def let_go_of_changed(
         )
         reason = QuotaReason.CHANGED_BY_SOMEBODY
         decisions.append(LetGoQuota(entity, ours.wanted_per_s, found, until_ms, reason, text))
-    return replace(memory, owned=owned, theirs_until_ms=theirs), decisions
+    return replace(memory, owned=owned, theirs_until_ms=theirs, doubted=doubted), decisions
 
 
 def _same(found: float | None, value: float | None) -> bool:
@@ -63,8 +70,8 @@ def put_back(
 def release(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason = QuotaReason.RELEASED
 ) -> tuple[PutBackQuota, ...]:
-    """Everything that is ours. What somebody changed meanwhile has to be let go of first."""
-    return tuple(put_back(entity, quotas, memory, reason) for entity in memory.owned)
+    """Everything that is ours. What somebody changed meanwhile has to be let go of first; what is in doubt waits until it is."""
+    return tuple(put_back(entity, quotas, memory, reason) for entity in memory.owned if entity not in memory.doubted)
 
 
 def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
@@ -73,7 +80,9 @@ def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
         case SetQuota(entity=entity, live_per_s=live, wanted_per_s=wanted):
             ours = memory.owned.get(entity)
             before = live if ours is None else ours.before_per_s
-            return _with(memory, entity, OwnedQuota(before, wanted, _each(live, wanted)))
+            # A write that nobody answered may still come: what it would leave is ours as well.
+            earlier = () if ours is None else ours.may_stand[-_KEPT:]
+            return _with(memory, entity, OwnedQuota(before, wanted, _each(*earlier, live, wanted)))
         case PutBackQuota(entity=entity, value_per_s=value) if entity in memory.owned:
             ours = memory.owned[entity]
             return _with(memory, entity, replace(ours, may_stand=_each(*ours.may_stand, value)))
@@ -82,10 +91,13 @@ def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
 
 
 def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
-    """After it went well: only what was written may stand there; what was put back is no longer ours."""
+    """After it went well: only what we wrote may stand there; what was put back is no longer ours."""
     match decision:
         case SetQuota(entity=entity, wanted_per_s=wanted) if entity in memory.owned:
-            return _with(memory, entity, replace(memory.owned[entity], may_stand=(wanted,)))
+            ours = memory.owned[entity]
+            # What stood before us is somebody's word again from now on.
+            written = tuple(value for value in ours.may_stand if value not in (ours.before_per_s, wanted))
+            return _with(memory, entity, replace(ours, may_stand=(*written[-_KEPT:], wanted)))
         case PutBackQuota(entity=entity):
             return _with(memory, entity, None)
         case _:

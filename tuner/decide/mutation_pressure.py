@@ -65,6 +65,17 @@ def pressure(
     return max(_measured(signal, beside, objective, rests or {}), key=lambda found: found.ratio, default=None)
 
 
+def unmeasured(signal: ControllerSignal, beside: Beside, objective: ControllerObjective) -> tuple[Measure, ...]:
+    """What is asked for and not told: whatever it is, nobody can say that there is room."""
+    told = (
+        (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),
+        (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
+        (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
+    )
+    # Nobody creates: then there is no time of a creation, and none that is too long.
+    return tuple(measure for measure, found, asked in told if asked is not None and found is None)
+
+
 def rested(beside: Beside, rests: Rests) -> Rests:
     """After one more signal."""
     found = dict(rests)

@@ -20,7 +20,7 @@ from streaming.contract import ControllerSignal
 from tuner.decide.mutation_cost import at_start, learned
 from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
-from tuner.decide.mutation_pressure import Pressure, pressure, rested
+from tuner.decide.mutation_pressure import Pressure, pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
 from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
 from tuner.model.cluster import NotSeen
@@ -68,10 +68,14 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
 
     memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
     places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
-    memory, said = _judged(view, signal, pressed, memory, places, policy, brakes=left < 1)
+    silent = unmeasured(signal, view.beside, policy.objective)
+    memory, said = _judged(view, signal, pressed, memory, places, policy, brakes=left < 1 or bool(silent))
     assert memory.total is not None
     whole = memory.total.rate_per_s * left
     decisions: list[QuotaDecision] = [*gone, said]
+    if silent:
+        text = f"{', '.join(silent)} of controller {signal.node} and its brokers: asked for and not measured, so nothing is raised"
+        decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
     if left < 1:
         decisions.append(_near_limit(signal, left, whole, policy))
     memory, written, shares = dealt(view, quotas, memory, places, whole, policy)

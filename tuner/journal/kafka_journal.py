@@ -54,7 +54,7 @@ ACK_S_MAX = 6.0
 SILENCE_S_MAX = 30.0
 _TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError, TimeoutError)
 
-Records = Mapping[bytes, bytes]
+Records = Mapping[bytes, bytes | None]
 
 
 class JournalError(Exception):
@@ -141,6 +141,7 @@ class KafkaJournal:
         memory, quotas = Memory(), Recovered(self._cluster)
         for key, value in read_all(consumer, self._topic):
             if value is None:
+                quotas.take(key, None)
                 continue
             try:
                 if key == memory_key(self._cluster):
@@ -189,7 +190,7 @@ class KafkaJournal:
             JournalError: not acknowledged by all in-sync replicas in time.
             JournalLost: and it will not be any more.
         """
-        records: dict[bytes, bytes] = {}
+        records: dict[bytes, bytes | None] = {}
         for entry in entries:
             ring = ring_of(entry)
             self._seqs[ring] += 1

@@ -1,6 +1,6 @@
 """Mutation quotas on record, all JSON, in the journal's topic.
 
-quota     key ``quota|<cluster>|<entity>``: one quota of ours; null once it is ours no more. The last one wins.
+quota     key ``quota|<cluster>|<entity>``: one quota of ours; a tombstone once it is ours no more. The last one wins.
 quotas    key ``quotas|<cluster>``: what is remembered beside them, less what the next signals say again.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from streaming.contract.quotas import Name, QuotaEntity
@@ -51,8 +51,11 @@ def entity_of(row: Mapping[str, str | None]) -> QuotaEntity:
     return QuotaEntity(name("user"), name("client_id"))
 
 
-def encode_owned(entity: QuotaEntity, owned: OwnedQuota | None) -> bytes:
-    row = None if owned is None else [owned.before_per_s, owned.wanted_per_s, list(owned.may_stand)]
+def encode_owned(entity: QuotaEntity, owned: OwnedQuota | None) -> bytes | None:
+    """None, which takes the record off the topic in time, once it is ours no more."""
+    if owned is None:
+        return None
+    row = [owned.before_per_s, owned.wanted_per_s, list(owned.may_stand)]
     return json.dumps({"v": VERSION, "entity": entity_row(entity), "owned": row}).encode()
 
 
@@ -79,49 +82,50 @@ def state_worth_a_record(memory: MutationMemory, saved: MutationMemory | None) -
     )
 
 
-@dataclass
 class Recovered:
     """What the records say, one after the other."""
 
-    cluster: str
-    memory: MutationMemory = field(default_factory=MutationMemory)
+    def __init__(self, cluster: str) -> None:
+        self._state_key, self._prefix = state_key(cluster), owned_prefix(cluster)
+        self._state = MutationMemory()
+        self._owned: dict[bytes, tuple[QuotaEntity, OwnedQuota]] = {}
 
-    def take(self, key: bytes, value: bytes) -> None:
+    @property
+    def memory(self) -> MutationMemory:
+        return replace(self._state, owned=dict(self._owned.values()))
+
+    def take(self, key: bytes, value: bytes | None) -> None:
         """
         Raises:
             ValueError: not a record of a version we read. To act without knowing what is ours would be to forget it.
         """
-        ours = key == state_key(self.cluster) or key.startswith(owned_prefix(self.cluster))
-        if not ours:
+        if key != self._state_key and not key.startswith(self._prefix):
+            return
+        if value is None:
+            self._owned.pop(key, None)
             return
         try:
             body = json.loads(value)
             if body["v"] != VERSION:
                 raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-            if key == state_key(self.cluster):
-                self._take_state(body)
+            if key == self._state_key:
+                self._state = _state(body)
             else:
-                self._take_owned(body)
+                row = body["owned"]
+                self._owned[key] = (entity_of(body["entity"]), OwnedQuota(row[0], float(row[1]), tuple(row[2])))
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not a record of quotas of this version: {error!r}") from error
 
-    def _take_state(self, body: Mapping[str, Any]) -> None:
-        total, cost = body["total"], body["cost"]
-        self.memory = replace(
-            self.memory,
-            total=None if total is None else Total(**total),
-            cost=None if cost is None else LearnedCost(**cost),
-            theirs_until_ms={entity_of(row): int(until) for row, until in body["theirs_until_ms"]},
-            rests={str(measure): float(ms) for measure, ms in body["rests"].items()},
-            orders_at_ms=int(body["orders_at_ms"]),
-        )
 
-    def _take_owned(self, body: Mapping[str, Any]) -> None:
-        entity, row = entity_of(body["entity"]), body["owned"]
-        owned = {key: value for key, value in self.memory.owned.items() if key != entity}
-        if row is not None:
-            owned[entity] = OwnedQuota(row[0], float(row[1]), tuple(row[2]))
-        self.memory = replace(self.memory, owned=owned)
+def _state(body: Mapping[str, Any]) -> MutationMemory:
+    total, cost = body["total"], body["cost"]
+    return MutationMemory(
+        total=None if total is None else Total(**total),
+        cost=None if cost is None else LearnedCost(**cost),
+        theirs_until_ms={entity_of(row): int(until) for row, until in body["theirs_until_ms"]},
+        rests={str(measure): float(ms) for measure, ms in body["rests"].items()},
+        orders_at_ms=int(body["orders_at_ms"]),
+    )
 
 
 # -- entries --------------------------------------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ class MutationLimits:
     decay_age_s: float = 60.0
     decay_per_s: float = 0.993  # 10 % in 15 s.
     yield_s: float = 3_600.0
+    # A broker shows a change within a second or so, in a storm within some; what stands for longer was put there.
+    shown_s: float = 20.0
 
     # What a topic and a partition cost before anything was learned: Kafka 4.2 on a small machine.
     topic_ms_start: float = 0.9

@@ -55,6 +55,14 @@ class OwnedQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something else stands than what is ours, and it may be only that a broker is behind."""
+
+    found_per_s: float | None
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What the newest judged window of the active controller said, to compare with the next."""
 
@@ -73,6 +81,7 @@ class MutationMemory:
     window: Window | None = None
     tenants: Mapping[Tenant, TenantState] = field(default_factory=dict)
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
+    doubted: Mapping[QuotaEntity, Doubt] = field(default_factory=dict)
     theirs_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
     rests: Mapping[str, float] = field(default_factory=dict)  # ms: what a measure is when nobody asks for anything.
     turned_at_ms: int = 0

@@ -20,11 +20,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streaming.contract.quotas import Default, QuotaEntity
+from streaming.contract.quotas import Default, Name, QuotaEntity
 
-__all__ = ["DEFAULT", "QuotaEntity", "Tenant", "in_force", "levels", "resolved", "taken_over"]
+__all__ = ["DEFAULT", "QuotaEntity", "Tenant", "in_force", "levels", "rank", "resolved", "taken_over"]
 
 DEFAULT: Literal[Default.DEFAULT] = Default.DEFAULT
+
+
+# By user and client-id: whether a name stands there (True), <default> (False), or neither (None).
+_ORDER = {
+    (True, True): 0, (True, False): 1, (True, None): 2, (False, True): 3, (False, False): 4, (False, None): 5,
+    (None, True): 6, (None, False): 7,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,16 @@ def levels(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tenant], ...]:
         (QuotaEntity(client_id=client_id), of_client),
         (QuotaEntity(client_id=DEFAULT), of_client),
     )
+
+
+def rank(entity: QuotaEntity) -> int:
+    """Its place in Kafka's order of precedence, 0 for what comes before all others."""
+    user, client_id = entity.user, entity.client_id
+    return _ORDER[_named(user), _named(client_id)]
+
+
+def _named(name: Name | None) -> bool | None:
+    return None if name is None else name is not DEFAULT
 
 
 def resolved(
