@@ -105,10 +105,12 @@ class Rig:
         journal: FakeJournal | None = None,
         now_s: float = START_MS / 1000,
         port: Quotas | None = None,
+        caller: HeldCaller | None = None,
     ) -> None:
         self.quotas = quotas if quotas is not None else FakeQuotas()
         self.journal = journal or FakeJournal()
-        self.signals, self.orders, self.caller, self.watcher = Signals(), Given(), HeldCaller(), Watcher()
+        self.signals, self.orders, self.watcher = Signals(), Given(), Watcher()
+        self.caller = caller or HeldCaller()
         self.now_s = now_s
         self.refused: str | None = None
         memory = recalled(self.journal.recovered(), round(now_s * 1000))
@@ -454,9 +456,7 @@ class Surprising(FakeQuotas):
 
 def test_a_surprise_beside_the_loop_ends_nothing() -> None:
     quotas = Surprising()
-    rig = Rig(quotas)
-    rig.caller = FailingCaller()
-    rig.loop._caller = rig.caller
+    rig = Rig(quotas, caller=FailingCaller())
     quotas.broken = True
     rig.cycle("alice")
     assert rig.reasons() == [QuotaReason.QUOTAS_NOT_SEEN]
