@@ -75,3 +75,29 @@ def place(
     set_up_logs()
     given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     raise typer.Exit(run_place(config, given, topic, partitions, replication, as_json=as_json))
+
+
+@app.command("create")
+def create(
+    config: Config,
+    topic: Annotated[str, typer.Option("--topic", help="that there is not yet")],
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="that it shall have")],
+    replication: Annotated[int, typer.Option("--replication", min=1, help="replicas of each")],
+    topic_config: Annotated[
+        list[str] | None,
+        typer.Option("--topic-config", metavar="KEY=VALUE", help="a setting of the topic; may stand several times"),
+    ] = None,
+    preset: Preset = None,
+    max_broker_partitions: BrokerMax = None,
+    max_partitions: ClusterMax = None,
+    broker_limit: BrokerLimit = None,
+    as_json: Json = False,
+) -> None:
+    """Creates a topic where the limits leave room for it. Exit code 1: POLICY_VIOLATION, and there is no topic."""
+    from rheostat.limits.create import NewTopic, run_create
+    from rheostat.logs import set_up_logs
+
+    set_up_logs()
+    given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    asked = NewTopic(topic, partitions, replication, tuple(topic_config or ()))
+    raise typer.Exit(run_create(config, given, asked, as_json=as_json))

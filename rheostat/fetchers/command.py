@@ -1,4 +1,4 @@
-"""`rheostat fetchers`: which threads copy what, on the live cluster, and what another number of them would do. Changes nothing.
+"""`rheostat fetchers`: which threads copy what, on the live cluster, and what another number of them would do; or sets it.
 
 Intuition: a thread's load is what is written to the partitions that fall to it, so two looks at the log sizes tell it. Where
 nothing is written just now, partitions are counted instead.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-from rheostat.errors import BadInputError
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
+from rheostat.fetchers.asked import Wanted, applied, check_asked
 from rheostat.fetchers.heat import Map, as_svg, as_text
+from rheostat.fetchers.knob import LiveKnob
 from rheostat.fetchers.report import Report, as_record, report
-from rheostat.moves.standing import Standing, look, reading, write_rates
-from rheostat.settings import load_settings
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
+from rheostat.moves.standing import ending_failures, look, write_rates
+from rheostat.services import probe
+from rheostat.settings import Settings, load_settings
+from streaming.kafka.fetchers import FetcherClient
+from tuner.model.fetchers import NUM_REPLICA_FETCHERS
 from tuner.plan.fetcher_loads import Followed
 
 _CLIENT_ID = "rheostat-fetchers"
@@ -24,7 +28,7 @@ _CLIENT_ID = "rheostat-fetchers"
 
 def run_fetchers(
     config: Path, *, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None, plot: Path | None,
-    as_json: bool,
+    as_json: bool, wanted: Wanted | None = None,
 ) -> int:  # fmt: skip
     """Answers, and returns the exit code."""
     if by_partitions and thread_bytes_per_s_max is not None:
@@ -32,11 +36,32 @@ def run_fetchers(
             "--thread-rate: threads are compared by partitions, not by rates; leave out --by partitions"
         )
     check_plot(plot)
+    check_asked(wanted, somebody=sys.stdin.isatty())
     settings = load_settings(config)
-    with reading(settings, _CLIENT_ID) as client:
-        standing = look(client, settings, _CLIENT_ID)
-        fetchers = _fetchers(client, standing)
-        rates = {} if by_partitions else write_rates(client, standing, watch_s, _say)
+    probe(settings)
+    with FetcherClient(settings.kafka, _CLIENT_ID) as client, ending_failures():
+        made = _report(client, settings, by_partitions, watch_s, thread_bytes_per_s_max)
+        if plot is not None:
+            draw(made, plot)
+        if not as_json:
+            _show(made, changes=wanted is not None)
+        outcome = None if wanted is None else applied(client, made, wanted, _say)
+    if as_json:
+        record = as_record(made)
+        if outcome is not None:
+            record["apply"] = asdict(outcome)
+        sys.stdout.write(json.dumps(record, indent=2) + "\n")
+    if outcome is None:
+        return made.exit_code()
+    return EXIT_DONE if outcome.why is None else EXIT_NOT_WELL
+
+
+def _report(
+    client: FetcherClient, settings: Settings, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None
+) -> Report:
+    standing = look(client, settings, _CLIENT_ID)
+    fetchers = {b: one.value for b, one in LiveKnob(client, standing.brokers).settings().items()}
+    rates = {} if by_partitions else write_rates(client, standing, watch_s, _say)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
     if not by_partitions and not by_writes:
@@ -50,20 +75,17 @@ def run_fetchers(
     without = len(standing.partitions) - len(partitions)
     if without:
         notes = (*notes, f"Nobody leads {without} of {len(standing.partitions)} partitions, so nobody copies them.")
-    made = report(
+    return report(
         standing.source, partitions, fetchers,
         by_writes=by_writes, thread_bytes_per_s_max=thread_bytes_per_s_max, notes=notes,
     )  # fmt: skip
-    if plot is not None:
-        draw(made, plot)
-    if as_json:
-        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
-    else:
-        from rheostat.fetchers.view import show
-        from rheostat.signals import console_of
 
-        show(made, console_of(sys.stdout))
-    return made.exit_code()
+
+def _show(made: Report, *, changes: bool) -> None:
+    from rheostat.fetchers.view import show
+    from rheostat.signals import console_of
+
+    show(made, console_of(sys.stdout), changes=changes)
 
 
 def check_plot(plot: Path | None) -> None:
@@ -94,16 +116,6 @@ def draw(made: Report, plot: Path) -> None:
         plot.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInputError(f"--plot: {plot}: cannot be written: {error.strerror or error}") from error
-
-
-def _fetchers(client: ClusterClient, standing: Standing) -> dict[int, int]:
-    found = {}
-    for broker, answer in client.broker_configs(standing.brokers, [NUM_REPLICA_FETCHERS]).items():
-        if isinstance(answer, ClusterError):
-            raise answer
-        value = answer.get(NUM_REPLICA_FETCHERS)
-        found[broker] = NUM_REPLICA_FETCHERS_DEFAULT if value is None else int(value.value)
-    return found
 
 
 def _say(line: str) -> None:

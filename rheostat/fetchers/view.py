@@ -14,7 +14,11 @@ from tuner.plan.fetcher_loads import Outlook
 ROWS_MAX = 10
 
 
-def show(made: Report, console: Console) -> None:
+def show(made: Report, console: Console, *, changes: bool = False) -> None:
+    """
+    Args:
+        changes: what is found is about to be changed.
+    """
     for line in sentences(made):
         _line(console, line)
     if made.by_pair:
@@ -23,7 +27,7 @@ def show(made: Report, console: Console) -> None:
             console.print(_topics(made))
     for note in made.notes:
         _line(console, f"• {note}")
-    _line(console, f"Figures from {made.source}. Nothing was changed.", "dim")
+    _line(console, f"Figures from {made.source}.{'' if changes else ' Nothing was changed.'}", "dim")
 
 
 def sentences(made: Report) -> list[str]:

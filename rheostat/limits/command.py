@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
+from rheostat.limits.history import read_histories
 from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences
 from rheostat.limits.words import Given, check_topic
 from rheostat.moves.standing import Standing, look, reading
-from rheostat.settings import load_settings
+from rheostat.settings import Settings, load_settings
 from streaming.kafka.cluster import PartitionState
 from tuner.model.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, counted
 from tuner.plan.placement import PolicyViolation, Wanted, place
@@ -24,13 +25,17 @@ PARTITIONS_MAX = 10_000  # Of one request: more records the controller doesn't t
 
 
 def run_limits(config: Path, given: Given, *, as_json: bool) -> int:
-    """Shows headroom, and returns the exit code."""
-    limits = given.limits()
-    standing = _look(config)
-    counts = counts_of(standing)
+    """Shows headroom and when it ends, and returns the exit code."""
+    given.check()
+    settings = load_settings(config)
+    limits = given.over(settings.limits)
+    with reading(settings, _CLIENT_ID) as client:
+        standing = look(client, settings, _CLIENT_ID)
+        known = read_histories(client, settings)
     made = report(
-        standing.source, standing.racks, counts, _RECOMMENDED if limits is None else limits, binding=limits is not None
-    )
+        standing.source, standing.racks, counts_of(standing), _RECOMMENDED if limits is None else limits,
+        binding=limits is not None, histories=known.by_broker, why_none=known.why_none,
+    )  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
     else:
@@ -45,23 +50,23 @@ def run_place(
     config: Path, given: Given, topic: str, partitions: int, replication: int | None, *, as_json: bool
 ) -> int:
     """Prints the assignment of a topic's new partitions, or why there is none; returns the exit code."""
-    limits = given.limits() or PartitionLimits()
+    given.check()
     check_topic(topic)
-    standing = _look(config)
+    settings = load_settings(config)
+    said = given.over(settings.limits)
+    standing = _look(settings)
     counts = counts_of(standing)
     there = standing.topics.get(topic, [])
     wanted = wanted_of(topic, partitions, replication, there, len(standing.brokers))
-    # KIP-578: the limits don't apply to internal topics.
-    asked = PartitionLimits() if topic in INTERNAL_TOPICS else limits
     try:
-        placed = place(wanted, standing.racks, counts, asked)
+        placed = place(wanted, standing.racks, counts, applied_to(topic, said))
     except PolicyViolation as violation:
         if as_json:
             sys.stdout.write(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2) + "\n")
         sys.stderr.write(f"{violation}\n")
         return EXIT_NOT_WELL
     plan = plan_of(topic, len(there), placed)
-    then = _after(standing, counts, topic, placed, given.limits())
+    then = _after(standing, counts, topic, placed, said)
     if as_json:
         record = {"plan": plan, "policy_violation": None, "then": as_record(then)}
         sys.stdout.write(json.dumps(record, indent=2) + "\n")
@@ -70,6 +75,11 @@ def run_place(
         for line in _summary(wanted, there, then):
             sys.stderr.write(line + "\n")
     return EXIT_DONE
+
+
+def applied_to(topic: str, limits: PartitionLimits | None) -> PartitionLimits:
+    """KIP-578: the limits don't apply to internal topics."""
+    return PartitionLimits() if limits is None or topic in INTERNAL_TOPICS else limits
 
 
 def counts_of(standing: Standing) -> PartitionCounts:
@@ -121,8 +131,7 @@ def plan_of(topic: str, first: int, placed: Sequence[Sequence[int]]) -> dict[str
     return {"version": 1, "partitions": entries}
 
 
-def _look(config: Path) -> Standing:
-    settings = load_settings(config)
+def _look(settings: Settings) -> Standing:
     with reading(settings, _CLIENT_ID) as client:
         return look(client, settings, _CLIENT_ID)
 

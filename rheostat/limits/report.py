@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from tuner.model.partition_limits import UNLIMITED, WARN_SHARE, PartitionCounts, PartitionLimits
+from tuner.model.partition_limits import WARN_SHARE, PartitionCounts, PartitionLimits, set_or_none
+from tuner.plan.fill_time import Projection, of_all, projected
 
 
 class Fill(StrEnum):
@@ -25,6 +26,7 @@ class Row:
     limit: int
     alive: bool = True
     rack: str | None = None
+    projection: Projection | None = None  # None: not asked for, or not known of this broker.
 
     @property
     def headroom(self) -> int:
@@ -48,6 +50,7 @@ class Report:
     binding: bool  # Somebody set them; else they are a recommendation to compare with.
     cluster: Row
     brokers: tuple[Row, ...]
+    why_no_projection: str | None = None
 
     @property
     def worst(self) -> Fill:
@@ -58,17 +61,31 @@ class Report:
 
 
 def report(
-    source: str, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits, *, binding: bool
-) -> Report:
+    source: str, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits, *, binding: bool,
+    histories: Mapping[int, Sequence[tuple[float, float]]] | None = None, why_none: str | None = None,
+) -> Report:  # fmt: skip
     """
     Args:
         racks: of the brokers that are alive.
+        histories: of their counts, by broker, for when they fill; None: that is not asked.
+        why_none: there are none.
     """
+    known = {b: those for b, those in (histories or {}).items() if b in racks}
+
+    def when(broker: int | None) -> Projection | None:
+        history = of_all(known) if broker is None else known.get(broker)
+        if not history:
+            return None
+        limit = limits.partitions_max if broker is None else limits.of(broker)
+        there = counts.total if broker is None else counts.of(broker)
+        return projected(history, None if set_or_none(limit) is None else limit - there)
+
     rows = tuple(
-        Row(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker))
+        Row(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker), when(broker))
         for broker in sorted({*racks, *counts.by_broker})
     )
-    return Report(source, limits, binding, Row(None, counts.total, limits.partitions_max), rows)
+    cluster = Row(None, counts.total, limits.partitions_max, projection=when(None))
+    return Report(source, limits, binding, cluster, rows, why_none)
 
 
 def as_record(made: Report) -> dict[str, Any]:
@@ -76,8 +93,9 @@ def as_record(made: Report) -> dict[str, Any]:
     return {
         "source": made.source,
         "limits_are_set": made.binding,
-        "max.broker.partitions": _limit(made.limits.broker_partitions_max),
-        "max.partitions": _limit(made.limits.partitions_max),
+        "max.broker.partitions": set_or_none(made.limits.broker_partitions_max),
+        "max.partitions": made.limits.cluster_max,
+        "why_no_projection": made.why_no_projection,
         "cluster": _row(made.cluster),
         "brokers": [
             {"broker": row.broker, "alive": row.alive, "rack": row.rack, **_row(row)} for row in made.brokers
@@ -86,15 +104,22 @@ def as_record(made: Report) -> dict[str, Any]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    unlimited = _limit(row.limit) is None
+    unlimited = set_or_none(row.limit) is None
     return {
         "partitions": row.partitions,
-        "limit": _limit(row.limit),
+        "limit": set_or_none(row.limit),
         "headroom": None if unlimited else row.headroom,
         "share": None if unlimited else row.share,
         "fill": row.fill.value,
+        "projection": None if row.projection is None else _projection(row.projection),
     }
 
 
-def _limit(limit: int) -> int | None:
-    return None if limit >= UNLIMITED // 2 else limit
+def _projection(found: Projection) -> dict[str, Any]:
+    return {
+        "fills": found.fills.value,
+        "full_in_s": found.in_s,
+        "growth": found.growth,
+        "growth_per_day": found.per_day,
+        "history_s": found.history_s,
+    }

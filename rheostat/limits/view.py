@@ -8,10 +8,12 @@ from rich.table import Table
 
 from rheostat.limits.report import Fill, Report, Row
 from rheostat.limits.words import limit_text
-from rheostat.units import share_text
+from rheostat.units import share_text, span_text
 from tuner.model.partition_limits import PRESETS
+from tuner.plan.fill_time import HISTORY_S_MIN, RISES_MIN, Fills, Projection
 
 ROWS_MAX = 30
+TIMED_MAX = 5
 _COLOUR = {Fill.OK: "", Fill.NEARLY_FULL: "yellow", Fill.FULL: "red", Fill.OVER: "red"}
 _WORDS = {Fill.OK: "", Fill.NEARLY_FULL: "nearly full", Fill.FULL: "full", Fill.OVER: "over its limit"}
 
@@ -20,6 +22,8 @@ def show(made: Report, console: Console) -> None:
     for line in sentences(made):
         console.print(line, style=_COLOUR[made.worst], markup=False, highlight=False, soft_wrap=True)
     console.print(_table(made))
+    for line in projections(made):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"Partitions are replicas, internal topics left out. Figures from {made.source}. Nothing was changed.",
         style="dim", markup=False, highlight=False, soft_wrap=True,
@@ -37,8 +41,50 @@ def sentences(made: Report) -> list[str]:
     return said if len(said) > 1 else [*said, "There is room everywhere."]
 
 
+def projections(made: Report) -> list[str]:
+    """When the cluster and the first of the brokers are full, or why that can't be said."""
+    if made.why_no_projection is not None:
+        return [f"When they fill is not known: {made.why_no_projection}."]
+    known = [(row, row.projection) for row in (made.cluster, *made.brokers) if row.projection is not None]
+    if not known:
+        return []
+    timed = [(row, found) for row, found in known if found.fills is Fills.IN_TIME]
+    timed.sort(key=lambda one: one[1].in_s or 0.0)
+    said = [f"{_who(row)} {_when(found)}" for row, found in timed[:TIMED_MAX]]
+    if len(timed) > TIMED_MAX:
+        said.append(f"{len(timed) - TIMED_MAX} more fill later (--json has all).")
+    return said or [_why_not([found for _, found in known])]
+
+
+def _when(found: Projection) -> str:
+    assert found.in_s is not None
+    return f"grew by {found.growth:.0f} in {span_text(found.history_s)}: full in about {span_text(found.in_s)} if that goes on."
+
+
+def _why_not(known: list[Projection]) -> str:
+    """Where nobody has a time: the reason that says most, as brokers differ little in it."""
+    longest = max(known, key=lambda found: found.history_s)
+    watched = span_text(longest.history_s)
+    kinds = {found.fills for found in known}
+    if Fills.TOO_SHORT in kinds:
+        return f"When they fill can't be said yet: the signals go back {watched}, it takes {span_text(HISTORY_S_MIN)} at least."
+    if Fills.BEYOND in kinds:
+        return f"Nothing fills within {span_text(longest.horizon_s)}, as partitions came in the last {watched}."
+    if Fills.TOO_FEW in kinds:
+        return (
+            f"When they fill can't be said: in {watched} partitions came less than {RISES_MIN} times, which is no rate."
+        )
+    if Fills.NOT_GROWING in kinds:
+        return f"Nothing fills: the number of partitions has not grown in {watched}."
+    return "Nothing fills any further." if Fills.FULL in kinds else "Nothing fills: there are no limits."
+
+
+def _who(row: Row) -> str:
+    return "The cluster" if row.broker is None else f"Broker {row.broker}"
+
+
 def _told(row: Row) -> str:
-    who = "The cluster" if row.broker is None else f"Broker {row.broker}"
+    who = _who(row)
     has = f"has {row.partitions} partitions of {row.limit}"
     if row.fill is Fill.NEARLY_FULL:
         return f"{who} {has}, {share_text(row.share)}: room for {row.headroom} more."

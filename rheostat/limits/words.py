@@ -1,4 +1,4 @@
-"""Limits as they are given on the command line."""
+"""Limits as they are given on the command line, over those of the settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rheostat.errors import BadInputError
-from tuner.model.partition_limits import PRESETS, UNLIMITED, PartitionLimits
+from tuner.limits_settings import LimitsSettings
+from tuner.model.partition_limits import PRESETS, PartitionLimits, set_or_none
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
@@ -22,25 +23,36 @@ class Given:
     partitions_max: int | None = None
     by_broker: Sequence[str] = ()  # "3=2000".
 
-    def limits(self) -> PartitionLimits | None:
-        """None: none were given. A number beside a preset stands in place of the preset's.
+    def check(self) -> None:
+        """
+        Raises:
+            BadInputError: naming the option; no settings are needed to see it.
+        """
+        _by_broker(self.by_broker)
+        if self.preset is not None and self.preset not in PRESETS:
+            raise BadInputError(f"--preset: expected one of {', '.join(PRESETS)}, found {self.preset!r}")
+
+    def over(self, settings: LimitsSettings) -> PartitionLimits | None:
+        """Number by number: an option's own, else its preset's, else what the settings say. None: nobody said anything.
 
         Raises:
             BadInputError: naming the option.
         """
-        own = _by_broker(self.by_broker)
-        if self.preset is None and self.broker_partitions_max is None and self.partitions_max is None and not own:
+        self.check()
+        own, below = _by_broker(self.by_broker), settings.limits()
+        said = (self.preset, self.broker_partitions_max, self.partitions_max)
+        if not settings.are_set and not own and all(value is None for value in said):
             return None
-        below = PartitionLimits()
-        if self.preset is not None:
-            if self.preset not in PRESETS:
-                raise BadInputError(f"--preset: expected one of {', '.join(PRESETS)}, found {self.preset!r}")
-            below = PRESETS[self.preset].limits
+        preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
         return PartitionLimits(
-            below.broker_partitions_max if self.broker_partitions_max is None else self.broker_partitions_max,
-            below.partitions_max if self.partitions_max is None else self.partitions_max,
-            own,
+            _first(self.broker_partitions_max, set_or_none(preset.broker_partitions_max), below.broker_partitions_max),
+            _first(self.partitions_max, preset.cluster_max, below.partitions_max),
+            {**below.by_broker, **own},
         )
+
+
+def _first(option: int | None, preset: int | None, settings: int) -> int:
+    return next(value for value in (option, preset, settings) if value is not None)
 
 
 def _by_broker(texts: Sequence[str]) -> dict[int, int]:
@@ -66,5 +78,21 @@ def check_topic(name: str) -> None:
         )
 
 
+def parse_topic_configs(texts: Sequence[str]) -> dict[str, str]:
+    """
+    Raises:
+        BadInputError: naming the one that is none.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key.strip() or not equals:
+            raise BadInputError(f"--topic-config: expected KEY=VALUE such as retention.ms=86400000, found {text!r}")
+        if key.strip() in found:
+            raise BadInputError(f"--topic-config: {key.strip()} is given twice")
+        found[key.strip()] = value
+    return found
+
+
 def limit_text(limit: int) -> str:
-    return "unlimited" if limit >= UNLIMITED // 2 else str(limit)
+    return "unlimited" if set_or_none(limit) is None else str(limit)

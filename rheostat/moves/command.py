@@ -38,8 +38,9 @@ def run_move(
     """Makes the plan and prints it; returns the exit code."""
     asked.check()
     times.check()
-    limits = given.limits() or PartitionLimits()
+    given.check()
     settings = load_settings(config)
+    limits = given.over(settings.limits) or PartitionLimits()
     with reading(settings, _CLIENT_ID) as client:
         standing = look(client, settings, _CLIENT_ID)
         asked.check_brokers(standing.brokers, {*standing.brokers, *counts_of(standing).by_broker})

@@ -51,13 +51,19 @@ def reading(settings: Settings, client_id: str) -> Iterator[ClusterClient]:
         CommandError: it answers, but a right is missing.
     """
     probe(settings)
-    with ClusterClient(settings.kafka, client_id) as client:
-        try:
-            yield client
-        except Unreachable as error:
-            raise UnreachableError(str(error)) from error
-        except ClusterError as error:
-            raise CommandError(f"The cluster cannot be read: {error}.") from error
+    with ClusterClient(settings.kafka, client_id) as client, ending_failures():
+        yield client
+
+
+@contextmanager
+def ending_failures(what: str = "The cluster cannot be read") -> Iterator[None]:
+    """What a cluster does not answer, or not to us, ends the command; as ``reading`` has it."""
+    try:
+        yield
+    except Unreachable as error:
+        raise UnreachableError(str(error)) from error
+    except ClusterError as error:
+        raise CommandError(f"{what}: {error}.") from error
 
 
 def look(client: ClusterClient, settings: Settings, client_id: str) -> Standing:

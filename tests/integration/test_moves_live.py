@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -12,11 +14,14 @@ from typing import Any
 
 import pytest
 from kafka.admin import NewTopic
-from lab_parts import rheostat, until
+from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from streaming.kafka.cluster import ClusterClient
+from streaming.contract import BrokerSignal, encode_signal
+from streaming.kafka import producer
+from streaming.kafka.cluster import ClusterClient, PartitionState
+from streaming.kafka.fetchers import FetcherClient
 from streaming.kafka.racks import broker_racks
 from tuner.model.fetchers import client_id, fetcher_id
 
@@ -179,7 +184,7 @@ def test_a_drained_broker_keeps_nothing_and_racks_stay_apart(
     until(lambda: not client.reassignments(), 60, "the move ends", every_s=0.5)
     # Whichever broker is asked may have heard of it a moment later than the controller.
     until(lambda: replicas_of(client) == before | target, 20, "every broker knows where the replicas are")
-    assert not any(4 in replicas for replicas in replicas_of(client).values())
+    until(lambda: not any(4 in r for r in replicas_of(client).values()), 20, "the next one asked knows it too")
 
     done = rheostat("move", "-c", lab_config_file, "--drain-broker", "4", "--write-rate", "0")
     assert (done.returncode, done.stdout) == (0, "")
@@ -196,3 +201,116 @@ def test_a_broker_that_cannot_be_drained_is_told_with_the_limits(client: Cluster
     unknown = rheostat("move", "-c", lab_config_file, "--add-broker", "9")
     assert unknown.returncode == 2
     assert unknown.stderr == "--add-broker: broker 9 is not alive: expected one of 1, 2, 3, 4\n"
+
+
+def test_when_brokers_fill_is_told_by_the_signals(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+    assert told("limits", "-c", lab_config_file)["why_no_projection"] == (
+        "there is no topic rheostat.signals yet: `rheostat run` makes it"
+    )
+    begin_ms = round(time.time() * 1000) - 4 * 3_600_000
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("rheostat.signals", 1, 1)])
+    until(lambda: any(s.leader > 0 for s in client.partitions(["rheostat.signals"])), 20, "the topic is there")
+    writer = producer(lab.kafka_settings(), "test")
+    for hour in range(5):
+        at_ms = begin_ms + hour * 3_600_000
+        for broker, count in ((1, 100 + 5 * hour), (2, 50), (3, 50), (4, 50)):
+            told_then = BrokerSignal("lab", broker, at_ms, at_ms, 6, 1.0, partitions=float(count))
+            writer.send("rheostat.signals", value=encode_signal(told_then), timestamp_ms=at_ms).get(20)
+    writer.close()
+    limit = hosted(client)[1] + 10
+    found = told("limits", "-c", lab_config_file, "--max-broker-partitions", str(limit))
+    one, two, *_ = (row["projection"] for row in found["brokers"])
+    assert (one["fills"], one["growth"]) == ("in_time", 20)
+    assert one["full_in_s"] == pytest.approx(2 * 3600, rel=0.01)
+    assert (two["fills"], found["cluster"]["projection"]["fills"]) == ("not_growing", "unlimited")
+
+
+# -- what is changed -------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_created_where_there_is_room_and_not_where_there_is_none(
+    client: ClusterClient, lab_config_file: Path
+) -> None:
+    counts = hosted(client)
+    room = {1: 3, 2: 3, 3: 1, 4: 1}
+    limited = json.loads(lab_config_file.read_text())
+    limited["limits"] = {"by_broker": {b: counts.get(b, 0) + more for b, more in room.items()}}
+    lab_config_file.write_text(json.dumps(limited))
+    ask = ("limits", "create", "-c", lab_config_file, "--topic", "made", "--replication", "2")
+    refused = rheostat(*ask, "--partitions", "5")
+    assert (refused.returncode, refused.stdout) == (1, ""), refused.stderr
+    assert refused.stderr.startswith(
+        "POLICY_VIOLATION: 5 partitions of topic made with replication factor 2 need room for 10"
+    )
+    assert not client.partitions(["made"])
+
+    wrong = rheostat(*ask, "--partitions", "1", "--topic-config", "colour=red")
+    assert (wrong.returncode, wrong.stderr) == (
+        2, "--topic-config: Kafka refuses it: INVALID_CONFIG: Unknown topic config name: colour\n",
+    )  # fmt: skip
+
+    found = told(*ask, "--partitions", "4", "--topic-config", "retention.ms=3600000")
+    assert (found["created"], found["read_back"], found["over"]) == (True, True, [])
+    until(lambda: len(client.partitions(["made"])) == 4, 20, "every broker knows of it")
+    placed = {e["partition"]: tuple(e["replicas"]) for e in found["plan"]["partitions"]}
+    assert {s.partition: s.replicas for s in client.partitions(["made"])} == placed
+    assert Counter(b for replicas in placed.values() for b in replicas) == Counter(room)
+    assert client.topic_configs(["made"], ["retention.ms"]) == {"made": {"retention.ms": "3600000"}}
+
+    again = rheostat(*ask, "--partitions", "4")
+    assert again.returncode == 2
+    assert "--topic: made exists already, with 4 partitions" in again.stderr
+
+
+def test_fetchers_are_changed_step_by_step_and_put_back_on_ctrl_c(
+    lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
+) -> None:
+    def values() -> set[str]:
+        found = client.broker_configs([1, 2, 3, 4], ["num.replica.fetchers"])
+        return {answer["num.replica.fetchers"].value for answer in found.values() if not isinstance(answer, Exception)}
+
+    ask = ("fetchers", "-c", lab_config_file, "--by", "partitions", "--apply", "--yes", "--settle", "2s")
+    with FetcherClient(lab.kafka_settings(), "test") as default:
+        try:
+            found = told(*ask, "--value", "6")
+            assert found["apply"] == {"stands": 6, "changed": True, "why": None, "put_back": False}
+            assert values() == {"6"}
+            assert default.default_config("num.replica.fetchers") == "6"
+            until(lambda: {t.split("-")[1] for *_, t in threads_of(lab)} >= {"3", "4", "5"}, 30, "they run", every_s=1)
+
+            log = tmp_path / "interrupted.log"
+            with running(*RHEOSTAT, *ask, "--value", "24", log=log) as run:
+                until(lambda: "num.replica.fetchers=24 on" in run.said(), 40, "the second step")
+                assert run.end(signal.SIGINT) == 130
+            assert "Putting 6 back: interrupted (KeyboardInterrupt)" in run.said()
+            assert values() == {"6"}
+        finally:
+            default.alter_default_config("num.replica.fetchers", None)
+        until(lambda: values() == {"3"} and default.default_config("num.replica.fetchers") is None, 20, "as it was")
+
+
+def size(client: ClusterClient, state: PartitionState) -> int:
+    found = client.log_sizes([state.leader], [(state.topic, state.partition)])[state.leader]
+    assert not isinstance(found, Exception)
+    return sum(found.values())
+
+
+def test_fetchers_are_not_changed_while_partitions_move(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+    (state,) = [s for s in client.partitions(["made"]) if s.partition == 0]
+    target = tuple(b for b in (1, 2, 3, 4) if b not in state.replicas)
+    held = {b: {"follower.replication.throttled.rate": "1"} for b in target}
+    client.alter_broker_configs(held)
+    client.alter_topic_configs({"made": {"follower.replication.throttled.replicas": "*"}})
+    with Load(lab.artifacts, lab.bootstrap_servers, "made", rate_bytes_per_s=2_000_000, record_bytes=1000):
+        until(lambda: size(client, state) > 3_000_000, 30, "more than a first fetch takes")
+    reassign_partitions(lab.artifacts, lab.bootstrap_servers, {("made", 0): target}, "--execute")
+    try:
+        assert client.reassignments(), "held back, it has not ended"
+        done = rheostat("fetchers", "-c", lab_config_file, "--by", "partitions", "--apply", "--yes", "--value", "4")
+        assert done.returncode == 1
+        assert "1 partitions are being reassigned, and every change of num.replica.fetchers starts all" in done.stderr
+    finally:
+        client.alter_broker_configs({b: {"follower.replication.throttled.rate": None} for b in target})
+        client.alter_topic_configs({"made": {"follower.replication.throttled.replicas": None}})
+    until(lambda: not client.reassignments(), 60, "the move ends", every_s=0.5)

@@ -15,6 +15,7 @@ from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences, show
 from rheostat.limits.words import Given
 from streaming.kafka.cluster import PartitionState
+from tuner.limits_settings import LimitsSettings
 from tuner.model.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
 from tuner.plan.placement import Wanted
 
@@ -71,9 +72,17 @@ def test_the_table_has_every_broker() -> None:
 def test_the_record_says_null_where_there_is_no_limit() -> None:
     found = json.loads(json.dumps(as_record(made(UNLIMITED, 100, broker_3=20))))
     assert (found["max.broker.partitions"], found["max.partitions"]) == (None, 100)
-    assert found["cluster"] == {"partitions": 87, "limit": 100, "headroom": 13, "share": 0.87, "fill": "nearly_full"}
+    assert found["cluster"] == {
+        "partitions": 87,
+        "limit": 100,
+        "headroom": 13,
+        "share": 0.87,
+        "fill": "nearly_full",
+        "projection": None,
+    }
     assert found["brokers"][2] == {
         "broker": 3, "alive": True, "rack": None, "partitions": 10, "limit": 20, "headroom": 10, "share": 0.5, "fill": "ok",
+        "projection": None,
     }  # fmt: skip
     assert (found["brokers"][0]["limit"], found["brokers"][0]["headroom"]) == (None, None)
 
@@ -81,13 +90,34 @@ def test_the_record_says_null_where_there_is_no_limit() -> None:
 # -- what is asked for -----------------------------------------------------------------------------------------------------
 
 
+NOTHING_SET = LimitsSettings()
+
+
 def test_limits_as_given() -> None:
-    assert Given().limits() is None
-    assert Given("kafka").limits() == PartitionLimits(4000, 200_000)
-    assert Given("msk.large", partitions_max=9).limits() == PartitionLimits(1000, 9)
-    assert Given(broker_partitions_max=5, by_broker=["3=7", "4=0"]).limits() == PartitionLimits(
+    assert Given().over(NOTHING_SET) is None
+    assert Given("kafka").over(NOTHING_SET) == PartitionLimits(4000, 200_000)
+    assert Given("msk.large", partitions_max=9).over(NOTHING_SET) == PartitionLimits(1000, 9)
+    assert Given(broker_partitions_max=5, by_broker=["3=7", "4=0"]).over(NOTHING_SET) == PartitionLimits(
         5, by_broker={3: 7, 4: 0}
     )
+
+
+SET = LimitsSettings(preset="kafka", max_partitions=50_000, by_broker={3: 2000, 4: 100})
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        (Given(), PartitionLimits(4000, 50_000, {3: 2000, 4: 100})),
+        (Given(broker_partitions_max=7), PartitionLimits(7, 50_000, {3: 2000, 4: 100})),
+        (Given("msk.large"), PartitionLimits(1000, 50_000, {3: 2000, 4: 100})),  # It says nothing of the cluster.
+        (Given("kafka"), PartitionLimits(4000, 200_000, {3: 2000, 4: 100})),
+        (Given("kafka", partitions_max=9), PartitionLimits(4000, 9, {3: 2000, 4: 100})),
+        (Given(by_broker=["4=200", "5=0"]), PartitionLimits(4000, 50_000, {3: 2000, 4: 200, 5: 0})),
+    ],
+)
+def test_options_are_over_settings_number_by_number(given: Given, limits: PartitionLimits) -> None:
+    assert given.over(SET) == limits
 
 
 @pytest.mark.parametrize(
@@ -101,7 +131,7 @@ def test_limits_as_given() -> None:
 )
 def test_limits_that_are_none_are_refused(given: Given, named: str) -> None:
     with pytest.raises(BadInputError) as refusal:
-        given.limits()
+        given.check()
     assert named in str(refusal.value)
 
 

@@ -22,6 +22,11 @@ UNLIMITED = 2**63 - 1  # The KIP's default.
 WARN_SHARE = 0.8
 
 
+def set_or_none(limit: int) -> int | None:
+    """None: nobody set it; what is so large, also after something was taken off it, comes from the default."""
+    return None if limit >= UNLIMITED // 2 else limit
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionLimits:
     broker_partitions_max: int = UNLIMITED  # max.broker.partitions.
@@ -35,6 +40,11 @@ class PartitionLimits:
 
     def of(self, broker: int) -> int:
         return self.by_broker.get(broker, self.broker_partitions_max)
+
+    @property
+    def cluster_max(self) -> int | None:
+        """None where there is no such limit."""
+        return set_or_none(self.partitions_max)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.model.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
+from tuner.model.partition_limits import PartitionCounts, PartitionLimits, set_or_none
 
 
 class PolicyViolation(ValueError):
@@ -149,5 +149,4 @@ def _refusal(
 
 
 def _shown(limit: int) -> str:
-    # Whatever is so large comes from a limit that nobody set.
-    return "unlimited" if limit >= UNLIMITED // 2 else str(limit)
+    return "unlimited" if set_or_none(limit) is None else str(limit)

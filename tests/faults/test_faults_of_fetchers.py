@@ -1,0 +1,54 @@
+"""A change of the fetcher threads during which a broker stops: it is seen, and what stood is put back at all the others."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+from lab_parts import RHEOSTAT, running, until
+
+from rheostat.lab import Lab
+from rheostat.lab.keeper import lab_config
+from streaming.kafka.cluster import ClusterError
+from streaming.kafka.fetchers import FetcherClient
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+
+KEY = "num.replica.fetchers"
+
+
+def test_a_broker_that_stops_takes_the_change_back(
+    lab: Lab, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("copied", 8, 3)])
+    with FetcherClient(lab.kafka_settings(), "test") as client:
+        until(lambda: len([s for s in client.partitions(["copied"]) if len(s.isr) == 3]) == 8, 30, "all is in sync")
+        before = values(client)
+        log = tmp_path / "apply.log"
+        ask = ("fetchers", "-c", config, "--by", "partitions", "--apply", "--yes", "--value", "4", "--settle", "60s")
+        with running(*RHEOSTAT, *ask, log=log) as run:
+            # The last step has been read back from all of them, and is being watched.
+            until(lambda: "watched for" in run.said().partition(f"{KEY}=4 on")[2], 150, "the last step is watched")
+            process = lab.nodes[4].process
+            assert process is not None
+            process.send_signal(signal.SIGSTOP)
+            try:
+                until(lambda: not run.alive(), 120, "it ends", every_s=0.5)
+            finally:
+                process.send_signal(signal.SIGCONT)
+        assert run.process.returncode == 1
+        assert "have a replica that is not in sync, 0 had before the change" in run.said()
+        until(lambda: values(client) == before, 60, "all have what they had, the one that stopped too", every_s=1)
+        assert client.default_config(KEY) is None
+    record_property("told", "seen by the replicas out of sync; put back, at the broker that stopped as well")
+
+
+def values(client: FetcherClient) -> dict[int, str]:
+    found = client.broker_configs([1, 2, 3, 4], [KEY])
+    return {b: a[KEY].value if KEY in a else "1" for b, a in found.items() if not isinstance(a, ClusterError)}

@@ -1,0 +1,266 @@
+"""`rheostat fetchers --apply` on a made-up cluster: every step, every way that it can end early, and what stands then."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from command_rig import Command
+
+from rheostat.errors import BadInputError
+from rheostat.fetchers.apply import Applying, Outcome, places_text
+from rheostat.fetchers.asked import Wanted, agreed, check_asked
+from streaming.kafka.values import Unreachable
+from tuner.decide.fetcher_watch import Look
+from tuner.plan.fetcher_change import DEFAULT, Change, Place, Setting, change
+
+refused = Command("fetchers").refused
+
+
+class Rig:
+    """Brokers that take what Kafka takes, and a clock that only waiting moves."""
+
+    def __init__(self, settings: Mapping[int, Setting], default: int | None = None) -> None:
+        self.own = {b: one.value for b, one in settings.items() if one.own}
+        self.file = {b: one.value for b, one in settings.items() if not one.own}
+        self.default = default
+        self.written: list[tuple[Place, int | None]] = []
+        self.said: list[str] = []
+        self.shares: list[float] = []
+        self.at_s = 0.0
+        self.health: Callable[[Rig], Look] = lambda rig: Look(rig.at_s, 0, 0, round(100 * rig.at_s))
+        self.refuses: Callable[[Rig, Place, int | None], str | None] = lambda *_: None
+        self.deaf: set[int] = set()
+
+    def read(self) -> dict[int, int]:
+        below = {b: self.default if self.default is not None else value for b, value in self.file.items()}
+        return {b: n for b, n in {**below, **self.own}.items() if b not in self.deaf}
+
+    def write(self, values: Mapping[Place, int | None]) -> dict[Place, str]:
+        failed = {}
+        for place, value in values.items():
+            if (why := self.refuses(self, place, value)) is not None:
+                failed[place] = why
+                continue
+            self.written.append((place, value))
+            before = self.read()
+            if place == DEFAULT:
+                self.default = value
+            elif value is None:
+                del self.own[place]
+            else:
+                self.own[place] = value
+            for broker, now in self.read().items():
+                assert before[broker] // 2 <= now <= 2 * before[broker], "Kafka would refuse it"
+        return failed
+
+    def look(self) -> Look:
+        return self.health(self)
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def wait(self, seconds: float) -> None:
+        self.at_s += seconds
+
+
+ALL = {1: Setting(1), 2: Setting(1), 3: Setting(1)}
+
+
+def applied(rig: Rig, to: int, *, settings: Mapping[int, Setting] = ALL, settle_s: float = 30.0) -> Outcome:
+    asked = change(settings, rig.default, to)
+    return Applying(rig, asked, settle_s, rig, rig.said.append, rig.shares.append).run()
+
+
+def test_it_goes_by_doubling_and_says_every_step() -> None:
+    rig = Rig(ALL)
+    assert applied(rig, 5) == Outcome(5, changed=True)
+    assert rig.written == [(DEFAULT, 2), (DEFAULT, 4), (DEFAULT, 5)]
+    assert rig.read() == {1: 5, 2: 5, 3: 5}
+    assert rig.said[:2] == [
+        "Before: 0 partitions with a replica out of sync, 0 messages on their way to replicas, 100 messages/s written.",
+        "num.replica.fetchers=2 on the cluster's default (for broker 1, 2, 3).",
+    ]
+    assert (
+        "  watched for 10 s of 30 s: 0 partitions with a replica out of sync, 0 messages on their way to replicas."
+        in rig.said
+    )
+    assert rig.said[-1].startswith("  well after 30 s: ")
+    assert rig.shares == sorted(rig.shares)
+    assert rig.at_s > 3 * 30
+
+
+def test_what_stands_on_brokers_is_changed_there_and_another_value_is_left() -> None:
+    settings = {1: Setting(2, own=True), 2: Setting(2, own=True), 3: Setting(7, own=True)}
+    rig = Rig(settings)
+    assert applied(rig, 3, settings=settings) == Outcome(3, changed=True)
+    assert rig.read() == {1: 3, 2: 3, 3: 7}
+    assert places_text(change(settings, None, 3)) == "broker 1, 2, each on its own"
+
+
+@pytest.mark.parametrize("default", [None, 1])
+def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> None:
+    rig = Rig(ALL, default)
+    rig.health = lambda r: Look(r.at_s, 3 if r.default == 4 else 0, 0, 0)
+    found = applied(rig, 8)
+    assert found == Outcome(
+        1, changed=False, put_back=True, why="3 partitions have a replica that is not in sync, 0 had before the change"
+    )
+    assert rig.written == [(DEFAULT, n) for n in (2, 4, 2, 1)] + ([(DEFAULT, None)] if default is None else [])
+    assert (rig.default, rig.read()) == (default, {1: 1, 2: 1, 3: 1})
+    assert rig.said[-1] == "num.replica.fetchers=1 stands again, as before."
+
+
+def test_messages_that_wait_longer_and_longer_are_harm_too() -> None:
+    rig = Rig(ALL)
+    rig.health = lambda r: Look(r.at_s, 0, round(1_000 * r.at_s) if r.default else 10, 0)
+    found = applied(rig, 2)
+    assert found.put_back
+    assert found.why is not None
+    assert "messages wait for in-sync replicas to copy them, 10 did before the change" in found.why
+
+
+def test_nothing_is_changed_while_partitions_move() -> None:
+    rig = Rig(ALL)
+    rig.health = lambda r: Look(r.at_s, 0, 0, 0, moving=7)
+    found = applied(rig, 2)
+    assert (found.changed, rig.written) == (False, [])
+    assert found.why == "7 partitions are being reassigned, and every change starts all fetcher threads anew"
+
+
+def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> None:
+    rig = Rig(ALL)
+    rig.health = lambda r: Look(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
+    found = applied(rig, 8)
+    assert found.stands == 2
+    assert found.changed
+    assert not found.put_back
+    assert found.why is not None
+    assert found.why.endswith("It stays at 2, which was found well")
+    assert rig.read() == {1: 2, 2: 2, 3: 2}
+
+
+def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
+    settings = {b: Setting(2, own=True) for b in (1, 2)}
+    rig = Rig(settings)
+    rig.refuses = lambda _, place, value: "missing right" if (place, value) == (2, 4) else None
+    found = applied(rig, 8, settings=settings)
+    assert (found.why, found.put_back, rig.read()) == ("broker 2: missing right", True, {1: 2, 2: 2})
+
+
+def test_a_broker_that_is_gone_keeps_nobody_else_from_being_put_back() -> None:
+    rig = Rig(ALL)
+
+    def dies(rig: Rig) -> Look:
+        rig.deaf = {3} if rig.default == 4 else rig.deaf
+        return Look(rig.at_s, len(rig.deaf), 0, 0)
+
+    rig.health = dies
+    found = applied(rig, 8)
+    assert found.put_back
+    assert (rig.default, rig.read()) == (None, {1: 1, 2: 1})
+    assert "Broker 3 does not answer: what is in force there is not known." in rig.said
+
+
+def test_a_broker_that_does_not_take_it_over_in_time_is_named() -> None:
+    rig = Rig(ALL)
+    rig.deaf = {3}
+    found = applied(rig, 2)
+    assert found == Outcome(1, False, "not in force within 15 s on broker 3 (no answer)", put_back=True)
+
+
+def test_what_cannot_be_put_back_is_named_with_what_is_in_force_and_what_to_do() -> None:
+    settings = {b: Setting(1, own=True) for b in (1, 2)}
+    rig = Rig(settings)
+    rig.health = lambda r: Look(r.at_s, len(r.written), 0, 0)
+    rig.refuses = lambda rig, place, _: "nobody answers" if place == 2 and len(rig.written) >= 2 else None
+    found = applied(rig, 2, settings=settings)
+    assert (found.stands, found.changed, found.put_back) == (2, True, False)
+    assert found.why == (
+        "2 partitions have a replica that is not in sync, 0 had before the change; and what stood could not be put back everywhere "
+        "(broker 2: nobody answers). Now in force, by broker: 1: 1, 2: 2. Try again with `rheostat fetchers --apply --value 1`"
+    )
+
+
+@pytest.mark.parametrize("after_s", [1.0, 20.0, 70.0, 90.0])
+def test_ctrl_c_at_any_moment_puts_back(after_s: float) -> None:
+    class Impatient(Rig):
+        pressed = False
+
+        def wait(self, seconds: float) -> None:
+            super().wait(seconds)
+            if self.at_s > after_s and not self.pressed:
+                self.pressed = True
+                raise KeyboardInterrupt
+
+    rig = Impatient(ALL)
+    with pytest.raises(KeyboardInterrupt):
+        applied(rig, 8)
+    assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
+
+
+def test_a_cluster_that_is_away_for_a_moment_is_borne_with_and_for_longer_is_not() -> None:
+    def away(from_s: float, to_s: float) -> Callable[[Rig], Look]:
+        def health(rig: Rig) -> Look:
+            if from_s < rig.at_s < to_s:
+                raise Unreachable("nobody answers")
+            return Look(rig.at_s, 0, 0, 0)
+
+        return health
+
+    rig = Rig(ALL)
+    rig.health = away(10, 15)
+    assert applied(rig, 2) == Outcome(2, changed=True)
+    rig = Rig(ALL)
+    rig.health = away(10, 25)
+    assert applied(rig, 2).why == "the cluster does not answer"
+
+
+# -- as it is asked for ----------------------------------------------------------------------------------------------------
+
+APPLY = ["-c", "none.yaml", "--apply"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (APPLY, "--apply: it changes the cluster, and nobody can be asked here: give --yes as well"),
+        ([*APPLY, "--yes"], "none.yaml: cannot be read: No such file or directory"),
+        ([*APPLY, "--yes", "--value", "0"], "'--value'"),
+        ([*APPLY, "--yes", "--value", "33"], "'--value'"),
+        ([*APPLY, "--yes", "--settle", "soon"], "'--settle': expected"),
+        (["-c", "none.yaml", "--value", "4"], "--value: nothing is changed without --apply"),
+        (["-c", "none.yaml", "--yes"], "--yes: nothing is changed without --apply"),
+        (["-c", "none.yaml", "--settle", "2min"], "--settle: nothing is changed without --apply"),
+    ],
+)
+def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:
+    assert named in " ".join(refused(*arguments).replace("│", " ").split())
+
+
+def test_on_a_terminal_somebody_can_be_asked() -> None:
+    check_asked(Wanted(), somebody=True)
+    check_asked(Wanted(yes=True), somebody=False)
+    check_asked(None, somebody=False)
+    with pytest.raises(BadInputError):
+        check_asked(replace(Wanted(), value=4), somebody=False)
+
+
+def test_places_are_named_with_whom_they_are_for() -> None:
+    both = Change(2, 4, (1, 2, 3), {DEFAULT: None, 3: 2}, {})
+    assert places_text(both) == "the cluster's default and on broker 3 (for broker 1, 2, 3)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "yes"), [("y\n", True), (" YES \n", True), ("n\n", False), ("\n", False), ("", False)]
+)
+def test_only_a_yes_is_a_yes(
+    answer: str, yes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    assert agreed(change(ALL, None, 5), 120.0) is yes
+    assert capsys.readouterr().err == (
+        "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), each watched for 2 min? [y/N] "
+    )

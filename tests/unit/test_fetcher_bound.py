@@ -1,0 +1,131 @@
+"""A move that its fetcher threads hold back: told from one that a throttle holds, and from one that nothing comes through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import (
+    LIMITS,
+    SOURCE,
+    STALL,
+    STALLED,
+    TARGET,
+    broker_signal,
+    live,
+    move,
+    move_signal,
+    observation,
+    traced,
+)
+
+from streaming.contract import MoveSignal
+from tuner.decide.fetcher_bound import Crowd, fetcher_bound, moving_collisions
+from tuner.decide.policy import decide
+from tuner.model.cluster import LiveCluster, PartitionMove
+from tuner.model.decision import Hold, Reason
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+
+# hash("a") is 97, so the sum of partition p is 3007 + p: with four threads these five all fall to thread 0.
+CROWDED = tuple(move("a", p) for p in (1, 5, 9, 13, 17))
+SPREAD = tuple(move("a", p) for p in (1, 2, 3, 4))
+
+
+def onto_3(gained_bytes_per_s: float) -> MoveSignal:
+    return move_signal(*TARGET, keep_up=3 * MB, steps=tuple(traced([gained_bytes_per_s] * 3)))
+
+
+def test_five_on_one_thread_of_four_and_five_threads_would_part_them() -> None:
+    crowd = fetcher_bound(3, CROWDED, {3: 4}, onto_3(20 * MB))
+    assert crowd == Crowd(3, 1, 0, 5, 5, 4, 5, 1)
+    assert str(crowd) == (
+        "5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, ReplicaFetcherThread-0-1; with "
+        "num.replica.fetchers=5 it would be 1 at most"
+    )
+
+
+def test_one_thread_for_all_is_a_crowd_too() -> None:
+    crowd = fetcher_bound(3, SPREAD, {3: 1}, onto_3(20 * MB))
+    assert crowd is not None
+    assert (crowd.size, crowd.threads, crowd.better, crowd.size_then) == (4, 1, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("moves", "fetchers", "signal"),
+    [
+        (SPREAD, {3: 4}, onto_3(20 * MB)),  # Each has a thread of its own.
+        ((move("a", 1),), {3: 1}, onto_3(20 * MB)),  # One partition is copied by one thread, whatever their number.
+        (CROWDED, {1: 4}, onto_3(20 * MB)),  # Its number of threads is not known.
+        (CROWDED, {3: 4}, None),
+        (CROWDED, {3: 4}, move_signal(*TARGET)),  # Nobody has measured what comes.
+        (CROWDED, {3: 4}, onto_3(2 * MB)),  # A thread that is busy brings more.
+        (tuple(replace(m, leader=-1) for m in CROWDED), {3: 4}, onto_3(20 * MB)),
+        ((), {3: 4}, onto_3(20 * MB)),
+    ],
+)
+def test_what_is_no_crowd_or_not_known_to_be_one(
+    moves: tuple[PartitionMove, ...], fetchers: dict[int, int], signal: MoveSignal | None
+) -> None:
+    assert fetcher_bound(3, moves, fetchers, signal) is None
+
+
+# -- in what is said of a throttle -----------------------------------------------------------------------------------------
+
+
+def said(cluster: LiveCluster, gained_bytes_per_s: float, used: float = 2 * MB) -> list[Hold]:
+    signals = [move_signal(*SOURCE), onto_3(gained_bytes_per_s)]
+    brokers = [broker_signal(1, leader=used), broker_signal(3, follower=used)]
+    seen = observation(cluster, signals, brokers)
+    # The steps were judged before: what they brought is told, and the stall stands.
+    known = Memory(stalls={3: replace(STALLED, judged_until_ms=seen.now_ms + 3_600_000)})
+    _, decisions = decide(seen, known, LIMITS, STALL)
+    return [d for d in decisions if isinstance(d, Hold)]
+
+
+def test_a_crowd_is_named_where_the_throttle_does_not_bind() -> None:
+    both = said(replace(live(moves=CROWDED), fetchers={1: 4, 2: 4, 3: 4}), 20 * MB)
+    assert [(d.broker, d.side, d.reason) for d in both] == [
+        (*SOURCE, Reason.STALLED_FETCHER_BOUND), (*TARGET, Reason.STALLED_FETCHER_BOUND),
+    ]  # fmt: skip
+    assert both[0].text == (
+        "broker 1 leader throttle: the move onto broker 3 has stalled, but not by the throttle (10.0 MB/s, only 2.0 MB/s of it is "
+        "used): it is the fetcher threads: 5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, "
+        "ReplicaFetcherThread-0-1; with num.replica.fetchers=5 it would be 1 at most; a higher throttle does not help: "
+        "change it with `rheostat fetchers --apply`, once nothing moves"
+    )
+
+
+def test_where_nothing_comes_it_is_not_the_threads() -> None:
+    both = said(replace(live(moves=CROWDED), fetchers={1: 4, 2: 4, 3: 4}), 0.0)
+    assert {d.reason for d in both} == {Reason.STALLED_NOT_THROTTLE_BOUND}
+
+
+def test_a_leader_that_the_crowd_does_not_copy_from_is_not_accused() -> None:
+    moves = (*CROWDED, move("b", 0, leader=2, isr=(1, 2)))
+    by_side = {SOURCE: 10 * MB, (2, SOURCE[1]): 10 * MB, TARGET: 10 * MB}
+    signals = [move_signal(*SOURCE), move_signal(2, SOURCE[1]), onto_3(20 * MB)]
+    brokers = [broker_signal(b, leader=2 * MB, follower=2 * MB) for b in (1, 2, 3)]
+    seen = observation(replace(live(by_side, moves=moves), fetchers={3: 4}), signals, brokers)
+    _, decisions = decide(
+        seen, Memory(stalls={3: replace(STALLED, judged_until_ms=seen.now_ms + 3_600_000)}), LIMITS, STALL
+    )
+    found = {(d.broker, d.side.value): d.reason for d in decisions if isinstance(d, Hold) and d.side is not None}
+    assert found == {
+        (1, "leader"): Reason.STALLED_FETCHER_BOUND,
+        (2, "leader"): Reason.STALLED_NOT_THROTTLE_BOUND,
+        (3, "follower"): Reason.STALLED_FETCHER_BOUND,
+    }
+
+
+# -- counted for the metrics -----------------------------------------------------------------------------------------------
+
+
+def test_threads_that_idle_beside_a_crowd_are_counted_by_destination() -> None:
+    more = move("a", 2, adding=(2,), replicas=(2, 3, 1))
+    cluster = replace(live(moves=(*CROWDED, more)), fetchers={2: 4, 3: 4})
+    assert moving_collisions(cluster) == {2: 0, 3: 3}
+    assert moving_collisions(replace(cluster, fetchers={3: 5})) == {3: 0}
+    assert moving_collisions(replace(cluster, fetchers={})) == {}
+    assert moving_collisions(replace(cluster, moves=())) == {}
+    assert moving_collisions(replace(cluster, moves=(replace(more, leader=-1),))) == {}

@@ -1,0 +1,100 @@
+"""When a limit is reached, and when that cannot be said."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from rheostat.limits.report import Report, as_record, report
+from rheostat.limits.view import projections, show
+from tuner.model.partition_limits import PartitionCounts, PartitionLimits
+from tuner.plan.fill_time import Fills, Projection, of_all, projected
+
+HOUR = 3600.0
+
+
+def hourly(*counts: float, every_s: float = HOUR) -> list[tuple[float, float]]:
+    return [(1e9 + n * every_s, count) for n, count in enumerate(counts)]
+
+
+GROWING = hourly(100, 110, 110, 130, 140)  # Forty in four hours.
+
+
+@pytest.mark.parametrize(
+    ("history", "headroom", "found"),
+    [
+        (GROWING, 20, Projection(Fills.IN_TIME, 4 * HOUR, 40, 2 * HOUR)),
+        (GROWING, 1200, Projection(Fills.IN_TIME, 4 * HOUR, 40, 120 * HOUR)),
+        (GROWING, 1201, Projection(Fills.BEYOND, 4 * HOUR, 40)),  # Thirty times as far ahead as back.
+        (GROWING, 0, Projection(Fills.FULL, 4 * HOUR, 40)),
+        (GROWING, -5, Projection(Fills.FULL, 4 * HOUR, 40)),
+        (GROWING, None, Projection(Fills.UNLIMITED, 4 * HOUR, 40)),
+        (hourly(100, 100, 100), 20, Projection(Fills.NOT_GROWING, 2 * HOUR, 0)),
+        (hourly(100, 140, 90), 20, Projection(Fills.NOT_GROWING, 2 * HOUR, -10)),
+        (hourly(100, 100, 140, 140), 20, Projection(Fills.TOO_FEW, 3 * HOUR, 40)),  # One topic is no rate.
+        (hourly(100, 110, 120), 20, Projection(Fills.TOO_FEW, 2 * HOUR, 20)),
+        (hourly(1, 2, 3, 4, every_s=1199), 20, Projection(Fills.TOO_SHORT, 3597, 3)),
+        (hourly(1, 2, 3, 4, every_s=1200), 20, Projection(Fills.IN_TIME, 3600, 3, 24_000)),
+        ([], 20, Projection(Fills.TOO_SHORT)),
+        (hourly(7), 20, Projection(Fills.TOO_SHORT)),
+    ],
+)
+def test_what_a_time_brought_the_next_brings_too(
+    history: list[tuple[float, float]], headroom: int | None, found: Projection
+) -> None:
+    assert projected(history, headroom) == found
+
+
+def test_the_sum_is_of_looks_that_all_have_told_at() -> None:
+    assert of_all({1: hourly(1, 2, 3), 2: hourly(10, 20, 30)[1:]}) == [(1e9 + HOUR, 22), (1e9 + 2 * HOUR, 33)]
+    assert of_all({}) == []
+
+
+def made(limits: PartitionLimits, histories: dict[int, list[tuple[float, float]]], why: str | None = None) -> Report:
+    counts = PartitionCounts({1: 140, 2: 40, 3: 9})
+    racks = dict.fromkeys((1, 2))  # Broker 3 is down.
+    return report("a test", racks, counts, limits, binding=True, histories=histories, why_none=why)
+
+
+def test_the_first_to_fill_is_said_first() -> None:
+    found = made(PartitionLimits(160, 300), {1: GROWING, 2: hourly(10, 20, 30, 35, 40), 3: hourly(9, 9)})
+    assert projections(found) == [
+        "Broker 1 grew by 40 in 4 h: full in about 2 h if that goes on.",
+        "The cluster grew by 70 in 4 h: full in about 6 h 21 min if that goes on.",
+        "Broker 2 grew by 30 in 4 h: full in about 16 h if that goes on.",
+    ]
+    record = json.loads(json.dumps(as_record(found)))
+    assert record["brokers"][0]["projection"] == {
+        "fills": "in_time", "full_in_s": 7200.0, "growth": 40, "growth_per_day": 240.0, "history_s": 14_400.0,
+    }  # fmt: skip
+    assert record["brokers"][2]["projection"] is None
+    out = io.StringIO()
+    show(found, Console(file=out, width=150, no_color=True))
+    assert "Broker 1 grew by 40 in 4 h: full in about 2 h" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("histories", "limits", "said"),
+    [
+        ({1: hourly(1, 2, every_s=720)}, PartitionLimits(160), "When they fill can't be said yet: the signals go back 12 min, it takes 1 h at least."),
+        ({1: hourly(5, 5, 5)}, PartitionLimits(160), "Nothing fills: the number of partitions has not grown in 2 h."),
+        ({1: hourly(5, 5, 9)}, PartitionLimits(160), "When they fill can't be said: in 2 h partitions came less than 3 times, which is no rate."),
+        ({1: GROWING}, PartitionLimits(9000), "Nothing fills within 5 d, as partitions came in the last 4 h."),
+        ({1: GROWING}, PartitionLimits(), "Nothing fills: there are no limits."),
+        ({1: GROWING}, PartitionLimits(140), "Nothing fills any further."),
+    ],
+)  # fmt: skip
+def test_where_there_is_no_time_the_reason_is_said(
+    histories: dict[int, list[tuple[float, float]]], limits: PartitionLimits, said: str
+) -> None:
+    assert projections(made(limits, histories)) == [said]
+
+
+def test_without_signals_it_is_said_why() -> None:
+    assert projections(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
+        "When they fill is not known: there is no topic a.signals yet."
+    ]
+    assert projections(report("", {}, PartitionCounts({}), PartitionLimits(), binding=True)) == []

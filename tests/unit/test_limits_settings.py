@@ -1,0 +1,104 @@
+"""The section `limits`: what it says, what is refused by name, and who reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from mutation_rig import controller
+from test_settings import GOOD, fault
+from tuner_cases import NOW_MS, broker_signal
+
+from rheostat.settings import parse_settings
+from tuner.decide.mutation_total import partitions_left_ratio
+from tuner.limits_settings import LimitsSettings
+from tuner.model.mutation import MutationPolicy, beside_of
+from tuner.model.partition_limits import PRESETS, PartitionLimits
+
+QUOTAS = GOOD + "  mutation_quota: {}\n"
+
+
+def limits(text: str, environ: dict[str, str] | None = None) -> LimitsSettings:
+    return parse_settings(GOOD + text, "f.yaml", environ or {}).limits
+
+
+def test_without_the_section_nothing_is_limited() -> None:
+    assert limits("").limits() == PartitionLimits()
+    assert not limits("").are_set
+
+
+def test_numbers_stand_in_place_of_their_preset() -> None:
+    found = limits("limits: {preset: msk.2xlarge, max_partitions: 9000, by_broker: {3: 500}}\n")
+    assert found.are_set
+    assert found.limits() == PartitionLimits(2000, 9000, {3: 500})
+    assert limits("limits: {preset: kafka}\n").limits() == PRESETS["kafka"].limits
+    assert limits("limits: {max_broker_partitions: 0}\n").limits().of(1) == 0, "no more of them is a limit too"
+
+
+def test_every_preset_can_be_named() -> None:
+    annotation = LimitsSettings.model_fields["preset"].annotation
+    literal = next(option for option in get_args(annotation) if get_args(option))
+    assert set(get_args(literal)) == set(PRESETS)
+
+
+def test_brokers_can_be_set_from_the_environment() -> None:
+    assert limits("", {"RHEOSTAT_LIMITS__BY_BROKER": "{2: 7}"}).by_broker == {2: 7}
+    assert limits("limits: {max_partitions: 1}\n", {"RHEOSTAT_LIMITS__MAX_PARTITIONS": "5"}).max_partitions == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("limits: {max_partition: 5}\n", "f.yaml:8: unknown key limits.max_partition: did you mean max_partitions?"),
+        ("limits:\n  max_partitions: -1\n", "f.yaml:9: limits.max_partitions: input should be greater than or equal to 0, found -1"),
+        ("limits:\n  max_broker_partitions: many\n", "f.yaml:9: limits.max_broker_partitions: input should be a valid integer"),
+        ("limits:\n  preset: huge\n", "f.yaml:9: limits.preset: input should be 'kafka', 'msk.t3.small'"),
+        ("limits:\n  by_broker:\n    3: some\n", "f.yaml:10: limits.by_broker[3]: input should be a valid integer"),
+        ("limits:\n  by_broker:\n    -3: 5\n", "f.yaml:10: limits.by_broker[-3]"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_with_its_line(text: str, said: str) -> None:
+    assert said in fault(GOOD + text)
+
+
+# -- the soft brake of the mutation quotas ---------------------------------------------------------------------------------
+
+
+def policy(text: str) -> MutationPolicy:
+    settings = parse_settings(QUOTAS + text, "f.yaml", {})
+    found = settings.tuner.mutation_policy(settings.limits.limits())
+    assert found is not None
+    return found
+
+
+def test_the_brake_takes_the_clusters_limit_where_it_has_none_of_its_own() -> None:
+    assert (policy("").partitions_max, policy("").replicas_max) == (None, None)
+    braked = policy("limits: {max_partitions: 1000}\n")
+    assert (braked.partitions_max, braked.replicas_max) == (None, 1000)
+    assert partitions_left_ratio(5000, braked, 900) == 1.0, "replicas are counted, not partitions"
+    assert partitions_left_ratio(100, braked, 950) == pytest.approx(0.5)
+    assert partitions_left_ratio(100, braked, 1000) == 0.0
+    assert partitions_left_ratio(100, braked, None) is None
+    assert partitions_left_ratio(1, policy("limits: {max_partitions: 0}\n"), 1) == 0.0
+
+
+def test_the_brakes_own_number_is_before_it() -> None:
+    text = QUOTAS.replace("{}", "{partitions_max: 100}") + "limits: {max_partitions: 1000}\n"
+    settings = parse_settings(text, "f.yaml", {})
+    own = settings.tuner.mutation_policy(settings.limits.limits())
+    assert own is not None
+    assert (own.partitions_max, own.replicas_max) == (100, None)
+    assert partitions_left_ratio(95, own, 1000) == pytest.approx(0.5)
+
+
+def test_brokers_that_are_silent_host_as_much_as_the_others() -> None:
+    told = {b: replace(broker_signal(b), partitions=100.0 * b) for b in (1, 2, 3)}
+    asked = replace(controller(NOW_MS), active=1.0, active_brokers=3.0, fenced_brokers=1.0)
+    assert beside_of({}, told, NOW_MS, 15).replicas == 600
+    assert beside_of({9: asked}, told, NOW_MS, 15).replicas == 800, "the fourth is down, and comes back"
+    told[3] = replace(told[3], sampled_at_ms=NOW_MS - 60_000)
+    assert beside_of({9: asked}, told, NOW_MS, 15).replicas == 600
+    told[2] = replace(told[2], partitions=None)
+    assert beside_of({9: asked}, told, NOW_MS, 15).replicas is None, "one of four tells nothing of all"
+    assert beside_of({}, {}, NOW_MS, 15).replicas is None
