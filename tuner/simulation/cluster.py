@@ -86,6 +86,12 @@ class Cluster:
     def moving(self) -> bool:
         return bool(self.replicas.adding.any())
 
+    def start_moves(self, partitions: Ints) -> None:
+        """Of these, whenever whoever executes a plan wants it."""
+        self.moves_begun = True
+        self.replicas.start_moves(partitions)
+        self._rebuild()
+
     def set_lists(self, topic: str, throttle: TopicThrottle) -> None:
         """Takes effect at once: lists change rarely, and what they change is slow."""
         if throttle.leader or throttle.follower:

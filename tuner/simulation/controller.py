@@ -30,13 +30,16 @@ class Controller:
         self._free_at_s = 0.0
         self._pending: list[_Pending] = []
         self._written = 0
+        self.line: list[tuple[float, float, float]] = []  # Of every submit: when, its work in seconds, free again at.
         self.rates: dict[BrokerSide, int] = {
             (start.broker, start.side): start.rate_bytes_per_s for start in world.rates
         }
 
     def submit(self, now_s: float, operations: int = 1) -> float:
         """When that many operations will have been done, behind all that waits."""
-        self._free_at_s = max(self._free_at_s, now_s) + operations * self._model.operation_s
+        work_s = operations * self._model.operation_s
+        self._free_at_s = max(self._free_at_s, now_s) + work_s
+        self.line.append((now_s, work_s, self._free_at_s))
         return self._free_at_s
 
     def write(self, now_s: float, side: BrokerSide, rate_bytes_per_s: int | None) -> float:

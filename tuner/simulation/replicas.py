@@ -35,6 +35,8 @@ class Replicas:
         self._index_of_partition = {(p.topic, p.partition): i for i, p in enumerate(self.specs)}
         self._lists: Mapping[str, TopicThrottle] = {}
         self._listed_on = {side: np.zeros(0, dtype=np.int64) for side in Side}  # partition × brokers + broker
+        # And nothing else, whatever the lists say: as a tuner does that keeps them exact.
+        self.lists_what_moves = False
         count = len(self.brokers)
         self.alive: Bools = np.ones(count, dtype=np.bool_)
         self.weight_bytes_per_s: Floats = np.array([p.write_bytes_per_s for p in self.specs], dtype=np.float64)
@@ -65,13 +67,14 @@ class Replicas:
 
     # -- what happens to it -------------------------------------------------------------------------------------------
 
-    def start_moves(self) -> None:
-        """The reassignment is submitted: the adding replicas exist, and hold nothing yet."""
-        self.adding = self._to_add.copy()
-        self.removing = self._to_remove & np.isin(self.partition, self.partition[self._to_add])
-        self.present |= self._to_add
-        self.lag_bytes[self._to_add] = (self.size_bytes + self.written_bytes)[self.partition[self._to_add]]
-        self.told_lag_bytes[self._to_add] = self.lag_bytes[self._to_add]
+    def start_moves(self, partitions: Ints | None = None) -> None:
+        """The reassignment is submitted, of all or of these: the adding replicas exist, and hold nothing yet."""
+        adds = self._to_add.copy() if partitions is None else self._to_add & np.isin(self.partition, partitions)
+        self.adding |= adds
+        self.removing |= self._to_remove & np.isin(self.partition, self.partition[adds])
+        self.present |= adds
+        self.lag_bytes[adds] = (self.size_bytes + self.written_bytes)[self.partition[adds]]
+        self.told_lag_bytes[adds] = self.lag_bytes[adds]
 
     def joined(self) -> list[int]:
         """Partitions whose adding replicas are all in sync, so that their reassignment can complete."""
@@ -184,6 +187,11 @@ class Replicas:
         count = len(self.brokers)
         at_leader, at_follower = self.partition * count + row_leader, self.partition * count + self.broker
         led = row_leader != NOBODY
+        if self.lists_what_moves:
+            moves = np.zeros(len(self.specs), dtype=np.bool_)
+            moves[self.partition[self.adding]] = True
+            self.leader_listed, self.follower_listed = moves[self.partition] & led, self.adding & led
+            return
         self.leader_listed = np.isin(at_leader, self._listed_on[Side.LEADER]) & led
         self.follower_listed = np.isin(at_follower, self._listed_on[Side.FOLLOWER]) & led
 

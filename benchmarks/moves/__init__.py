@@ -1,0 +1,1 @@
+"""What benchmarks/move.py is made of."""

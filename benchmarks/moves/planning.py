@@ -1,0 +1,96 @@
+"""What planning a very large plan costs, and `rheostat fetchers` for the same cluster; each in a process of its own.
+
+200,000 partitions on 1,000 brokers, each with one replica that moves. Planning is reading the plan's JSON, the optimum, the first
+refill of all slots, and the steps of every partition to its end, as ``--dry-run`` tells them. Fetchers is what that command
+computes and prints for machines. CPU seconds of the process after its imports, the making of the input left out, and the most
+memory that it ever had, its input and its imports included.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import resource
+import sys
+import time
+from typing import Any
+
+from rheostat.fetchers.report import as_record, report
+from streaming.contract import Side
+from tuner.plan.batches import BatchLimits
+from tuner.plan.fetcher_loads import Followed
+from tuner.plan.fluid import fluid
+from tuner.plan.plan_file import PlanFile
+from tuner.plan.reassignment_steps import Way, steps_ahead
+from tuner.plan.refill import refill
+from tuner.plan.refill_terms import Terms, Waiting, planned
+
+PARTITIONS, BROKERS, TOPICS = 200_000, 1_000, 2_000
+_RATE_BYTES_PER_S = 100e6
+_SLOTS = 5
+_KIB = 1024
+
+
+def planning(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, Any]:
+    rng = random.Random(7)
+    ends = [rng.sample(range(brokers), 4) for _ in range(partitions)]
+    sizes = [rng.lognormvariate(18, 1.5) for _ in range(partitions)]
+    entries = [
+        {"topic": f"topic-{i % TOPICS}", "partition": i // TOPICS, "replicas": [a, b, d]}
+        for i, (a, b, _, d) in enumerate(ends)
+    ]
+    text = json.dumps({"version": 1, "partitions": entries})
+    del entries
+    began_s = _begun_s()
+    plan = PlanFile(text, "plan.json")
+    plan.check(range(brokers), {(target.topic, target.partition) for target in plan.targets})
+    waiting = []
+    for target, (a, b, c, _), size in zip(plan.targets, ends, sizes, strict=True):
+        now = (a, b, c)
+        way = Way(target.topic, target.partition, now, target.replicas, a, frozenset(now), 2)
+        waiting.append(Waiting(way, size, size / 86_400))
+    sides = [(b, side) for b in range(brokers) for side in Side]
+    best = fluid(planned(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
+    terms = Terms(
+        frozenset(range(brokers)), BatchLimits(), dict.fromkeys(sides, _SLOTS), brokers * _SLOTS, 1_000,
+        dict.fromkeys(sides, _RATE_BYTES_PER_S),
+    )  # fmt: skip
+    first = refill(waiting, [], terms)
+    steps = sum(len(steps_ahead(one.way)) for one in waiting)
+    return {
+        "partitions": partitions,
+        "cpu_s": time.process_time() - began_s,
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB / 1e6,
+        "steps": steps,
+        "first_request": len(first.starts),
+        "optimum_s": best.time_s,
+    }
+
+
+def fetchers(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, Any]:
+    rng = random.Random(7)
+    followed = []
+    for i in range(partitions):
+        leader, *others = rng.sample(range(brokers), 3)
+        followed.append(Followed(f"topic-{i % TOPICS}", i // TOPICS, leader, tuple(others), rng.lognormvariate(8, 1.5)))
+    began_s = _begun_s()
+    made = report("made up", followed, dict.fromkeys(range(brokers), 1), by_writes=True)
+    size = len(json.dumps(as_record(made)))
+    return {
+        "partitions": partitions,
+        "cpu_s": time.process_time() - began_s,
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB / 1e6,
+        "json_mb": size / 1e6,
+    }
+
+
+def _begun_s() -> float:
+    # The input that was made up is not the program's to look through.
+    gc.collect()
+    gc.freeze()
+    return time.process_time()
+
+
+if __name__ == "__main__":
+    json.dump({"planning": planning, "fetchers": fetchers}[sys.argv[1]](), sys.stdout)

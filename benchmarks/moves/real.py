@@ -1,0 +1,303 @@
+"""The same on real brokers: 200 partitions of mixed size go from broker to broker under rheostat's throttles, whoever begins them.
+
+Four brokers on one machine. Before every run an operator's throttle is put on, on both sides of every broker and with the lists of
+the whole plan, as kafka-reassign-partitions does; rheostat runs all of the time and turns it. So the executors differ in nothing
+but in what they begin when. Each run goes the other way than the one before it, and by symmetry weighs the same on every
+broker. T* is what the busiest side needs at that throttle. Next to nothing is written, so that beginning little at a time can
+save no keep-up here: what it can do is to end no later, and to hurt less.
+
+A client writes numbered records all the time to all topics that move; its latency is from ``send`` to the acknowledgement of all
+in-sync replicas, and in the end every acknowledged record must be read.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError
+
+from benchmarks.links.watch import Processors, awaited, fetched, say
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.supervisor import Supervisor, children_for
+from streaming.contract import Side
+from streaming.kafka.reassignments import ReassignmentClient
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.model.cluster import LiveCluster
+from tuner.observe.live import LiveReader
+
+MB = 1_000_000
+CAPACITY_BYTES_PER_S = 12.5 * MB
+RATE_BYTES_PER_S = 6.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
+BROKERS, PARTITIONS_EACH = 4, 40
+MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 12.0}  # Of each partition.
+OURS = "rheostat reassign"
+POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
+_EVERY_S = 0.02
+_LOOK_S = 0.5
+_FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX = 240.0, 400.0, 120.0, 60.0
+_NUMBER_BYTES = 8
+
+Row = dict[str, Any]
+Target = dict[tuple[str, int], tuple[int, ...]]
+
+
+def ends(number: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where a partition is, and where it shall be: its leader stays, its follower goes to a broker that has none of it."""
+    first = number % BROKERS
+    old, new = ((1, 2), (2, 3), (3, 1))[number // BROKERS % 3]
+    return tuple((first, (first + k) % BROKERS) for k in (old, new))  # type: ignore[return-value]
+
+
+def target(*, back: bool) -> Target:
+    return {
+        (topic, p): tuple(b + 1 for b in ends(p)[0 if back else 1])
+        for topic in MEGABYTES_OF
+        for p in range(PARTITIONS_EACH)
+    }
+
+
+class Writer:
+    """Numbered records, and when each was sent and acknowledged."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", linger_ms=0, client_id="writer")
+        self._stop = threading.Event()
+        self.acknowledged: dict[int, tuple[float, float]] = {}  # By number: when sent, and ms.
+        self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        topics, number, body = list(MEGABYTES_OF), 0, bytes(1_000 - _NUMBER_BYTES)
+        while not self._stop.wait(_EVERY_S):
+            topic, p = topics[number % len(topics)], number // len(topics) % PARTITIONS_EACH
+            try:
+                sent_s = time.monotonic()
+                future = self._producer.send(topic, number.to_bytes(_NUMBER_BYTES, "big") + body, partition=p)
+                future.add_callback(partial(self._acknowledge, number, sent_s))
+            except KafkaError:
+                continue  # Not acknowledged, so not promised.
+            finally:
+                number += 1
+
+    def _acknowledge(self, number: int, sent_s: float, _: object) -> None:
+        self.acknowledged[number] = (sent_s, 1000 * (time.monotonic() - sent_s))
+
+    def latencies_ms(self, from_s: float, to_s: float) -> list[float]:
+        return [ms for sent_s, ms in list(self.acknowledged.values()) if from_s <= sent_s < to_s]
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=30)
+        self._producer.flush(timeout=60)
+        self._producer.close(timeout=20)
+
+
+class Bench:
+    def __init__(self, lab: Lab, client: ReassignmentClient, writer: Writer, config: Path) -> None:
+        self._lab = lab
+        self._client = client
+        self._writer = writer
+        self._config = config
+        self._back = False
+        self._begin: dict[str, Callable[[Target], None]] = {
+            OURS: self._ours,
+            "all at once": lambda goal: self._batches(goal, len(goal)),
+            "batches of 50": lambda goal: self._batches(goal, 50),
+            "batches of 5": lambda goal: self._batches(goal, 5),
+        }
+
+    def run(self, policy: str) -> Row:
+        goal = target(back=self._back)
+        self._back = not self._back
+        idle_s = time.monotonic()
+        _pause(10.0)
+        self._throttle(goal)
+        best_s = self._optimum_s(goal)
+        processors, began_s = Processors(), time.monotonic()
+        idle_ms = self._writer.latencies_ms(idle_s, began_s)
+        self._begin[policy](goal)
+        awaited(f"{policy} has ended", lambda: self._is_done(goal), _RUN_S_MAX, every_s=_LOOK_S)
+        ended_s = time.monotonic()
+        ours, machine = processors.shares(ended_s - began_s)
+        _pause(1.0)
+        during_ms = self._writer.latencies_ms(began_s, ended_s)
+        row = {
+            "policy": policy,
+            "move_s": round(ended_s - began_s, 1),
+            "optimum_s": round(best_s, 1),
+            "p99_ms": round(_p99(during_ms), 1),
+            "median_ms": round(statistics.median(during_ms), 1),
+            "idle_p99_ms": round(_p99(idle_ms), 1),
+            "records": len(during_ms),
+            "cpu_share": round(ours, 2),
+            "machine_share": round(machine, 2),
+        }
+        say(f"{policy}: {row}")
+        awaited("throttles are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
+        return row
+
+    def _throttle(self, goal: Target) -> None:
+        """As an operator does: rates on every broker, and the lists of the whole plan."""
+        throttles = KafkaThrottles(self._client)
+        rates = {(b, side): round(RATE_BYTES_PER_S) for b in range(1, BROKERS + 1) for side in Side}
+        states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
+        lists = {}
+        for topic in MEGABYTES_OF:
+            stand = {(p, b) for (t, p), state in states.items() if t == topic for b in state.replicas}
+            come = {(p, b) for (t, p), replicas in goal.items() if t == topic for b in replicas} - stand
+            lists[topic] = TopicThrottle(
+                ThrottledReplicas(pairs=frozenset(stand)), ThrottledReplicas(pairs=frozenset(come))
+            )
+        for answers in (throttles.write_rates(rates), throttles.add_pairs(lists)):
+            assert not any(answers.values()), answers
+
+    def _optimum_s(self, goal: Target) -> float:
+        """What the busiest side needs at the operator's rate, if nothing is written."""
+        states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
+        sizes = self._client.log_sizes(range(1, BROKERS + 1), goal)
+        takes: dict[tuple[int, Side], int] = {}
+        for key, replicas in goal.items():
+            leader = states[key].leader
+            held = sizes[leader]
+            assert isinstance(held, dict), held
+            (new,) = set(replicas) - set(states[key].replicas)
+            for side in ((leader, Side.LEADER), (new, Side.FOLLOWER)):
+                takes[side] = takes.get(side, 0) + held[key]
+        return max(takes.values()) / RATE_BYTES_PER_S
+
+    def _ours(self, goal: Target) -> None:
+        file = self._lab.home / "plan.json"
+        entries = [{"topic": t, "partition": p, "replicas": list(replicas)} for (t, p), replicas in goal.items()]
+        file.write_text(json.dumps({"version": 1, "partitions": entries}))
+        command = [sys.executable, "-m", "rheostat", "reassign", str(file), "-c", str(self._config)]
+        subprocess.run([*command, "--watch-s", "0", "--detach"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    def _batches(self, goal: Target, size: int) -> None:
+        keys = list(goal)
+        for i in range(0, len(keys), size):
+            asked = {key: goal[key] for key in keys[i : i + size]}
+            found = self._client.alter_reassignments(asked, allow_replication_factor_change=False)
+            assert not any(found.values()), found
+            awaited("a batch has ended", lambda: not self._client.reassignments(), _RUN_S_MAX, every_s=_LOOK_S)
+
+    def _is_done(self, goal: Target) -> bool:
+        if self._client.reassignments():
+            return False
+        states = self._client.partitions(list(MEGABYTES_OF))
+        return all(tuple(state.replicas) == goal[state.topic, state.partition] for state in states)
+
+    def _is_quiet(self) -> bool:
+        live = LiveReader(self._client).look(full=True)
+        return isinstance(live, LiveCluster) and not live.rates and not live.lists
+
+    def unreadable(self) -> int:
+        """Acknowledged records that cannot be read; those that come meanwhile are not looked for."""
+        promised = set(self._writer.acknowledged)
+        found: set[int] = set()
+        parts = [TopicPartition(topic, p) for topic in MEGABYTES_OF for p in range(PARTITIONS_EACH)]
+        consumer = KafkaConsumer(bootstrap_servers=self._lab.bootstrap_servers, auto_offset_reset="earliest")
+        try:
+            consumer.assign(parts)
+            ends_at = consumer.end_offsets(parts)
+            # What it was filled with comes first, and need not be read.
+            starts_at = consumer.offsets_for_times(dict.fromkeys(parts, self._began_ms))
+            for part in parts:
+                first = starts_at.get(part)
+                consumer.seek(part, ends_at[part] if first is None else first.offset)
+            while any(consumer.position(part) < ends_at[part] for part in parts):
+                for records in consumer.poll(timeout_ms=1_000).values():
+                    found |= {int.from_bytes(record.value[:_NUMBER_BYTES], "big") for record in records}
+        finally:
+            consumer.close()
+        return len(promised - found)
+
+    _began_ms = 0
+
+    def filled_at(self, at_ms: int) -> None:
+        self._began_ms = at_ms
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    with Lab(LabSpec(brokers=BROKERS)) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
+        before = target(back=True)
+        with lab.admin() as admin:
+            admin.create_topics(
+                [
+                    NewTopic(
+                        topic, -1, -1, replica_assignments={p: list(before[topic, p]) for p in range(PARTITIONS_EACH)}
+                    )
+                    for topic in MEGABYTES_OF
+                ]
+            )
+        for topic, megabytes in MEGABYTES_OF.items():
+            total = round(megabytes * PARTITIONS_EACH * MB)
+            with Load(
+                lab.artifacts, lab.bootstrap_servers, topic, rate_bytes_per_s=None, record_bytes=50_000, total_bytes=total,
+                properties=("batch.size=400000", "linger.ms=5"),
+            ) as load:  # fmt: skip
+                load.wait(_FILL_S_MAX)
+        say("the topics are filled")
+        port = free_ports(1)[0]
+        config, status = lab.home / "rheostat.yaml", f"http://127.0.0.1:{port}/status"
+        capacity = round(CAPACITY_BYTES_PER_S)
+        config.write_text(
+            lab_config(
+                lab,
+                http={"port": port},
+                rate_bytes_per_s_max=round(RATE_BYTES_PER_S),
+                rate_bytes_per_s_min=2 * MB,
+                objective={"latency_ms": 2_000},
+                capacity={"in_bytes_per_s": capacity, "out_bytes_per_s": capacity},
+            )
+        )
+        log = lab.home / "logs" / "rheostat.log"
+        supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
+        filled_ms = round(time.time() * 1000)
+        writer = Writer(lab.bootstrap_servers)
+        try:
+            supervisor.look()
+            awaited("rheostat is ready", lambda: (fetched(status) or {}).get("ready"), _READY_S_MAX)
+            awaited("signals are made", lambda: "first batch" in log.read_text(errors="replace"), _READY_S_MAX)
+            _pause(30.0)
+            made = Bench(lab, client, writer, config)
+            made.filled_at(filled_ms)
+            yield made
+        finally:
+            supervisor.stop()
+            writer.stop()
+
+
+def measure(policies: tuple[str, ...] = POLICIES) -> tuple[list[Row], int]:
+    """A row for each; and how many of the acknowledged records could not be read in the end."""
+    with bench() as made:
+        rows = [made.run(policy) for policy in policies]
+        return rows, made.unreadable()
+
+
+def _p99(values_ms: list[float]) -> float:
+    return sorted(values_ms)[min(len(values_ms) - 1, int(0.99 * len(values_ms)))]
+
+
+def _pause(lasts_s: float) -> None:
+    threading.Event().wait(lasts_s)
+
+
+if __name__ == "__main__":
+    found, lost = measure(tuple(sys.argv[1:]) or POLICIES)
+    print(json.dumps({"rows": found, "unreadable": lost}))

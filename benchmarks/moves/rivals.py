@@ -1,0 +1,71 @@
+"""How plans are executed today: all at once, in batches, by Cruise Control's executor; they get the same throttles and lists.
+
+Each looks every five seconds, as Cruise Control does and ours; people's scripts look less often. All at once is what
+kafka-reassign-partitions does with a plan, a batch what people cut it to: the next one begins when all of the one before it
+is done. None of them looks at sizes, as none does in real life unless it is told to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tuner.plan.refill_terms import REQUEST_PARTITIONS_MAX
+from tuner.simulation.policy import Desk
+from tuner.simulation.reassign import Reassignments
+
+
+@dataclass(slots=True)
+class AllAtOnce:
+    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+        left = [i for i in port.plan if not port.asked[i]]
+        # No request takes more than the controller's ten thousand records.
+        return [left[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(left), REQUEST_PARTITIONS_MAX)]
+
+
+@dataclass(slots=True)
+class Batches:
+    partitions: int
+
+    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+        if len(port.running()):
+            return []
+        return [[i for i in port.plan if not port.asked[i]][: self.partitions]]
+
+
+@dataclass(slots=True)
+class CruiseControl:
+    """Its concurrency adjuster, switched on: moves a broker takes part in, from 5 on, one more every six minutes while its
+    latency is well, half as many when it isn't, at most 12; 1,250 in the cluster. Slots are refilled as moves end."""
+
+    objective_ms: float
+    slots: dict[int, int] = field(default_factory=dict)
+    next_s: float = 360.0
+
+    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:
+        specs, now_s = port.cluster.world.partitions, port.cluster.now_s
+        if not self.slots:
+            self.slots = dict.fromkeys(port.cluster.replicas.brokers, 5)
+        if now_s >= self.next_s:
+            self.next_s += 360.0
+            for broker, before in self.slots.items():
+                signal = desk.signals.brokers.get(broker)
+                p99_ms = None if signal is None else signal.produce_p99_ms
+                # What isn't measured counts as bad.
+                well = p99_ms is not None and p99_ms <= self.objective_ms
+                self.slots[broker] = min(12, before + 1) if well else max(1, before // 2)
+        running = port.running().tolist()
+        free = dict(self.slots)
+        for i in running:
+            for broker in (specs[i].replicas[0], *specs[i].adding):
+                free[broker] -= 1
+        chosen: list[int] = []
+        for i in port.plan:
+            if len(running) + len(chosen) >= 1250:
+                break
+            ends = (specs[i].replicas[0], *specs[i].adding)
+            if not port.asked[i] and all(free[broker] > 0 for broker in ends):
+                chosen.append(i)
+                for broker in ends:
+                    free[broker] -= 1
+        return [chosen[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(chosen), REQUEST_PARTITIONS_MAX)]

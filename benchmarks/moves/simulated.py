@@ -1,0 +1,66 @@
+"""One plan, one executor: a process of its own, so that a run's memory and time are its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.moves.rivals import AllAtOnce, Batches, CruiseControl
+from benchmarks.moves.worlds import BROKERS, PARTITIONS, WORLDS
+from tuner.plan.fluid import Fluid, fluid
+from tuner.plan.side_loads import PlannedPartition
+from tuner.simulation.controller_line import ControllerLine
+from tuner.simulation.reassign import Executor, Ours
+from tuner.simulation.reassign_run import run_plan
+from tuner.simulation.world import World
+
+OURS = "rheostat"
+_MAKERS: dict[str, Callable[[World, ControllerLine], Executor]] = {
+    OURS: lambda world, line: Ours(rates_of(world), line),
+    "all at once": lambda world, line: AllAtOnce(),  # noqa: ARG005 - the makers' shape
+    "batches of 5": lambda world, line: Batches(5),  # noqa: ARG005
+    "batches of 50": lambda world, line: Batches(50),  # noqa: ARG005
+    "cruise control": lambda world, line: CruiseControl(world.latency.objective_ms),  # noqa: ARG005
+}
+EXECUTORS = tuple(_MAKERS)
+
+
+def rates_of(world: World) -> dict[tuple[int, Any], float]:
+    return {(start.broker, start.side): float(start.rate_bytes_per_s) for start in world.rates}
+
+
+def optimum(world: World) -> Fluid:
+    """T* of the plan at the throttles that stand."""
+    plan = [
+        PlannedPartition(
+            p.topic, p.partition, p.replicas[0], frozenset(p.replicas), p.write_bytes_per_s,
+            dict.fromkeys(p.adding, p.size_bytes),
+        )
+        for p in world.moving
+    ]  # fmt: skip
+    return fluid(plan, rates_of(world))
+
+
+def run(name: str, executor: str, seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS) -> dict[str, Any]:
+    world = WORLDS[name](seed, brokers=brokers, partitions=partitions)
+    best = optimum(world)
+    assert best.time_s is not None, "a world whose plan never ends is no benchmark"
+    began_s = time.process_time()
+    found = run_plan(world, lambda line: _MAKERS[executor](world, line))
+    return {
+        "world": name,
+        "executor": executor,
+        "seed": seed,
+        "optimum_s": best.time_s,
+        "ratio_to_optimum": found.duration_s / best.time_s,
+        **asdict(found),
+        "cpu_s": time.process_time() - began_s,
+    }
+
+
+if __name__ == "__main__":
+    json.dump(run(sys.argv[1], sys.argv[2], int(sys.argv[3])), sys.stdout)

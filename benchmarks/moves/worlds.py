@@ -1,0 +1,103 @@
+"""The plan that is executed: brokers join a cluster of a hundred, and a share of all its partitions goes to them.
+
+Sizes are skewed as those of real topics are: most partitions are small, a few are hundreds of times larger. What is written to a
+partition goes with its size, more or less, and one in twenty is hot. All drawn from the seed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streaming.contract import Side
+from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, StartRate, World
+
+MB = 1e6
+LINK = 1_250 * MB  # 10 Gbit/s.
+RATE_BYTES_PER_S = 150_000_000  # The throttle that stands on every side, for everybody.
+BROKERS, PARTITIONS = 100, 20_000
+_TOPICS = 200
+_REPLICATION = 3
+_SIZE_SIGMA = 1.5  # Of the logarithm: the largest of 20,000 is a hundred times the mean.
+_KEPT_S = 6 * 3600.0  # So long what is written stays.
+_HOT_SHARE, _HOT_BYTES_PER_S = 0.05, 1 * MB
+_UNEVEN_SIGMA = 0.3  # Of how many partitions a broker leads.
+
+
+def joining(
+    seed: int,
+    *,
+    brokers: int = BROKERS,
+    new: int | None = None,
+    partitions: int = PARTITIONS,
+    drains_s: float = 1_500.0,
+) -> World:
+    """Some of the brokers have just joined: one replica of every partition of the plan goes to one of them.
+
+    Args:
+        new: how many have; a fifth of all.
+        drains_s: how long the new ones would take for it at their throttles, if it were even and nothing was written.
+    """
+    new = brokers // 5 if new is None else new
+    rng = np.random.default_rng([seed, 8])
+    old, those = np.arange(brokers - new), np.arange(brokers - new, brokers)
+    total_bytes = drains_s * RATE_BYTES_PER_S * new
+    return _world(seed, rng, brokers, _partitions(rng, partitions, old, those, total_bytes))
+
+
+def evening(seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS, drains_s: float = 1_000.0) -> World:
+    """One replica of every partition of the plan goes from one broker to another, whichever."""
+    rng = np.random.default_rng([seed, 9])
+    every = np.arange(brokers)
+    total_bytes = drains_s * RATE_BYTES_PER_S * brokers
+    return _world(seed, rng, brokers, _partitions(rng, partitions, every, every, total_bytes))
+
+
+WORLDS = {"joining": joining, "evening": evening}
+
+
+def _partitions(
+    rng: np.random.Generator, count: int, old: np.ndarray, new: np.ndarray, total_bytes: float
+) -> list[PartitionSpec]:
+    size = rng.lognormal(0.0, _SIZE_SIGMA, count)
+    size *= total_bytes / size.sum()
+    write = size / _KEPT_S * rng.lognormal(0.0, 0.5, count)
+    hot = rng.random(count) < _HOT_SHARE
+    write[hot] += _HOT_BYTES_PER_S * rng.lognormal(0.0, 0.5, int(hot.sum()))
+    weight = rng.lognormal(0.0, _UNEVEN_SIGMA, len(old))
+    found = []
+    for i in range(count):
+        replicas = rng.choice(old, _REPLICATION, replace=False, p=weight / weight.sum())
+        to = int(rng.choice(new))
+        while to in replicas:
+            to = int(rng.choice(new))
+        gone = int(replicas[int(rng.integers(_REPLICATION))])
+        found.append(
+            PartitionSpec(
+                f"topic-{i % _TOPICS}",
+                i // _TOPICS,
+                float(size[i]),
+                float(write[i]),
+                replicas=tuple(int(b) for b in replicas),
+                adding=(to,),
+                removing=(gone,),
+            )
+        )
+    return found
+
+
+def _world(seed: int, rng: np.random.Generator, brokers: int, partitions: list[PartitionSpec]) -> World:
+    loads = [
+        ClientLoad(b, float(u) * LINK, float(u) * LINK, noise_ratio=0.1)
+        for b, u in enumerate(rng.uniform(0.1, 0.5, brokers))
+    ]
+    part = sorted({b for p in partitions for b in (p.replicas[0], *p.adding)})
+    return World(
+        seed=seed,
+        brokers=tuple(BrokerSpec(b, LINK, LINK, 2 * LINK, 2 * LINK) for b in range(brokers)),
+        partitions=tuple(partitions),
+        loads=tuple(loads),
+        rates=tuple(StartRate(b, side, RATE_BYTES_PER_S) for b in part for side in Side),
+        duration_s_max=4 * 3600.0,
+        tick_ms=1000,
+        moves_begin_s=float("inf"),
+    )

@@ -1,0 +1,206 @@
+"""What speaks against a plan before anything of it is begun: what forbids it, and what a person should know. Pure.
+
+Intuition: a plan that can't end is told in seconds here and in hours there. So what is certain forbids, and what only may be so is
+said: a disk that would be full forbids, one that would be nearly full is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rheostat.reassign.given import Given, Ground
+from rheostat.units import rate_text, size_text, span_text
+from streaming.contract import Side
+from streaming.kafka.reassignments import Disk
+from tuner.decide.reassign_words import named
+from tuner.model.cluster import BrokerSide, side_name
+from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted, overfull
+from tuner.plan.fluid import Fluid, fluid
+from tuner.plan.reassignment_steps import Way
+from tuner.plan.refill_terms import Waiting, planned
+
+DISK_SHARE_WARN = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    forbidden: tuple[str, ...]  # Each is reason enough not to begin.
+    notes: tuple[str, ...]
+    fluid: Fluid  # The best that any order can do at the ceiling.
+
+
+def checked(
+    given: Given, ground: Ground, *, rate_bytes_per_s_max: float, limits: PartitionLimits, may_change_factor: bool
+) -> Checked:  # fmt: skip
+    """
+    Args:
+        rate_bytes_per_s_max: the ceiling of every throttle.
+        may_change_factor: somebody said that partitions may have more or fewer replicas than before.
+    """
+    rates: dict[BrokerSide, float] = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
+    best = fluid(planned(_waiting(given, ground)), rates)
+    forbidden = [
+        *_factor(given, may_change_factor),
+        *_dead_targets(given, ground),
+        *_over_limits(given, ground, limits),
+        *_full_disks(given, ground),
+        *_never_end(best, rate_bytes_per_s_max),
+    ]
+    notes = [
+        *_waited_for(given, ground),
+        *_fewer_racks(given, ground),
+        *_nearly_full_disks(given, ground),
+        *_takes(best, rate_bytes_per_s_max),
+    ]
+    return Checked(tuple(forbidden), tuple(notes), best)
+
+
+def ways_of(given: Given, ground: Ground) -> list[Way]:
+    states = ground.standing.partitions
+    return [
+        Way(
+            topic,
+            number,
+            part.before,
+            part.target,
+            states[(topic, number)].leader,
+            frozenset(states[(topic, number)].isr),
+        )
+        for (topic, number), part in sorted(given.parts.items())
+    ]
+
+
+def _waiting(given: Given, ground: Ground) -> list[Waiting]:
+    return [
+        Waiting(way, part.size_bytes, part.write_bytes_per_s)
+        for way in ways_of(given, ground)
+        for part in (given.parts[(way.topic, way.partition)],)
+    ]
+
+
+def _factor(given: Given, may_change: bool) -> list[str]:
+    changed = [key for key, part in given.parts.items() if len(part.target) != len(part.before)]
+    if not changed or may_change:
+        return []
+    part = given.parts[min(changed)]
+    return [
+        f"{named(changed)}: {len(part.before)} replicas now and {len(part.target)} in the plan; if that is meant, say "
+        "--allow-replication-factor-change"
+    ]
+
+
+def _dead_targets(given: Given, ground: Ground) -> list[str]:
+    dead = {b for part in given.parts.values() for b in part.target if b not in part.before} - {
+        *ground.standing.brokers
+    }
+    keys = [key for key, part in given.parts.items() if dead & {*part.target} - {*part.before}]
+    if not dead:
+        return []
+    return [
+        f"{named(keys)}: to go to brokers that are down: {', '.join(map(str, sorted(dead)))}; bring them back first"
+    ]
+
+
+def _over_limits(given: Given, ground: Ground, limits: PartitionLimits) -> list[str]:
+    more: dict[int, int] = {}
+    for (topic, _), part in given.parts.items():
+        if topic not in INTERNAL_TOPICS:
+            for broker in {*part.target} - {*part.before}:
+                more[broker] = more.get(broker, 0) + 1
+            for broker in {*part.before} - {*part.target}:
+                more[broker] = more.get(broker, 0) - 1
+    counts = counted(((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers)
+    return [
+        f"POLICY_VIOLATION: broker {broker} would have {count} partitions, and its max.broker.partitions is {limits.of(broker)}"
+        for broker, count in sorted(overfull(counts, more, limits).items())
+    ]
+
+
+def _added_bytes(given: Given) -> dict[int, float]:
+    """What is copied onto each broker; what leaves it comes free only later."""
+    added: dict[int, float] = {}
+    for part in given.parts.values():
+        for broker in part.target:
+            if broker not in part.before:
+                added[broker] = added.get(broker, 0.0) + part.size_bytes
+    return added
+
+
+def _volumes(disks: Sequence[Disk]) -> tuple[float, float]:
+    """Usable and total bytes of all; directories that say the same of their volume are on one."""
+    seen = {(disk.total_bytes, disk.usable_bytes) for disk in disks}
+    return float(sum(usable for _, usable in seen)), float(sum(total for total, _ in seen))
+
+
+def _full_disks(given: Given, ground: Ground) -> list[str]:
+    said = []
+    for broker, added in sorted(_added_bytes(given).items()):
+        usable, total = _volumes(ground.disks.get(broker, ()))
+        if total and added > usable:
+            said.append(
+                f"broker {broker}: {size_text(added)} are to be copied there, and its disks have room for {size_text(usable)}; "
+                "give it more, or move less"
+            )
+    return said
+
+
+def _nearly_full_disks(given: Given, ground: Ground) -> list[str]:
+    said = []
+    for broker, added in sorted(_added_bytes(given).items()):
+        usable, total = _volumes(ground.disks.get(broker, ()))
+        if total and added <= usable and total - usable + added > DISK_SHARE_WARN * total:
+            share = (total - usable + added) / total
+            said.append(f"broker {broker}: its disks will be {share:.0%} full")
+    unknown = sorted(b for b in _added_bytes(given) if b not in ground.disks or not ground.disks[b])
+    if unknown:
+        said.append(f"how much room the disks of brokers {', '.join(map(str, unknown))} have is not known")
+    return said
+
+
+def _never_end(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
+    if not best.never:
+        return []
+    keys = sorted({(topic, number) for topic, number, _ in best.never})
+    side = best.never[0][2]
+    return [
+        f"{named(keys)}: keeping up with what is written takes more than tuner.rate_bytes_per_s_max "
+        f"({rate_text(rate_bytes_per_s_max)}) lets through, on the {side_name(side)} for one: the copy would never end. Raise it, "
+        "or move them when less is written"
+    ]
+
+
+def _waited_for(given: Given, ground: Ground) -> list[str]:
+    states = ground.standing.partitions
+    moving = [key for key in given.parts if states[key].adding or states[key].removing]
+    leaderless = [key for key in given.parts if states[key].leader < 0]
+    said = []
+    if moving:
+        said.append(f"{named(moving)}: being reassigned already; waited for")
+    if leaderless:
+        said.append(f"{named(leaderless)}: nobody leads; waited for")
+    return said
+
+
+def _fewer_racks(given: Given, ground: Ground) -> list[str]:
+    racks = ground.standing.racks
+    if not racks or None in racks.values():
+        return []
+
+    def spread(replicas: Sequence[int]) -> int:
+        return len({racks[b] for b in replicas if b in racks})
+
+    fewer = [
+        key for key, part in given.parts.items() if spread(part.target) < min(len(part.target), spread(part.before))
+    ]
+    return [f"{named(fewer)}: on fewer racks than before"] if fewer else []
+
+
+def _takes(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
+    if best.time_s is None or not best.copied_bytes:
+        return []
+    where = "" if best.slowest is None else f", which the {side_name(best.slowest)} needs"
+    return [
+        f"{size_text(best.copied_bytes)} are to be copied; at {rate_text(rate_bytes_per_s_max)} a broker and side no order is "
+        f"faster than {span_text(best.time_s)}{where}"
+    ]

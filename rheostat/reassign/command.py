@@ -1,0 +1,162 @@
+"""`rheostat reassign PLAN.json`: checked, put on record, watched until it has ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
+from rheostat.reassign import record
+from rheostat.reassign.checks import Checked, checked, ways_of
+from rheostat.reassign.given import Given, Ground, client_of, given_of, ground_of, plan_of
+from rheostat.reassign.here import Here
+from rheostat.reassign.interrupted import interrupted
+from rheostat.reassign.picture import as_record
+from rheostat.reassign.steps import as_rows, sentences_of_steps
+from rheostat.reassign.watch import View, console, watch
+from rheostat.reassign.words import standing
+from rheostat.settings import Settings, load_settings
+from tuner.model.reassigning import Key
+from tuner.plan.batches import BatchLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    plan: Path
+    limits: BatchLimits
+    may_change_factor: bool = False
+    watch_s: float = 10.0  # How long the logs are watched for what is written to them.
+    dry_run: bool = False
+    detach: bool = False
+    here: bool = False
+    as_json: bool = False
+
+
+def run_reassign(config: Path, asked: Asked) -> int:
+    """Returns the exit code."""
+    # The plan first: what is wrong in it needs no cluster to be found.
+    plan = plan_of(asked.plan)
+    settings = load_settings(config)
+    with client_of(settings) as client:
+        ground = ground_of(client, settings, asked.watch_s, _say)
+    given = given_of(plan, ground)
+    if not given.parts:
+        return _nothing_to_do(given, asked)
+    found = checked(
+        given, ground, rate_bytes_per_s_max=settings.tuner.rate_bytes_per_s_max, limits=settings.limits.limits(),
+        may_change_factor=asked.may_change_factor,
+    )  # fmt: skip
+    known = record.read(settings)
+    taken = _taken_already(given.parts.keys(), known)
+    if asked.dry_run:
+        return _dry_run(given, ground, found, taken, asked)
+    for line in found.notes:
+        _say(line)
+    if taken:
+        raise BadInputError(taken[0])
+    if found.forbidden:
+        raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
+    with Here(config, ground.tuners) if asked.here else _somebody_leads(settings, ground.tuners) as service:
+        head = record.put(settings, given.parts, asked.limits, known)
+        _say(f"Plan {head.id} is on record: {_count(given.parts)}.")
+        if asked.detach:
+            return _detached(settings, head.id, head.at_ms, asked)
+        return _watched(settings, head.id, service, asked)
+
+
+def _watched(settings: Settings, plan: str, service: Here, asked: Asked) -> int:
+    try:
+        with View(console()) as view:
+            ended = watch(settings, plan, view, service.look)
+    except KeyboardInterrupt:
+        return interrupted(settings, plan, here=service.runs)
+    _say(f"Plan {plan}: {standing(ended)}")
+    if asked.as_json:
+        _print(as_record(ended))
+    return EXIT_DONE if ended.well else EXIT_NOT_WELL
+
+
+def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
+    took = record.heeded(settings, plan, at_ms)
+    if asked.as_json:
+        _print({"plan": plan, "heeded": took})
+    if not took:
+        _say(
+            "No tuner has heeded it yet: the next that acts, and executes plans (tuner.reassign.enabled), begins with it."
+        )
+    return EXIT_DONE if took else EXIT_NOT_WELL
+
+
+def _nothing_to_do(given: Given, asked: Asked) -> int:
+    if asked.as_json:
+        _print({"plan": None, "partitions": 0})
+    _say(f"Nothing is to be moved: all {len(given.targets)} partitions of the plan are where they shall be.")
+    return EXIT_DONE
+
+
+def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], asked: Asked) -> int:
+    forbidden = [*taken, *found.forbidden]
+    ways = ways_of(given, ground)
+    if asked.as_json:
+        _print(
+            {
+                "partitions": len(given.parts),
+                "copied_bytes": found.fluid.copied_bytes,
+                "fluid_optimum_s": found.fluid.time_s,
+                "all_at_once_s": found.fluid.at_once_s,
+                "steps": as_rows(ways, asked.limits.replica_movements_max),
+                "forbidden": forbidden,
+                "notes": list(found.notes),
+            }
+        )
+    else:
+        for line in sentences_of_steps(ways, asked.limits.replica_movements_max):
+            sys.stdout.write(line + "\n")
+        for line in (*found.notes, *(f"Forbidden: {line}" for line in forbidden)):
+            _say(line)
+    _say("Nothing is on record, and nothing is begun.")
+    return EXIT_NOT_WELL if forbidden else EXIT_DONE
+
+
+def _taken_already(keys: Collection[Key], known: record.OnRecord) -> list[str]:
+    """Plans that have one of the partitions."""
+    said = []
+    for plan in known.active:
+        both = sorted(key for key in plan.parts if key in keys)
+        if both:
+            topic, number = both[0]
+            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+            said.append(
+                f"plan {plan.id}, given by {plan.head.by}, has {topic}-{number}{more} already: let it end, or "
+                f"`rheostat reassign cancel {plan.id}`"
+            )
+    return said
+
+
+def _somebody_leads(settings: Settings, tuners: int | None) -> Here:
+    """
+    Raises:
+        CommandError: no tuner is there that would execute it.
+    """
+    if tuners == 0:
+        raise CommandError(
+            f"No tuner runs for cluster {settings.cluster}, so nobody would execute the plan; nothing is on record. Start "
+            "`rheostat run` (or `rheostat tune`) with these settings and ask again, or let this command do it: --here."
+        )
+    return Here(None, tuners)
+
+
+def _count(parts: Collection[object]) -> str:
+    return f"{len(parts)} partition{'s' if len(parts) != 1 else ''}"
+
+
+def _print(body: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(body, indent=2) + "\n")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")

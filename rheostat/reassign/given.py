@@ -1,0 +1,108 @@
+"""A plan as it was given, against the cluster as it stands: what is to be put on record, and what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rheostat.errors import BadInputError, CommandError, UnreachableError
+from rheostat.moves.standing import Standing, log_bytes, look, write_rates
+from rheostat.plan.sources import check, read_plan
+from rheostat.services import probe
+from rheostat.settings import Settings
+from streaming.kafka.cluster import ClusterError, Unreachable
+from streaming.kafka.reassignments import Disk, ReassignmentClient
+from tuner.lease import group_of
+from tuner.model.reassigning import Key, Part
+from tuner.plan.plan_file import PlanFile, Target
+
+CLIENT_ID = "rheostat-reassign"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The cluster as it stands to one plan."""
+
+    standing: Standing
+    size_bytes: Mapping[Key, int]  # Of each partition's log on its leader.
+    disks: Mapping[int, tuple[Disk, ...]]  # Of brokers that tell.
+    write_bytes_per_s: Mapping[Key, float]  # By which it grows.
+    tuners: int | None  # That could execute it; None: it can't be told.
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """``parts`` are those that change; the others are where they shall be."""
+
+    targets: tuple[Target, ...]
+    parts: Mapping[Key, Part] = field(default_factory=dict)
+
+
+@contextmanager
+def client_of(settings: Settings) -> Iterator[ReassignmentClient]:
+    """A client, whose failures end the command.
+
+    Raises:
+        UnreachableError: the cluster does not answer.
+        CommandError: it answers, but a right is missing.
+    """
+    probe(settings)
+    client = ReassignmentClient(settings.kafka, CLIENT_ID)
+    try:
+        yield client
+    except Unreachable as error:
+        raise UnreachableError(str(error)) from error
+    except ClusterError as error:
+        raise CommandError(f"The cluster cannot be read: {error}.") from error
+    finally:
+        client.close()
+
+
+def ground_of(
+    client: ReassignmentClient, settings: Settings, watch_s: float, say: Callable[[str], None]
+) -> Ground:  # fmt: skip
+    """
+    Args:
+        watch_s: how long the logs are watched for what is written to them; 0: not at all.
+    """
+    standing = look(client, settings, CLIENT_ID)
+    disks = {b: d for b, d in client.disks(standing.brokers).items() if not isinstance(d, ClusterError)}
+    tuners = client.group_members(group_of(settings.cluster))
+    rates = write_rates(client, standing, watch_s, say) if watch_s else {}
+    return Ground(standing, log_bytes(client, standing), disks, rates, tuners)
+
+
+def plan_of(path: Path) -> PlanFile:
+    """
+    Raises:
+        BadInputError: with every fault of the file, one a line.
+    """
+    plan = read_plan(path)
+    named = next((t for t in plan.targets if any(d != "any" for d in t.log_dirs)), None)
+    if named is not None:
+        raise BadInputError(
+            f"{path}: {named.topic}-{named.partition} names log_dirs: rheostat moves replicas between brokers, not between "
+            "directories of one. Leave log_dirs out, or give that part to kafka-reassign-partitions"
+        )
+    return plan
+
+
+def given_of(plan: PlanFile, ground: Ground) -> Given:
+    """
+    Raises:
+        BadInputError: naming each partition and broker of the plan that there is not.
+    """
+    standing = ground.standing
+    known = {*standing.brokers, *(b for s in standing.partitions.values() for b in s.replicas)}
+    check(plan, known, standing.partitions)
+    parts = {}
+    for target in plan.targets:
+        key = (target.topic, target.partition)
+        now = standing.partitions[key]
+        if now.adding or now.removing or now.replicas != target.replicas:
+            before = tuple(b for b in now.replicas if b not in now.adding) if now.adding else now.replicas
+            size, rate = ground.size_bytes.get(key, 0), ground.write_bytes_per_s.get(key, 0.0)
+            parts[key] = Part(target.replicas, before, float(size), rate)
+    return Given(plan.targets, parts)

@@ -1,0 +1,135 @@
+"""How far a plan is, from the plan on record and one look at the cluster. Pure; also the JSON for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.decide.reassign_figures import Figures, measured
+from tuner.decide.reassign_parts import Parts, Recent, stand
+from tuner.model.reassigning import ClusterLook, Ending, Key, Plan, Wanted
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import UNLIMITED
+
+Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    plan: Plan
+    parts: Parts
+    at_ms: int
+    total_bytes: float  # That the plan copies in all.
+    copied_bytes: float
+    ongoing: tuple[Moved, ...] = ()  # Not arrived yet, and where they shall be in the end.
+    batch: tuple[Moved, ...] = ()  # Under way, and what the step ends with.
+
+    @property
+    def partitions(self) -> int:
+        return len(self.plan.parts)
+
+    @property
+    def arrived(self) -> int:
+        return len(self.parts.arrived)
+
+    @property
+    def remaining_bytes(self) -> float:
+        return max(0.0, self.total_bytes - self.copied_bytes)
+
+    @property
+    def eta_s(self) -> float | None:
+        """At the mean pace since it was given; None: nothing has been copied, or nothing is being begun."""
+        elapsed_s = (self.at_ms - self.plan.head.given_at_ms) / 1000
+        if self.copied_bytes <= 0 or elapsed_s <= 0 or self.plan.head.wanted is not Wanted.RUNNING:
+            return None
+        return self.remaining_bytes * elapsed_s / self.copied_bytes
+
+    @property
+    def well(self) -> bool:
+        """Whether it goes on, or has ended as it was given."""
+        if self.plan.state.ending is not None:
+            return self.plan.state.ending is Ending.DONE and not self.plan.state.dropped
+        return not self.plan.state.said
+
+
+def picture(plan: Plan, look: ClusterLook, at_ms: int) -> Picture:
+    if not plan.active:
+        return Picture(plan, Parts(dropped=dict(plan.state.dropped)), at_ms, 0.0, 0.0)
+    parts = stand(plan, look, Recent(), at_ms)
+    figures = measured(Figures(), look, at_ms)
+    total = copied = 0.0
+    ongoing, batch = [], []
+    arrived = set(parts.arrived)
+    for key, part in plan.parts.items():
+        now = look.partitions.get(key)
+        if now is None:
+            continue
+        size, goal = figures.size(key, part), plan.goal(part)
+        added = [b for b in part.target if b not in part.before]
+        total += size * len(added)
+        there = [b for b in added if b in now.replicas and b not in now.adding]
+        copied += size * len(there)
+        if any(b in now.adding for b in added):
+            copied += max(0.0, size * len(now.adding) - figures.remaining_bytes.get(key, size * len(now.adding)))
+        if key not in arrived:
+            ongoing.append((key, now.replicas, goal))
+        if key in parts.running:
+            batch.append((key, now.replicas, parts.running[key].replicas))
+    return Picture(plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch))
+
+
+def to_measure(plan: Plan, look_at: Iterable[Key] | None = None) -> frozenset[Key]:
+    return (
+        frozenset(plan.parts if look_at is None else look_at) - plan.state.dropped.keys()
+        if plan.active
+        else frozenset()
+    )
+
+
+def as_record(shown: Picture) -> dict[str, Any]:
+    """One JSON object; ``Topics`` and ``CurrentBatch`` are KIP-435's extension of ListPartitionReassignments, in its words."""
+    plan, parts = shown.plan, shown.parts
+    state = plan.state
+    return {
+        "plan": plan.id,
+        "by": plan.head.by,
+        "given_at_ms": plan.head.given_at_ms,
+        "wanted": plan.head.wanted.value,
+        "heeded": state.heeded_at_ms >= plan.head.at_ms,
+        "ending": None if state.ending is None else state.ending.value,
+        "ended_at_ms": state.ended_at_ms or None,
+        "partitions": shown.partitions,
+        "arrived": shown.arrived,
+        "under_way": len(parts.running),
+        "waiting": len(parts.ready),
+        "somebody_elses": len(parts.foreign),
+        "left": [f"{topic}-{number}: {why}" for (topic, number), why in state.left.items()],
+        "dropped": [f"{topic}-{number}: {why}" for (topic, number), why in state.dropped.items()],
+        "total_bytes": shown.total_bytes,
+        "copied_bytes": shown.copied_bytes,
+        "eta_s": shown.eta_s,
+        "limits": limits_record(plan.head.limits),
+        "said": list(state.said),
+        "pace": list(state.pace),
+        "Topics": _topics(shown.ongoing),
+        "CurrentBatch": _topics(shown.batch),
+    }
+
+
+def limits_record(limits: BatchLimits) -> dict[str, int | None]:
+    named = {
+        "reassignment.max.concurrent.leader.movements": limits.leader_movements_max,
+        "reassignment.max.concurrent.partition.movements": limits.partition_movements_max,
+        "reassignment.max.concurrent.replica.movements": limits.replica_movements_max,
+    }
+    return {name: None if value == UNLIMITED else value for name, value in named.items()}
+
+
+def _topics(moved: Iterable[Moved]) -> list[dict[str, Any]]:
+    by_topic: dict[str, list[Mapping[str, Any]]] = {}
+    for (topic, number), current, target in sorted(moved):
+        by_topic.setdefault(topic, []).append(
+            {"PartitionId": number, "CurrentBrokers": list(current), "TargetBrokers": list(target)}
+        )
+    return [{"Name": topic, "Partitions": partitions} for topic, partitions in by_topic.items()]

@@ -1,0 +1,74 @@
+"""`rheostat reassign pause | resume | cancel | limits`: a person's word about a plan on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rheostat.errors import BadInputError
+from rheostat.reassign import record
+from rheostat.reassign.words import limits_text
+from rheostat.settings import Settings
+from tuner.model.reassigning import Plan, PlanHead, Wanted
+from tuner.plan.batches import BatchLimits
+
+_NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    plan: str
+    text: str
+    heeded: bool
+
+
+def pause(settings: Settings, plan: Plan) -> Said:
+    _still_runs(plan)
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.PAUSED),
+        "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
+    )  # fmt: skip
+
+
+def resume(settings: Settings, plan: Plan) -> Said:
+    """
+    Raises:
+        BadInputError: it is being put back, or has ended.
+    """
+    _still_runs(plan)
+    if plan.head.wanted is Wanted.CANCELLING:
+        raise BadInputError(
+            f"plan {plan.id} is being put back, and can't be resumed: wait until it is, and give it again"
+        )
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.RUNNING),
+        "resumed; also parts that were left alone, because somebody had stopped their step",
+    )  # fmt: skip
+
+
+def cancel(settings: Settings, plan: Plan) -> Said:
+    _still_runs(plan)
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING),
+        "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
+        "before, those that have arrived stay",
+    )  # fmt: skip
+
+
+def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
+    _still_runs(plan)
+    return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits))
+
+
+def _still_runs(plan: Plan) -> None:
+    if plan.state.ending is not None:
+        raise BadInputError(
+            f"plan {plan.id} has ended ({plan.state.ending.value}): there is nothing to be said about it"
+        )
+
+
+def _say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str) -> Said:
+    head = record.say(settings, plan, change)
+    heeded = record.heeded(settings, plan.id, head.at_ms)
+    said = f"Plan {plan.id}: {text}."
+    return Said(plan.id, said if heeded else f"{said}\n{_NOBODY}", heeded)

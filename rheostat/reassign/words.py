@@ -1,0 +1,61 @@
+"""Plans in sentences."""
+
+from __future__ import annotations
+
+from rheostat.reassign.picture import Picture, limits_record
+from rheostat.units import rate_text, size_text, span_text
+from tuner.model.reassigning import Ending, Wanted
+from tuner.plan.batches import BatchLimits
+
+BATCH_SHOWN = 8
+
+
+def sentences(shown: Picture) -> list[str]:
+    plan, state = shown.plan, shown.plan.state
+    said = [f"Plan {plan.id}, given by {plan.head.by}: {standing(shown)}"]
+    if state.ending is not None:
+        return [*said, *(f"  {line}" for line in state.said)]
+    said.append(f"  {progress(shown)}")
+    for (topic, number), current, target in shown.batch[:BATCH_SHOWN]:
+        said.append(f"  {topic}-{number}: {list(current)} → {list(target)}")
+    if len(shown.batch) > BATCH_SHOWN:
+        said.append(f"  and {len(shown.batch) - BATCH_SHOWN} more under way (--json has all)")
+    said += [f"  {line}" for line in (limits_text(plan.head.limits), *state.said, *state.pace)]
+    return said
+
+
+def standing(shown: Picture) -> str:
+    plan, state = shown.plan, shown.plan.state
+    if state.ending is Ending.DONE:
+        return (
+            "done."
+            if not state.dropped
+            else f"done, but for {len(state.dropped)} partitions that are not there any more."
+        )
+    if state.ending is Ending.CANCELLED:
+        return "cancelled."
+    if state.heeded_at_ms < plan.head.at_ms:
+        return f"{plan.head.wanted.value}, as soon as a tuner heeds it."
+    return {Wanted.RUNNING: "running.", Wanted.PAUSED: "paused.", Wanted.CANCELLING: "being put back."}[
+        plan.head.wanted
+    ]
+
+
+def progress(shown: Picture, rate_bytes_per_s: float | None = None) -> str:
+    """One line: partitions, bytes, what is under way, and how long it still takes."""
+    said = [
+        f"{shown.arrived} of {shown.partitions} partitions",
+        f"{size_text(shown.copied_bytes)} of {size_text(shown.total_bytes)}",
+        f"{len(shown.batch)} under way",
+    ]
+    if rate_bytes_per_s:
+        said += [rate_text(rate_bytes_per_s), f"{span_text(shown.remaining_bytes / rate_bytes_per_s)} left"]
+    elif shown.eta_s is not None and shown.remaining_bytes > 0:
+        said.append(f"{span_text(shown.eta_s)} left at its pace so far")
+    return ", ".join(said)
+
+
+def limits_text(limits: BatchLimits) -> str:
+    named = {name.removeprefix("reassignment.max.concurrent."): value for name, value in limits_record(limits).items()}
+    said = ", ".join(f"{value} {name.replace('.', ' ')}" for name, value in named.items() if value is not None)
+    return f"at most {said} at a time" if said else "no limits of its own"

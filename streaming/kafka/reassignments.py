@@ -1,0 +1,155 @@
+"""Reassignments asked for and stopped, leaders elected, disks looked at: the calls of a program that moves partitions.
+
+kafka-python's own verb refuses a whole call for one bad entry, so the requests are made here. Brokers forward them to the
+controller, which answers for each partition on its own: one that it refuses is no fault of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kafka.errors
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
+
+from streaming import words
+from streaming.kafka.answers import RIGHTS, code_error, failure_or, refuse
+from streaming.kafka.cluster import ClusterClient
+from streaming.kafka.values import ClusterError, MissingRight
+
+TopicPartition = tuple[str, int]
+Outcome = dict[TopicPartition, ClusterError | None]
+
+_PREFERRED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The volume of one log directory. Directories that share a volume say the same of it, each on its own."""
+
+    directory: str
+    total_bytes: int
+    usable_bytes: int
+
+
+class ReassignmentClient(ClusterClient):
+    """One connection to a cluster. Not thread-safe."""
+
+    def alter_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool
+    ) -> Outcome:
+        """Asks for the replicas of each partition, or stops what is under way there (None); None in the result is success.
+
+        Args:
+            allow_replication_factor_change: brokers before 4.1 allow it in any case.
+
+        Raises:
+            MissingRight: Alter on Cluster.
+            Unreachable: and what came of it is not known.
+        """
+        if not replicas:
+            return {}
+        topic_type = AlterPartitionReassignmentsRequest.ReassignableTopic
+        partition_type = topic_type.ReassignablePartition
+        topics = [
+            topic_type(
+                name=topic,
+                partitions=[
+                    partition_type(partition_index=n, replicas=None if wanted is None else list(wanted))
+                    for n, wanted in some.items()
+                ],
+            )
+            for topic, some in _by_topic(replicas).items()
+        ]
+        call = "to alter reassignments"
+        answer = self._wire.one(
+            "alter reassignments",
+            AlterPartitionReassignmentsRequest(
+                timeout_ms=self._wire.timeout_ms,
+                allow_replication_factor_change=allow_replication_factor_change,
+                topics=topics,
+            ),
+        )
+        refuse(answer.error_code, "Alter on Cluster", call)
+        found = {
+            (str(t.name), int(p.partition_index)): _not_there(p.error_code, p.error_message, call)
+            for t in answer.responses
+            for p in t.partitions
+        }
+        return {key: found.get(key, ClusterError("Kafka's answer leaves it out")) for key in replicas}
+
+    def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
+        """The first of the replicas becomes the leader, where it is in sync; one that leads already is success.
+
+        Raises:
+            MissingRight: Alter on Cluster.
+            Unreachable: and what came of it is not known.
+        """
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        topic_type = ElectLeadersRequest.TopicPartitions
+        topics = [
+            topic_type(topic=topic, partitions=list(some))
+            for topic, some in _by_topic(dict.fromkeys(wanted)).items()
+        ]  # fmt: skip
+        call = "to elect leaders"
+        answer = self._wire.one(
+            "elect leaders",
+            ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._wire.timeout_ms),
+        )
+        refuse(answer.error_code, "Alter on Cluster", call)
+        found = {
+            (str(t.topic), int(p.partition_id)): None
+            if p.error_code == words.ERROR_ELECTION_NOT_NEEDED
+            else code_error(p.error_code, p.error_message, "Alter on Cluster", call)
+            for t in answer.replica_election_results
+            for p in t.partition_result
+        }
+        return {key: found.get(key, ClusterError("Kafka's answer leaves it out")) for key in wanted}
+
+    def disks(self, brokers: Iterable[int]) -> dict[int, tuple[Disk, ...] | ClusterError]:
+        """The volumes of each broker's log directories that work; brokers before 3.3 say nothing of their size and have none."""
+        # No topic is asked for: the volumes are told all the same.
+        answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)})
+        read: Callable[[Any], tuple[Disk, ...]] = _disks
+        return {broker: failure_or(answer, read) for broker, answer in answers.items()}
+
+    def group_members(self, group: str) -> int | None:
+        """How many are in a consumer group now; None: it can't be told, for want of a coordinator or of Describe on Group."""
+        if not self.partitions([words.GROUPS_TOPIC]):
+            return 0  # No group has ever been here.
+        try:
+            answer = self._wire.call("describe a group", lambda admin: admin.describe_groups([group]))
+        except ClusterError:
+            return None
+        found = answer.get(group, {})
+        refused = kafka.errors.GroupAuthorizationFailedError.__name__ in str(found.get("error") or "")
+        return None if refused else len(found.get("members") or ())
+
+
+def _by_topic(partitions: Mapping[TopicPartition, Any]) -> dict[str, dict[int, Any]]:
+    found: dict[str, dict[int, Any]] = {}
+    for (topic, number), value in partitions.items():
+        found.setdefault(topic, {})[number] = value
+    return found
+
+
+def _not_there(code: int, message: str | None, call: str) -> ClusterError | None:
+    """To stop what is not under way is success: it may have ended just now."""
+    if code == words.ERROR_NO_REASSIGNMENT_IN_PROGRESS:
+        return None
+    return code_error(code, message, "Alter on Cluster", call)
+
+
+def _disks(answer: Any) -> tuple[Disk, ...]:
+    if not answer.results:
+        raise MissingRight("Describe on Cluster", "to describe log dirs")
+    found = []
+    for directory in answer.results:
+        if directory.error_code in RIGHTS:
+            refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        if directory.error_code == words.ERROR_NONE and (directory.total_bytes or -1) > 0:
+            found.append(Disk(str(directory.log_dir), int(directory.total_bytes), int(directory.usable_bytes)))
+    return tuple(found)

@@ -1,0 +1,94 @@
+"""A plan for 200 partitions, and its tuner killed three times on the way: it ends at exactly its target, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import NewTopic
+from lab_parts import RHEOSTAT, rheostat, running, until
+from story_kit import make_topic
+
+from rheostat.lab import Lab
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.reassign import record
+from rheostat.settings import load_settings
+from streaming.kafka import consumer
+from streaming.kafka.reassignments import ReassignmentClient
+from streaming.throttles import RATE_KEYS
+
+pytestmark = pytest.mark.campaign
+
+PARTITIONS = 200
+MEGABYTES = 120
+KILLS = 3
+
+
+@pytest.mark.timeout(600)
+def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_target(lab: Lab, tmp_path: Path) -> None:
+    drawn = random.Random(435)
+    brokers = [1, 2, 3, 4]
+    before = {p: drawn.sample(brokers, 2) for p in range(PARTITIONS)}
+    target = {p: drawn.sample(brokers, 2) for p in range(PARTITIONS)}
+    make_topic(lab, "many", before, MEGABYTES)
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("beside", replica_assignments={0: [1, 2]})])
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
+    settings = load_settings(config, {})
+    plan = tmp_path / "plan.json"
+    entries = [{"topic": "many", "partition": p, "replicas": replicas} for p, replicas in target.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+
+    with ReassignmentClient(lab.kafka_settings(), "test") as client:
+
+        def there() -> dict[int, list[int]]:
+            return {s.partition: list(s.replicas) for s in client.partitions(["many"])}
+
+        records = record_count(lab)
+        for life in range(KILLS):
+            with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / f"life-{life}.log") as tune:
+                until(lambda tune=tune: '"acting"' in tune.said(), 60, "the tuner acts")
+                if life == 0:
+                    given = rheostat(
+                        "reassign", plan, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "12",
+                        "--replica-movements", "1",
+                    )  # fmt: skip
+                    assert given.returncode == 0, given.stderr
+                done = sum(there()[p] == target[p] for p in target)
+                until(lambda done=done: sum(there()[p] == target[p] for p in target) > done + 15, 90, "it gets on")
+                assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+        assert there() != target
+        with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "last.log"):
+            until(lambda: not record.read(settings).active, 240, "the plan has ended", every_s=1.0)
+        until(lambda: there() == target, 20, "every broker knows")
+        first = {p: replicas[0] for p, replicas in target.items()}
+        moved = {p for p in target if target[p] != before[p]}
+        until(
+            lambda: all(s.leader == first[s.partition] for s in client.partitions(["many"]) if s.partition in moved),
+            20, "the preferred ones lead",
+        )  # fmt: skip
+        assert client.reassignments() == []
+        assert all(set(s.isr) == set(s.replicas) for s in client.partitions(["many"]))
+        assert {s.partition: list(s.replicas) for s in client.partitions(["beside"])} == {0: [1, 2]}
+        left = client.broker_configs(brokers, RATE_KEYS.values())
+        assert {broker: configs for broker, configs in left.items() if configs} == {}
+    assert record_count(lab) == records, "every record is readable"
+    (ended,) = record.read(settings).plans
+    assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
+
+
+def record_count(lab: Lab) -> int:
+    """Of all partitions, between the first and the last offset that can be read."""
+    reader = consumer(lab.kafka_settings(), "test-count")
+    try:
+        partitions = [TopicPartition("many", p) for p in range(PARTITIONS)]
+        ends, begins = reader.end_offsets(partitions), reader.beginning_offsets(partitions)
+        return sum(ends[p] - begins[p] for p in partitions)
+    finally:
+        reader.close(timeout_ms=2000)

@@ -1,0 +1,163 @@
+"""`rheostat reassign` on real brokers: through SIGKILL and resume to exactly the target, put back, refused by name."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+from lab_parts import RHEOSTAT, rheostat, running, until
+from story_kit import make_topic
+
+from rheostat.errors import CommandError
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.reassign import record
+from rheostat.reassign.command import Asked, run_reassign
+from rheostat.settings import load_settings
+from streaming.kafka.cluster import ClusterClient
+from streaming.kafka.reassignments import ReassignmentClient
+from tuner.lease import group_of
+from tuner.plan.batches import BatchLimits
+
+LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
+PARTITIONS = 24
+BEFORE = {p: [1 + p % 2, 2 - p % 2] for p in range(PARTITIONS)}
+TARGET = {p: [3 + p % 2, 4 - p % 2] for p in range(PARTITIONS)}
+
+
+@pytest.fixture
+def config(lab: Lab, tmp_path: Path) -> Path:
+    file = tmp_path / "rheostat.yaml"
+    file.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
+    return file
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[ReassignmentClient]:
+    with ReassignmentClient(lab.kafka_settings(), "test") as made:
+        yield made
+
+
+def plan_file(folder: Path, topic: str, target: dict[int, list[int]]) -> Path:
+    file = folder / "plan.json"
+    entries = [{"topic": topic, "partition": p, "replicas": replicas} for p, replicas in target.items()]
+    file.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return file
+
+
+def replicas_of(client: ClusterClient, topic: str) -> dict[int, list[int]]:
+    return {s.partition: list(s.replicas) for s in client.partitions([topic])}
+
+
+def status(config: Path) -> dict[str, Any]:
+    done = rheostat("reassign", "status", "-c", config, "--json")
+    (found,) = json.loads(done.stdout)["plans"]
+    return dict(found)
+
+
+def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
+    lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
+) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("still", replica_assignments={0: [1, 2], 1: [2, 3]})])
+    until(lambda: len(replicas_of(client, "still")) == 2, 20, "the topic is there")
+
+    def refused(target: dict[int, list[int]]) -> tuple[int, str]:
+        asked = Asked(plan_file(tmp_path, "still", target), BatchLimits(), watch_s=0.0)
+        try:
+            return run_reassign(config, asked), ""
+        except CommandError as error:
+            return error.exit_code, str(error)
+
+    code, said = refused({7: [1, 2], 0: [1, 77]})
+    assert code == 2
+    assert "there is no partition still-7" in said
+    assert "unknown broker 77, there are 1, 2, 3, 4" in said
+    code, said = refused({0: [3, 4, 1]})
+    assert code == 1
+    assert "still-0: 2 replicas now and 3 in the plan; if that is meant, say --allow-replication-factor-change" in said
+    code, said = refused({0: [3, 4]})
+    assert code == 1
+    assert said.startswith("No tuner runs for cluster lab, so nobody would execute the plan; nothing is on record.")
+    assert refused({0: [1, 2]}) == (0, "")
+    dry = rheostat(
+        "reassign", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0", "--dry-run",
+        "--replica-movements", "1",
+    )  # fmt: skip
+    assert dry.returncode == 0, dry.stderr
+    assert dry.stdout == "still-0: (1,2) → (3,1,2) → (3,2) → (3,4)\n"
+    assert record.read(load_settings(config, {})).plans == ()
+    assert replicas_of(client, "still") == {0: [1, 2], 1: [2, 3]}
+
+
+def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
+    lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
+) -> None:
+    make_topic(lab, "moved", BEFORE, 24)
+    settings = load_settings(config, {})
+    file = plan_file(tmp_path, "moved", TARGET)
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
+        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        given = rheostat(
+            "reassign", file, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "2",
+            "--replica-movements", "1",
+        )  # fmt: skip
+        assert given.returncode == 0, given.stderr
+        until(lambda: replicas_of(client, "moved") != BEFORE, 20, "it has begun")
+        assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+    seen = status(config)
+    assert 0 < len(seen["Topics"][0]["Partitions"]) <= PARTITIONS
+    assert (seen["wanted"], seen["ending"]) == ("running", None)
+    again = rheostat("reassign", file, "-c", config, "--watch-s", "0")
+    assert again.returncode == 2
+    assert "more already: let it end, or `rheostat reassign cancel" in again.stderr
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log"):
+        # Limits can be changed while it runs, and the rest goes at once.
+        changed = rheostat("reassign", "limits", "-c", config, "--none")
+        assert changed.returncode == 0, changed.stderr
+        until(lambda: not record.read(settings).active, 60, "the plan has ended", every_s=0.5)
+    until(lambda: replicas_of(client, "moved") == TARGET, 10, "every broker knows")
+    first = {p: replicas[0] for p, replicas in TARGET.items()}
+    until(lambda: {s.partition: s.leader for s in client.partitions(["moved"])} == first, 10, "the preferred ones lead")
+    assert client.reassignments() == []
+    ended = status(config)
+    assert (ended["ending"], ended["dropped"], ended["CurrentBatch"]) == ("done", [], [])
+
+
+@pytest.mark.campaign
+def test_a_cancelled_plan_puts_back_what_is_on_its_way(
+    lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
+) -> None:
+    before = {p: [1, 2] for p in range(8)}
+    target = {p: [3, 4] for p in range(8)}
+    make_topic(lab, "back", before, 8)
+    file = plan_file(tmp_path, "back", target)
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
+        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        given = rheostat(
+            "reassign", file, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "2",
+            "--replica-movements", "1",
+        )  # fmt: skip
+        assert given.returncode == 0, given.stderr
+        until(lambda: any(len(r) == 3 or 3 in r for r in replicas_of(client, "back").values()), 20, "it has begun")
+        paused = rheostat("reassign", "pause", "-c", config)
+        assert (paused.returncode, "paused: what is under way ends" in paused.stdout) == (0, True), paused.stderr
+        until(lambda: not client.reassignments(), 20, "what was under way has ended")
+        halfway = replicas_of(client, "back")
+        assert halfway != target
+        cancelled = rheostat("reassign", "cancel", "-c", config)
+        assert (cancelled.returncode, "being put back" in cancelled.stdout) == (0, True), cancelled.stderr
+        settings = load_settings(config, {})
+        until(lambda: not record.read(settings).active, 40, "the plan has ended", every_s=0.5)
+        arrived = {p for p, replicas in halfway.items() if replicas == target[p]}
+        expected = {p: target[p] if p in arrived else before[p] for p in before}
+        until(lambda: replicas_of(client, "back") == expected, 10, "every broker knows")
+    assert status(config)["ending"] == "cancelled"

@@ -1,0 +1,142 @@
+"""A plan executed on the simulated cluster by the production decisions: to its end, within its limits, ahead of its rivals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.moves.rivals import AllAtOnce, Batches
+from benchmarks.moves.simulated import optimum, rates_of
+from benchmarks.moves.worlds import joining
+from streaming.contract import Side
+from tuner.model.pace import PaceLimits
+from tuner.plan.batches import BatchLimits
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.controller import Controller
+from tuner.simulation.controller_line import ControllerLine
+from tuner.simulation.policy import EPOCH_MS, Desk
+from tuner.simulation.reassign import Ours, Reassignments
+from tuner.simulation.reassign_run import PlanRun, run_plan
+from tuner.simulation.world import BrokerLoss, World
+
+
+def world(seed: int = 5) -> World:
+    """Two brokers join eight; 400 partitions go there, a fifth of the time of the large benchmark."""
+    return joining(seed, brokers=10, new=2, partitions=400, drains_s=300.0)
+
+
+def ours(made: World, **others: object) -> tuple[PlanRun, Ours]:
+    kept: list[Ours] = []
+
+    def of(line: ControllerLine) -> Ours:
+        kept.append(Ours(rates_of(made), line, **others))  # type: ignore[arg-type]
+        return kept[0]
+
+    return run_plan(made, of), kept[0]
+
+
+def batches_of_ten(line: ControllerLine) -> Batches:
+    return Batches(10)
+
+
+def all_at_once(line: ControllerLine) -> AllAtOnce:
+    return AllAtOnce()
+
+
+@pytest.fixture(scope="module")
+def run() -> PlanRun:
+    return ours(world())[0]
+
+
+def test_it_ends_near_the_optimum_and_ahead_of_batches(run: PlanRun) -> None:
+    made = world()
+    best = optimum(made).time_s
+    assert best is not None
+    assert run.completed
+    assert run.duration_s <= 1.35 * best
+    assert run.queue_p99_ms_max <= 500.0
+    batches = run_plan(made, batches_of_ten)
+    assert batches.completed
+    assert run.duration_s < 0.8 * batches.duration_s
+
+
+def test_all_at_once_keeps_everybody_waiting(run: PlanRun) -> None:
+    """400 operations of 1 ms come at one moment."""
+    found = run_plan(replace(world(), duration_s_max=60.0), all_at_once)
+    assert found.running_max == 400
+    assert found.queue_p99_ms_max > 2 * run.queue_p99_ms_max
+
+
+def test_two_runs_of_one_world_are_equal(run: PlanRun) -> None:
+    assert ours(world())[0] == run
+
+
+def test_every_partition_is_where_it_shall_be() -> None:
+    made = world()
+    seen: list[Cluster] = []
+
+    def look(desk: Desk, port: Reassignments) -> None:
+        seen[:] = [desk.cluster]
+
+    run_plan(made, lambda line: Ours(rates_of(made), line), watch=look)
+    replicas = seen[0].replicas
+    for i, p in enumerate(made.partitions):
+        there = {replicas.brokers[b] for b in replicas.broker[(replicas.partition == i) & replicas.present]}
+        assert there == ({*p.replicas} - {*p.removing}) | {*p.adding}
+
+
+def test_the_limits_hold_at_every_look() -> None:
+    made = world()
+    most: list[int] = []
+
+    def look(desk: Desk, port: Reassignments) -> None:
+        most.append(len(port.running()))
+
+    limits, batch = PaceLimits(slots_max=2, cluster_max=6), BatchLimits(partition_movements_max=5)
+    run_plan(replace(made, duration_s_max=120.0), lambda line: Ours(rates_of(made), line, limits, batch), watch=look)
+    assert max(most) == 5
+
+
+def test_a_broker_that_is_lost_holds_up_only_its_own() -> None:
+    made = replace(world(), disturbances=(BrokerLoss(30.0, 1e9, 9),), duration_s_max=500.0)
+    found, _ = ours(made)
+    onto_9 = sum(9 in p.adding for p in made.partitions)
+    assert not found.completed
+    assert found.done_partitions >= len(made.partitions) - onto_9
+
+
+def test_what_moves_is_listed_and_nothing_else() -> None:
+    cluster = Cluster(world())
+    port = Reassignments(cluster)
+    largest = sorted(port.plan, key=lambda i: cluster.world.partitions[i].size_bytes)[-3:]
+    port.ask(largest)
+    for _ in range(3):
+        port.advance()
+        cluster.step()
+    replicas = cluster.replicas
+    assert port.running().tolist() == sorted(largest)
+    assert set(replicas.partition[replicas.leader_listed].tolist()) == set(largest)
+    assert np.array_equal(replicas.follower_listed, replicas.adding)
+
+
+def test_the_wait_for_the_controller() -> None:
+    """At 0 s 400 ms of work come: of the 600 events of half a minute the first eight wait, 400 ms, 350 and so on."""
+    controller = Controller(world(), np.random.default_rng(1))
+    line = ControllerLine(controller, EPOCH_MS)
+    controller.submit(0.0, 400)
+    waits = line.waits_s(0.0, 30.0)
+    assert waits[:9].round(3).tolist() == [0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.0]
+    assert line.p99_ms_max(30.0) == pytest.approx(100.0, abs=51.0)
+    line.advance(5.0)
+    line.advance(8.0)
+    assert line.newest is not None
+    assert line.newest.idle_ratio == pytest.approx(1 - 0.4 / 5)
+    assert line.newest.event_queue_time_mean_ms == pytest.approx(18.0, abs=0.1)
+
+
+def test_the_worlds_sides_are_throttled() -> None:
+    made = world()
+    assert {start.side for start in made.rates} == {Side.LEADER, Side.FOLLOWER}
+    assert {b for p in made.partitions for b in p.adding} == {8, 9}

@@ -1,0 +1,239 @@
+"""A cluster that reassigns as Kafka does, and the executor of plans over it, which can be killed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from streaming.contract import BrokerSignal, ControllerSignal
+from streaming.kafka.cluster import ClusterError
+from tuner.actuate.reassignments import Outcome, Refusal
+from tuner.api.plan_board import PlanBoard
+from tuner.decide.reassign_pace import Bounds, Throttling
+from tuner.journal.entries import Entry
+from tuner.journal.kafka_journal import JournalError
+from tuner.journal.plan_records import PlanBook, encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.model.orders import Orders
+from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead, Wanted
+from tuner.plan.batches import BatchLimits
+from tuner.reassign_ledger import ReassignLedger
+from tuner.reassigning import Reassigning
+
+T = TypeVar("T")
+START_S = 1_600_000_000.0
+
+
+class Killed(BaseException):
+    """The tuner is gone, between two of its acts."""
+
+
+@dataclass
+class Cluster:
+    """Steps end when ``finish`` says so, if all that they leave are alive; what a broker shows may be behind."""
+
+    partitions: dict[Key, PartitionNow]
+    online: set[int]
+    journal: Journal
+    asked: list[tuple[Key, tuple[int, ...] | None]] = field(default_factory=list)
+    under_way_most: int = 0
+    refuses: dict[Key, str] = field(default_factory=dict)
+    silent: bool = False  # Takes what it is asked, and does not answer.
+    deaf: bool = False  # Does neither.
+    away: bool = False
+    kill_after: int | None = None  # So many partitions asked for, within a request or after it.
+
+    def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:  # noqa: ARG002
+        if self.away:
+            return ClusterError("nobody answers")
+        return ClusterLook(frozenset(self.online), dict(self.partitions))
+
+    def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+        outcome: Outcome = {}
+        on_record = {key: a for plan in self.journal.recovered().plans for key, a in plan.asked.items()}
+        for key, wanted in replicas.items():
+            if self.kill_after == 0:
+                raise Killed
+            if self.kill_after is not None:
+                self.kill_after -= 1
+            assert key in on_record, "asked for, and not on record"
+            assert on_record[key].cancels if wanted is None else on_record[key].replicas == wanted
+            if key in self.refuses:
+                outcome[key] = Refusal(self.refuses[key])
+                continue
+            if self.deaf:
+                outcome[key] = Refusal("no answer", known=False)
+                continue
+            self.reassign(key, wanted)
+            self.asked.append((key, wanted))
+            outcome[key] = Refusal("no answer", known=False) if self.silent else None
+        self.under_way_most = max(self.under_way_most, sum(p.under_way for p in self.partitions.values()))
+        return outcome
+
+    def elect(self, partitions: Collection[Key]) -> Outcome:
+        for key in partitions:
+            now = self.partitions[key]
+            assert now.replicas[0] in now.isr
+            self.partitions[key] = replace(now, leader=now.replicas[0])
+        return dict.fromkeys(partitions)
+
+    def reassign(self, key: Key, wanted: tuple[int, ...] | None) -> None:
+        """As anybody may."""
+        now = self.partitions[key]
+        standing = tuple(b for b in now.replicas if b not in now.adding)
+        if wanted is None:
+            self.partitions[key] = PartitionNow(now.leader, standing, tuple(b for b in now.isr if b in standing))
+            return
+        adding = tuple(b for b in wanted if b not in standing)
+        removing = tuple(b for b in standing if b not in wanted)
+        if not adding and not removing:
+            self.partitions[key] = replace(now, replicas=wanted, adding=(), removing=())
+            return
+        union = (*wanted, *(b for b in standing if b not in wanted))
+        self.partitions[key] = PartitionNow(now.leader, union, now.isr, adding, removing)
+
+    def finish(self, keys: Collection[Key] | None = None) -> None:
+        for key, now in self.partitions.items():
+            left = tuple(b for b in now.replicas if b not in now.removing)
+            if now.under_way and (keys is None or key in keys) and set(left) <= self.online:
+                leader = now.leader if now.leader in left else left[0]
+                self.partitions[key] = PartitionNow(leader, left, left)
+
+
+@dataclass
+class Journal:
+    records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    away: bool = False
+    kills: int | None = None  # Writes until the tuner dies, with the write done.
+
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+        if self.away:
+            raise JournalError("the journal is away")
+        self.entries += entries
+        self.records += (beside or {}).items()
+        if self.kills is not None:
+            self.kills -= 1
+            if self.kills < 0:
+                raise Killed
+
+    def recovered(self) -> PlanBook:
+        book = PlanBook("c")
+        for key, value in self.records:
+            book.take(key, value)
+        return book
+
+
+@dataclass
+class Given:
+    latest: Orders = field(default_factory=Orders)
+
+
+@dataclass
+class Signals:
+    brokers: dict[int, BrokerSignal] = field(default_factory=dict)
+    controllers: dict[int, ControllerSignal] = field(default_factory=dict)
+
+
+class AtOnce:
+    """A caller whose calls are done when they are begun; who is killed in one is gone."""
+
+    def start(self, call: Callable[[], T], /) -> Future[T]:
+        answer: Future[T] = Future()
+        answer.set_result(call())
+        return answer
+
+
+class Rig:
+    def __init__(
+        self,
+        partitions: Mapping[Key, PartitionNow],
+        *,
+        online: Collection[int] | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.journal = Journal()
+        brokers = {b for p in partitions.values() for b in p.replicas} if online is None else set(online)
+        self.cluster = Cluster(dict(partitions), brokers, self.journal)
+        self.orders, self.signals = Given(), Signals()
+        self.bounds = bounds or Bounds()
+        self.now_s = START_S
+        self.refused: str | None = None
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Another life of the tuner, from the journal."""
+        self.journal.kills = self.cluster.kill_after = None
+        self.loop = Reassigning(
+            reassignments=self.cluster,
+            caller=AtOnce(),
+            orders=self.orders,
+            signals=self.signals,
+            throttling=Throttling,
+            ledger=ReassignLedger(
+                self.journal, "c", self.journal.recovered(), wall_clock=self._now, monotonic=self._now
+            ),
+            refusal=lambda: self.refused,
+            watcher=PlanBoard("c"),
+            bounds=self.bounds,
+            wall_clock=self._now,
+            monotonic=self._now,
+        )
+
+    def give(
+        self, target: Mapping[Key, tuple[int, ...]], limits: BatchLimits | None = None, *, plan: str = "p"
+    ) -> None:
+        """What a person's program puts on record."""
+        before = self.cluster.partitions
+        parts = {key: Part(replicas, before[key].replicas, 1000.0) for key, replicas in target.items()}
+        numbered = list(parts_of(parts))
+        for number, some in enumerate(numbered):
+            self._from_people(part_key("c", plan, number), encode_parts(some))
+        now_ms = round(self.now_s * 1000)
+        self._say(PlanHead(plan, "kim@desk", now_ms, now_ms, len(numbered), limits=limits or BatchLimits()))
+
+    def say(self, wanted: Wanted, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
+        head = self.plan(plan).head
+        self._say(
+            replace(
+                head, wanted=wanted, limits=limits or head.limits, at_ms=max(round(self.now_s * 1000), head.at_ms + 1),
+                word_by="lee@desk",
+            )
+        )  # fmt: skip
+
+    def _say(self, head: PlanHead) -> None:
+        self._from_people(head_key("c", head.id), encode_head(head))
+
+    def _from_people(self, key: bytes, value: bytes) -> None:
+        self.journal.records.append((key, value))
+        self.loop.ledger.book.take_from_people(key, value)
+
+    def plan(self, plan: str = "p") -> Plan:
+        return next(p for p in self.loop.ledger.book.plans if p.id == plan)
+
+    def cycle(self, *, finish: bool = True) -> None:
+        """It looks, decides and asks; is answered; and what runs ends."""
+        self.now_s += 1.0
+        for _ in range(3):
+            self.loop.tick()
+        self.loop._due_s = float("-inf")
+        if finish:
+            self.cluster.finish()
+
+    def until_ended(self, cycles_max: int = 200) -> None:
+        for _ in range(cycles_max):
+            if not self.loop.ledger.active:
+                return
+            self.cycle()
+        raise AssertionError(f"not ended: {self.loop.ledger.active}, {self.cluster.partitions}")
+
+    def replicas(self) -> dict[Key, tuple[int, ...]]:
+        return {key: now.replicas for key, now in self.cluster.partitions.items()}
+
+    def _now(self) -> float:
+        return self.now_s
+
+
+def still(*replicas: int, leader: int | None = None, isr: Sequence[int] | None = None) -> PartitionNow:
+    return PartitionNow(replicas[0] if leader is None else leader, replicas, tuple(replicas if isr is None else isr))

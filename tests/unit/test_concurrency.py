@@ -1,0 +1,227 @@
+"""How many partitions at a time: more while a quota isn't full, half when somebody is hurt, nothing where nobody knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
+from tuner.decide.concurrency import pace
+from tuner.model.cluster import BrokerSide
+from tuner.model.mutation import ControllerObjective
+from tuner.model.pace import Paced, PaceLimits, PaceMemory, PaceReason, PaceView
+
+MB = 1_000_000.0
+SIDE: BrokerSide = (3, Side.FOLLOWER)
+LIMITS = PaceLimits()
+
+
+def broker(at_ms: int, measured_mb: float | None = 50, **others: object) -> BrokerSignal:
+    measured = None if measured_mb is None else measured_mb * MB
+    by = ThrottledBy.QUOTA if measured is not None else None
+    found = BrokerSignal(
+        "c", 3, at_ms, at_ms, 6, 1.0, leader_throttled_bytes_per_s=measured, follower_throttled_bytes_per_s=measured,
+        throttled_by=by, under_min_isr_partitions=0.0, isr_shrinks_per_s=0.0,
+    )  # fmt: skip
+    return replace(found, **others)  # type: ignore[arg-type]
+
+
+def controller(at_ms: int, *, idle: float = 0.95, queue_ms: float = 2.0) -> ControllerSignal:
+    return ControllerSignal(
+        "c", 100, at_ms, at_ms, 6, 1.0, active=1.0, event_queue_time_mean_ms=queue_ms, idle_ratio=idle
+    )
+
+
+def view(now_s: float, *, using: float = 5, waiting: int = 100, seen: bool = True, **others: object) -> PaceView:
+    """A side that may have 100 MB/s, has half of it, and all of whose slots are in use."""
+    now_ms = round(now_s * 1000)
+    found = PaceView(
+        now_ms, frozenset({SIDE}), {SIDE: using}, {SIDE: waiting}, {SIDE: 100 * MB},
+        brokers={3: broker(now_ms)} if seen else {}, controllers={100: controller(now_ms)} if seen else {},
+    )  # fmt: skip
+    return replace(found, **others)  # type: ignore[arg-type]
+
+
+def at(now_s: float, memory: PaceMemory, limits: PaceLimits = LIMITS, **others: object) -> Paced:
+    using = others.pop("using", memory.sides[SIDE].slots if SIDE in memory.sides else 5)
+    return pace(view(now_s, using=using, **others), memory, limits)  # type: ignore[arg-type]
+
+
+def begun(limits: PaceLimits = LIMITS, **others: object) -> PaceMemory:
+    return at(0, PaceMemory(), limits, **others).memory
+
+
+def reason(found: Paced) -> PaceReason:
+    return found.memory.sides[SIDE].reason
+
+
+def test_it_begins_with_five_and_says_so() -> None:
+    found = at(0, PaceMemory())
+    assert (found.slots[SIDE], found.starts_max, found.cluster_max) == (5, 50, 1250)
+    assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, PaceReason.BEGINS)]
+    assert found.changes[0].text == "partitions at a time onto broker 3 5: as every plan begins"
+
+
+def test_while_the_quota_was_never_full_they_double_and_then_grow_by_one() -> None:
+    memory = begun()
+    slots = []
+    for now_s in range(5, 100, 5):
+        now_ms = now_s * 1000
+        measured_mb = 90 if now_s == 50 else 50
+        found = at(now_s, memory, brokers={3: broker(now_ms, measured_mb)})
+        memory = found.memory
+        slots.append(found.slots[SIDE])
+    # Every 15 s; at 50 s it is full for once.
+    assert slots == [5, 5, 10, 10, 10, 20, 20, 20, 40, 40, 40, 41, 41, 41, 42, 42, 42, 43, 43]
+    assert "40.0" not in found.why[SIDE]
+
+
+def test_the_sentence_of_a_raise_has_its_figures() -> None:
+    (change,) = at(20, begun()).changes
+    assert change.text == (
+        "partitions at a time onto broker 3 5 → 10: the throttle is not full, 100.0 MB/s are meant, and 100 partitions wait"
+    )
+
+
+def test_more_is_not_tried_where_it_would_change_nothing() -> None:
+    memory, now_ms = begun(), 20_000
+    cases = [
+        ({"brokers": {3: broker(now_ms, 90)}}, PaceReason.QUOTA_FULL),
+        ({"keep_up": {SIDE: 90 * MB}}, PaceReason.KEEP_UP_FILLS),
+        ({"using": 3.5}, PaceReason.SLOTS_NOT_USED),
+        ({"waiting": 0}, PaceReason.NOTHING_WAITS),
+        ({"rates": {}}, PaceReason.NOT_THROTTLED),
+        ({"brokers": {3: broker(now_ms, None)}}, PaceReason.NOT_THROTTLED),
+        ({"brokers": {3: broker(now_ms, throttled_by=ThrottledBy.REPLICATION)}}, PaceReason.NOT_THROTTLED),
+        ({"controllers": {100: controller(now_ms, idle=0.5)}}, PaceReason.CONTROLLER_NEAR),
+    ]
+    for others, why in cases:
+        found = at(20, memory, **others)
+        assert (found.slots[SIDE], reason(found)) == (5, why), why
+        assert found.changes == ()
+
+
+def test_a_raise_is_judged_by_what_came_after_it() -> None:
+    memory = at(20, begun()).memory
+    found = at(30, memory)
+    assert (found.slots[SIDE], reason(found)) == (10, PaceReason.RESTS)
+    assert at(36, memory).slots[SIDE] == 20
+
+
+def test_half_is_taken_back_when_somebody_is_hurt() -> None:
+    memory = at(20, begun()).memory
+    for others, why in (
+        ({"under_min_isr_partitions": 1.0}, PaceReason.UNDER_MIN_ISR),
+        ({"isr_shrinks_per_s": 0.2}, PaceReason.ISR_SHRINKS),
+    ):
+        found = at(22, memory, brokers={3: broker(22_000, **others)})
+        assert (found.slots[SIDE], reason(found)) == (5, why)
+        # Its window tells of the same half a minute long; only then it counts again.
+        found = at(40, found.memory, brokers={3: broker(40_000, **others)})
+        assert found.slots[SIDE] == 5
+        assert at(60, found.memory, brokers={3: broker(60_000, **others)}).slots[SIDE] == 2
+        assert at(60, found.memory).slots[SIDE] == 6
+
+
+def test_one_follower_that_came_late_once_is_no_harm() -> None:
+    assert at(20, begun(), brokers={3: broker(20_000, isr_shrinks_per_s=0.03)}).slots[SIDE] == 10
+
+
+def test_a_busy_controller_halves_all_of_them_and_the_requests() -> None:
+    found = at(20, begun(), controllers={100: controller(20_000, idle=0.1)})
+    assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, PaceReason.CONTROLLER_BUSY)
+    assert found.changes[-1].text == ("steps in one request 50 → 25: idle 10 % of the time, at least 30 % is asked for")
+    # Until its window has seen that, neither goes further down nor up again.
+    for idle in (0.1, 0.95):
+        later = at(40, found.memory, controllers={100: controller(40_000, idle=idle)})
+        assert (later.slots[SIDE], later.starts_max) == (2, 25)
+    assert at(56, found.memory, controllers={100: controller(56_000, idle=0.1)}).slots[SIDE] == 1
+
+
+def test_late_metadata_counts_where_it_is_asked_for() -> None:
+    late = {3: broker(20_000, metadata_lag_ms=9_000.0)}
+    assert at(20, begun(), brokers=late).slots[SIDE] == 10
+    found = at(20, begun(), brokers=late, objective=ControllerObjective(apply_lag_ms_max=2_000))
+    assert reason(found) is PaceReason.CONTROLLER_BUSY
+
+
+def test_requests_grow_while_they_are_full_and_the_controller_has_time() -> None:
+    memory = begun()
+    assert at(20, memory, asked=50).starts_max == 100
+    assert at(20, memory, asked=49).starts_max == 50
+    assert at(20, memory, asked=50, controllers={100: controller(20_000, idle=0.5)}).starts_max == 50
+    assert at(20, memory, asked=50, controllers={}).starts_max == 50
+
+
+def test_no_news_raises_nothing_and_sinks_after_a_minute() -> None:
+    memory = at(20, begun()).memory
+    for now_s, slots in ((51, 10), (79, 10), (81, 9), (90, 9), (97, 8)):
+        found = at(now_s, memory, brokers={3: broker(20_000)})
+        memory = found.memory
+        assert found.slots[SIDE] == slots, now_s
+    for now_s in range(100, 300, 5):
+        memory = at(now_s, memory, seen=False).memory
+    assert memory.sides[SIDE].slots == 1
+    assert memory.sides[SIDE].reason is PaceReason.NOT_SEEN
+
+
+def test_without_any_controller_no_more_than_a_few() -> None:
+    memory = begun(controllers={})
+    for now_s in range(5, 200, 5):
+        found = at(now_s, memory, controllers={})
+        memory = found.memory
+    assert (found.slots[SIDE], reason(found)) == (12, PaceReason.CONTROLLER_NOT_SEEN)
+
+
+def test_a_controller_that_was_there_and_is_gone_stops_all_growth() -> None:
+    found = at(20, begun(), controllers={})
+    assert (found.slots[SIDE], reason(found)) == (5, PaceReason.CONTROLLER_NOT_SEEN)
+
+
+def test_limits_can_be_changed_while_it_runs() -> None:
+    memory = at(36, at(20, begun()).memory).memory
+    found = at(37, memory, PaceLimits(slots_max=8))
+    assert (found.slots[SIDE], reason(found)) == (8, PaceReason.LIMITS_CHANGED)
+    found = at(60, found.memory, PaceLimits(slots_max=8))
+    assert (found.slots[SIDE], reason(found)) == (8, PaceReason.AT_MOST)
+    assert at(61, found.memory, PaceLimits(slots_min=10)).slots[SIDE] == 10
+
+
+def test_a_side_that_joins_begins_where_the_others_stand() -> None:
+    memory = at(20, begun(), controllers={100: controller(20_000, idle=0.1)}).memory
+    other = (4, Side.LEADER)
+    assert at(21, memory, sides=frozenset({SIDE, other})).slots[other] == 2
+
+
+def test_a_side_that_the_plan_is_done_with_is_forgotten() -> None:
+    assert at(20, begun(), sides=frozenset()).memory.sides == {}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.5, 40), st.floats(0, 120), st.floats(0, 1), st.sampled_from([0.0, 0.0, 1.0]), st.booleans()
+        ),
+        max_size=60,
+    ),
+    st.integers(1, 4),
+    st.integers(4, 30),
+)
+def test_it_stays_within_the_limits_whatever_happens(
+    looks: list[tuple[float, float, float, float, bool]], least: int, most: int
+) -> None:
+    limits = PaceLimits(slots_min=least, slots_max=most)
+    memory, now_s = PaceMemory(), 0.0
+    for wait_s, measured_mb, idle, under, seen in looks:
+        now_s += wait_s
+        now_ms = round(now_s * 1000)
+        before = memory.sides[SIDE].slots if SIDE in memory.sides else None
+        brokers = {3: broker(now_ms, measured_mb, under_min_isr_partitions=under)} if seen else {}
+        found = at(now_s, memory, limits, brokers=brokers, controllers={100: controller(now_ms, idle=idle)})
+        memory = found.memory
+        assert least <= found.slots[SIDE] <= most
+        assert limits.starts_min <= found.starts_max <= limits.starts_max
+        if before is not None and (not seen or under):
+            assert found.slots[SIDE] <= before

@@ -1,0 +1,100 @@
+"""What benchmarks.move calls missed, and the worlds that it draws."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from benchmarks.move import missed, missed_for_real
+from benchmarks.moves.real import BROKERS, target
+from benchmarks.moves.simulated import EXECUTORS, OURS, optimum
+from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
+
+
+def row(executor: str = OURS, **others: Any) -> dict[str, Any]:
+    return {
+        "world": "joining", "executor": executor, "completed": True, "done_partitions": 20_000, "duration_s": 1_900.0,
+        "ratio_to_optimum": 1.1, "queue_p99_ms_max": 200.0,
+    } | others  # fmt: skip
+
+
+def test_within_the_bounds_nothing_is_missed() -> None:
+    cheap = {"partitions": 200_000, "cpu_s": 4.9, "rss_mb": 499.0}
+    assert missed([row(), row("all at once", duration_s=2_000.0)], cheap, cheap) == []
+
+
+def test_every_bound_is_told_by_name() -> None:
+    found = missed([row(completed=False, done_partitions=5, ratio_to_optimum=1.25, queue_p99_ms_max=501.0)], None, None)
+    assert found == [
+        "joining: 5 partitions were done when the time was over",
+        "joining: 1.250 × T*, at most 1.2 is allowed",
+        "joining: others wait 501 ms for the controller (p99), at most 500 are allowed",
+    ]
+    dear = {"partitions": 200_000, "cpu_s": 10.5, "rss_mb": 600.0}
+    assert missed([], dear, dear) == [
+        "planning of 200000 partitions: cpu_s 10.5, at most 5",
+        "planning of 200000 partitions: rss_mb 600.0, at most 500",
+        "fetchers of 200000 partitions: cpu_s 10.5, at most 10",
+    ]
+
+
+def test_a_rival_that_is_sooner_done_and_hurts_nobody_is_told() -> None:
+    sooner = row("cruise control", duration_s=1_800.0)
+    assert missed([row(), sooner], None, None) == [
+        "joining: cruise control is sooner done, and keeps nobody waiting longer"
+    ]
+    # Sooner, at the cost of everybody who waits for the controller; or in another world.
+    assert missed([row(), sooner | {"queue_p99_ms_max": 9_000.0}], None, None) == []
+    assert missed([row(), sooner | {"world": "evening"}], None, None) == []
+
+
+@pytest.mark.parametrize("name", list(WORLDS))
+def test_the_worlds_are_those_of_their_seed(name: str) -> None:
+    first, again, other = (WORLDS[name](seed, brokers=10, partitions=300) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    for p in first.partitions:
+        assert len({*p.replicas, *p.adding}) == 4
+        assert set(p.removing) < set(p.replicas)
+    largest = max(p.size_bytes for p in first.partitions)
+    assert largest > 5 * sum(p.size_bytes for p in first.partitions) / 300
+
+
+def test_brokers_that_join_hold_nothing_and_take_everything() -> None:
+    made = joining(3, brokers=10, new=2, partitions=200, drains_s=100.0)
+    assert {b for p in made.partitions for b in p.replicas} <= set(range(8))
+    assert sum(p.size_bytes for p in made.partitions) == pytest.approx(2 * 100.0 * RATE_BYTES_PER_S)
+    best = optimum(made).time_s
+    assert best is not None
+    assert best > 100.0
+
+
+def test_ours_is_the_first() -> None:
+    assert EXECUTORS == (OURS, "all at once", "batches of 5", "batches of 50", "cruise control")
+
+
+def test_the_real_plan_weighs_the_same_on_every_broker_both_ways() -> None:
+    there, back = target(back=False), target(back=True)
+    assert len(there) == len(back) == 200
+    takes, gives = Counter[int](), Counter[int]()
+    for key, replicas in there.items():
+        assert len({*replicas, *back[key]}) == 3
+        assert replicas[0] == back[key][0]
+        takes[replicas[1]] += 1
+        gives[replicas[0]] += 1
+    assert len(takes) == len(gives) == BROKERS
+    assert max(takes.values()) - min(takes.values()) <= 0
+    assert set(gives.values()) == {50}
+
+
+def test_what_is_missed_on_real_brokers() -> None:
+    ours = {"policy": "rheostat reassign", "move_s": 60.0, "p99_ms": 40.0}
+    other = {"policy": "all at once", "move_s": 70.0, "p99_ms": 40.0}
+    assert missed_for_real([ours, other], 0) == []
+    assert missed_for_real([ours, other | {"move_s": 60.0, "p99_ms": 39.0}], 2) == [
+        "all at once takes 60 s, ours 60 s",
+        "with all at once the produce p99 is 39 ms, with ours 40 ms",
+        "2 acknowledged records can't be read",
+    ]

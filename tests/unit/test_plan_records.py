@@ -1,0 +1,101 @@
+"""Plans on record: what is written is read back, half of one is none, and what a person writes is not undone by an echo."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tuner.journal.plan_records import (
+    PARTS_PER_RECORD,
+    PlanBook,
+    asked_key,
+    encode_asked,
+    encode_head,
+    encode_parts,
+    encode_state,
+    head_key,
+    part_key,
+    parts_of,
+    state_key,
+    tombstones,
+)
+from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, Wanted
+from tuner.plan.batches import BatchLimits
+
+HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk")
+PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5), ("t|x", 1): Part((1,), (2,))}
+ASKED = {("t", 0): Asked((3, 1, 2), (1, 2), True, True, True)}
+STATE = PlanState(9, Ending.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",))
+
+
+def test_what_is_written_is_read_back() -> None:
+    book = PlanBook("c")
+    for key, value in (
+        (part_key("c", "p", 0), encode_parts(PARTS)),
+        (head_key("c", "p"), encode_head(HEAD)),
+        (asked_key("c", "p", 0), encode_asked(ASKED)),
+        (state_key("c", "p"), encode_state(STATE)),
+    ):
+        assert book.take(key, value)
+    (plan,) = book.plans
+    assert (plan.head, plan.parts, plan.asked, plan.state) == (HEAD, PARTS, ASKED, STATE)
+
+
+def test_a_large_plan_is_there_when_all_of_it_is() -> None:
+    parts = {("t", n): Part((1,), (2,)) for n in range(2 * PARTS_PER_RECORD + 1)}
+    numbered = list(parts_of(parts))
+    assert [len(some) for some in numbered] == [1000, 1000, 1]
+    head = PlanHead("p", "kim@desk", 5, 5, 3)
+    book = PlanBook("c")
+    book.take(head_key("c", "p"), encode_head(head))
+    for number in (0, 2):
+        book.take(part_key("c", "p", number), encode_parts(numbered[number]))
+        assert book.plans == ()
+    book.take(part_key("c", "p", 1), encode_parts(numbered[1]))
+    assert book.plans[0].parts == parts
+
+
+def test_of_a_plan_that_has_ended_its_head_and_its_end_are_kept() -> None:
+    book = PlanBook("c")
+    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    book.take(head_key("c", "p"), encode_head(HEAD))
+    book.take(state_key("c", "p"), encode_state(STATE))
+    for key, value in tombstones("c", "p", 1).items():
+        book.take(key, value)
+    (plan,) = book.plans
+    assert (plan.active, plan.parts, plan.asked) == (False, {}, {})
+
+
+def test_another_clusters_plan_and_another_record_are_nothing() -> None:
+    book = PlanBook("c")
+    assert not book.take(head_key("d", "p"), encode_head(HEAD))
+    assert not book.take(b"memory|c", b"{}")
+    assert not book.take(b"", None)
+    assert book.plans == ()
+
+
+def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows() -> None:
+    book = PlanBook("c")
+    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    book.take(head_key("c", "p"), encode_head(HEAD))
+    book.take(asked_key("c", "p", 0), None)
+    book.take_from_people(asked_key("c", "p", 0), encode_asked(ASKED))
+    book.take_from_people(state_key("c", "p"), encode_state(STATE))
+    book.take_from_people(part_key("c", "p", 0), None)
+    (plan,) = book.plans
+    assert (plan.asked, plan.state, plan.parts) == ({}, PlanState(), PARTS)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"{}", "not a record of a plan of this version"),
+        (b"[]", "not a record of a plan of this version"),
+        (b"nonsense", "Expecting value"),
+        (json.dumps({"v": 2}).encode(), "version 2, this program reads 1"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        PlanBook("c").take(head_key("c", "p"), value)

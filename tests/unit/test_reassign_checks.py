@@ -1,0 +1,103 @@
+"""What speaks against a plan: each by name, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rheostat.moves.standing import Standing
+from rheostat.reassign.checks import checked
+from rheostat.reassign.given import Given, Ground
+from streaming.kafka.cluster import PartitionState
+from streaming.kafka.reassignments import Disk
+from tuner.model.partition_limits import PartitionLimits
+from tuner.model.reassigning import Part
+
+GB = 1_000_000_000
+ROOMY = (Disk("/a", 100 * GB, 90 * GB),)
+RACKS = {1: "a", 2: "b", 3: "c", 4: "c"}
+
+
+def ground(
+    states: Mapping[tuple[str, int], PartitionState],
+    *,
+    disks: Mapping[int, tuple[Disk, ...]] | None = None,
+    racks: Mapping[int, str | None] | None = None,
+) -> Ground:
+    known = RACKS if racks is None else racks
+    return Ground(Standing("here", known, states), {}, dict.fromkeys(known, ROOMY) if disks is None else disks, {}, 1)
+
+
+def one(target: tuple[int, ...], *, size: float = GB, writes: float = 0.0) -> Given:
+    return Given((), {("t", 0): Part(target, (1, 2), size, writes)})
+
+
+HERE = {("t", 0): PartitionState("t", 0, 1, (1, 2), (1, 2))}
+
+
+def forbids(
+    given: Given, on: Ground | None = None, *, limits: PartitionLimits | None = None, may: bool = False
+) -> tuple[str, ...]:
+    return checked(
+        given, on or ground(HERE), rate_bytes_per_s_max=100e6, limits=limits or PartitionLimits(), may_change_factor=may
+    ).forbidden  # fmt: skip
+
+
+def notes(given: Given, on: Ground) -> tuple[str, ...]:
+    return checked(given, on, rate_bytes_per_s_max=100e6, limits=PartitionLimits(), may_change_factor=False).notes
+
+
+def test_a_plan_that_nothing_speaks_against() -> None:
+    found = checked(
+        one((3, 4)), ground(HERE, racks={1: "a", 2: "b", 3: "c", 4: "d"}), rate_bytes_per_s_max=100e6,
+        limits=PartitionLimits(), may_change_factor=False,
+    )  # fmt: skip
+    assert found.forbidden == ()
+    assert found.fluid.time_s == 20.0
+    assert found.notes == (
+        "2.00 GB are to be copied; at 100 MB/s a broker and side no order is faster than 20 s, which the broker 1 leader "
+        "throttle needs",
+    )
+
+
+def test_another_number_of_replicas_has_to_be_meant() -> None:
+    (said,) = forbids(one((1, 2, 3)))
+    assert said == (
+        "t-0: 2 replicas now and 3 in the plan; if that is meant, say --allow-replication-factor-change"
+    )  # fmt: skip
+    assert forbids(one((1, 2, 3)), may=True) == ()
+
+
+def test_a_target_that_is_down_forbids() -> None:
+    without = {broker: rack for broker, rack in RACKS.items() if broker != 4}
+    (said,) = forbids(one((1, 4)), ground(HERE, racks=without))
+    assert said == "t-0: to go to brokers that are down: 4; bring them back first"
+
+
+def test_a_disk_without_room_forbids_and_a_nearly_full_one_is_told() -> None:
+    small = {**dict.fromkeys(RACKS, ROOMY), 3: (Disk("/a", 10 * GB, GB // 2), Disk("/b", 10 * GB, GB // 2))}
+    (said,) = forbids(one((1, 3)), ground(HERE, disks=small))
+    assert said.startswith("broker 3: 1.00 GB are to be copied there, and its disks have room for 500 MB")
+    nearly = {**small, 3: (Disk("/a", 10 * GB, 3 * GB // 2),)}
+    assert forbids(one((1, 3)), ground(HERE, disks=nearly)) == ()
+    assert "broker 3: its disks will be 95% full" in notes(one((1, 3)), ground(HERE, disks=nearly))
+    unknown = ground(HERE, disks={})
+    assert "how much room the disks of brokers 3 have is not known" in notes(one((1, 3)), unknown)
+
+
+def test_a_broker_above_its_limit_forbids() -> None:
+    full = {**HERE, ("t", 1): PartitionState("t", 1, 3, (3,), (3,))}
+    (said,) = forbids(one((1, 3)), ground(full), limits=PartitionLimits(by_broker={3: 1}))
+    assert said == "POLICY_VIOLATION: broker 3 would have 2 partitions, and its max.broker.partitions is 1"
+
+
+def test_a_copy_that_never_ends_forbids() -> None:
+    (said,) = forbids(one((1, 3), writes=60e6))
+    assert said.startswith("t-0: keeping up with what is written takes more than tuner.rate_bytes_per_s_max (100 MB/s)")
+
+
+def test_fewer_racks_and_somebody_elses_move_are_told() -> None:
+    assert "t-0: on fewer racks than before" in notes(one((3, 4)), ground(HERE))
+    moving = {("t", 0): PartitionState("t", 0, 1, (1, 2, 4), (1, 2), adding=(4,))}
+    assert "t-0: being reassigned already; waited for" in notes(one((1, 3)), ground(moving))
+    orphan = {("t", 0): PartitionState("t", 0, -1, (1, 2), ())}
+    assert "t-0: nobody leads; waited for" in notes(one((1, 3)), ground(orphan))

@@ -1,0 +1,193 @@
+"""`rheostat reassign` as a person types it: how a plan is told from a word about one, and what is said to bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from command_rig import Command
+from rich.console import Console
+
+from rheostat.errors import BadInputError
+from rheostat.reassign.interrupted import EXIT_INTERRUPTED
+from rheostat.reassign.picture import Picture, as_record, picture
+from rheostat.reassign.record import OnRecord
+from rheostat.reassign.steps import as_rows, sentences_of_steps
+from rheostat.reassign.watch import View
+from rheostat.reassign.words import limits_text, progress, sentences
+from tuner.model.reassigning import (
+    Asked,
+    ClusterLook,
+    Ending,
+    Key,
+    Part,
+    PartitionNow,
+    Plan,
+    PlanHead,
+    PlanState,
+    Wanted,
+)
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Way
+
+refused = Command("reassign").refused
+
+HEAD = PlanHead("p1", "kim@desk, 2026-01-31 06:00:00 UTC", 0, 5, 1, limits=BatchLimits(2, 8))
+PARTS = {("t", n): Part((3, 4), (1, 2), 1e9) for n in range(3)}
+LOOK = ClusterLook(
+    frozenset({1, 2, 3, 4}),
+    {
+        ("t", 0): PartitionNow(3, (3, 4), (3, 4)),
+        ("t", 1): PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2)),
+        ("t", 2): PartitionNow(1, (1, 2), (1, 2)),
+    },
+    log_bytes={1: {("t", 1): 1_000_000_000}, 3: {("t", 1): 500_000_000}, 4: {("t", 1): 0}},
+)
+
+
+def a_plan(asked: dict[Key, Asked] | None = None, **state: object) -> Plan:
+    return Plan(HEAD, PARTS, asked or {}, PlanState(heeded_at_ms=5, **state))  # type: ignore[arg-type]
+
+
+def shown() -> Picture:
+    return picture(a_plan({("t", 1): Asked((3, 4), (1, 2), True)}), LOOK, 100_000)
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "plan.json:1: not JSON"),
+        ("nonsense", "plan.json:1: not JSON"),
+        ('{"version": 2, "partitions": []}', "plan.json:1: version: expected 1, the one there is, found 2"),
+        ('{"version": 1, "partitions": []}', "expected a list of at least one {topic, partition, replicas}, found []"),
+        (
+            '{"version": 1, "partitions": [\n{"topic": "t", "partition": 0, "replicas": [1, 1]}]}',
+            "plan.json:2: partitions[0].replicas[1]: broker 1 is listed twice",
+        ),
+        (
+            '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/a"]}]}',
+            "t-0 names log_dirs: rheostat moves replicas between brokers, not between directories of one",
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_meant_is_named_before_any_cluster_is_asked(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    assert said in refused(str(file), "--config", str(tmp_path / "none.yaml"))
+
+
+def test_options_that_do_not_go_together_and_files_that_are_not_there(tmp_path: Path) -> None:
+    missing = tmp_path / "plan.json"
+    assert "cannot be read: No such file" in refused(str(missing), "-c", "none.yaml")
+    assert "--detach" in refused(str(missing), "-c", "none.yaml", "--detach", "--here")
+    assert "--leader-movements" in refused(str(missing), "-c", "none.yaml", "--leader-movements", "0")
+
+
+def test_options_may_stand_before_the_plan(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text("nonsense")
+    assert "plan.json:1: not JSON" in refused("-c", "none.yaml", str(file))
+
+
+# -- which plan -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_word_without_a_plan_is_about_the_one_that_runs() -> None:
+    one, other = a_plan(), Plan(PlanHead("p2", "lee", 1, 1, 1), PARTS)
+    ended = Plan(PlanHead("p0", "lee", 1, 1, 1), {}, {}, PlanState(ending=Ending.DONE))
+    assert OnRecord((ended, one)).of(None) is one
+    assert OnRecord((ended, one)).of("p0") is ended
+    with pytest.raises(BadInputError, match="several plans run, say which: p1, p2"):
+        OnRecord((one, other)).of(None)
+    with pytest.raises(BadInputError, match="no plan of reassignments is on record that has not ended"):
+        OnRecord((ended,)).of(None)
+    with pytest.raises(BadInputError, match="there is no plan 'p9' on record; those that run: p1"):
+        OnRecord((one,)).of("p9")
+
+
+# -- how it stands --------------------------------------------------------------------------------------------------------
+
+
+def test_how_far_a_plan_is_in_bytes_and_partitions() -> None:
+    found = shown()
+    assert (found.arrived, found.partitions) == (1, 3)
+    assert (found.total_bytes, found.copied_bytes) == (6e9, 2.5e9)
+    assert found.eta_s == 140.0
+
+
+def test_the_current_batch_is_told_in_the_words_of_the_kip() -> None:
+    record = as_record(shown())
+    assert record["CurrentBatch"] == [
+        {
+            "Name": "t",
+            "Partitions": [{"PartitionId": 1, "CurrentBrokers": [3, 4, 1, 2], "TargetBrokers": [3, 4]}],
+        }
+    ]
+    assert [p["PartitionId"] for p in record["Topics"][0]["Partitions"]] == [1, 2]
+    assert record["limits"] == {
+        "reassignment.max.concurrent.leader.movements": 2,
+        "reassignment.max.concurrent.partition.movements": 8,
+        "reassignment.max.concurrent.replica.movements": None,
+    }
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_a_plan_in_sentences() -> None:
+    assert sentences(shown()) == [
+        "Plan p1, given by kim@desk, 2026-01-31 06:00:00 UTC: running.",
+        "  1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 2 min 20 s left at its pace so far",
+        "  t-1: [3, 4, 1, 2] → [3, 4]",
+        "  at most 2 leader movements, 8 partition movements at a time",
+    ]
+
+
+def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
+    done = picture(a_plan(ending=Ending.DONE, dropped={("t", 0): "gone"}), LOOK, 1)
+    assert sentences(done)[0].endswith("done, but for 1 partitions that are not there any more.")
+    assert not done.well
+    assert picture(a_plan(ending=Ending.DONE), LOOK, 1).well
+    waiting = picture(Plan(HEAD, PARTS), LOOK, 1)
+    assert sentences(waiting)[0].endswith("running, as soon as a tuner heeds it.")
+    held = picture(a_plan(said=("t-0: waiting for brokers that are down: 4",)), LOOK, 1)
+    assert not held.well
+    assert "  t-0: waiting for brokers that are down: 4" in sentences(held)
+
+
+def test_a_plan_that_is_put_back_has_no_time_to_its_end() -> None:
+    plan = Plan(PlanHead("p", "kim", 0, 5, 1, Wanted.CANCELLING), PARTS, {}, PlanState(heeded_at_ms=5))
+    assert picture(plan, LOOK, 100_000).eta_s is None
+    assert limits_text(BatchLimits()) == "no limits of its own"
+
+
+def test_the_steps_of_a_dry_run_are_those_of_the_kip() -> None:
+    way = Way("t", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), 0, frozenset(range(5)))
+    assert sentences_of_steps([way], 2) == [
+        "t-0: (0,1,2,3,4) → (5,0,1,2,3,4) → (5,6,2,3,4) → (5,6,7,8,4) → (5,6,7,8,9)"
+    ]  # fmt: skip
+    (row,) = as_rows([way], 2**31 - 1)
+    assert [step["replicas"] for step in row["steps"]] == [[5, 6, 7, 8, 9]]
+    assert EXIT_INTERRUPTED == 130
+
+
+def test_without_a_terminal_what_holds_a_plan_up_is_said_once_and_how_far_it_is_in_lines() -> None:
+    text = io.StringIO()
+    held = picture(a_plan({("t", 1): Asked((3, 4), (1, 2))}, said=("t-2: waiting",)), LOOK, 100_000)
+    with View(Console(file=text, width=200)) as view:
+        view.show(held, None)
+        view.show(held, 50e6)
+        view.show(shown(), 50e6)
+    assert text.getvalue().splitlines() == [
+        "  t-2: waiting",
+        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 2 min 20 s left at its pace so far",
+    ]
+
+
+def test_a_rate_that_is_measured_tells_how_long_it_takes() -> None:
+    assert progress(shown(), 50e6) == (
+        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 50.0 MB/s, 70 s left"
+    )  # fmt: skip

@@ -1,0 +1,62 @@
+"""What the executor reckons with: throttles as they are meant and as they may become, and the plans' parts in one line."""
+
+from __future__ import annotations
+
+from streaming.contract import Side
+from tuner.decide.reassign_figures import Figures
+from tuner.decide.reassign_pace import Bounds, Measures, Throttling, begin, throttling_of
+from tuner.decide.reassign_parts import Recent, stand
+from tuner.model.cluster import Course, LiveCluster, RateSetting
+from tuner.model.limits import MB, Limits
+from tuner.model.pace import PaceMemory
+from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead
+from tuner.plan.refill_terms import HeldBy
+
+L1, F1, F3 = (1, Side.LEADER), (1, Side.FOLLOWER), (3, Side.FOLLOWER)
+LIVE = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(20 * MB)})
+
+
+def test_before_a_look_nothing_is_known_to_be_throttled() -> None:
+    assert throttling_of(None, {}, Limits(100 * MB)) == Throttling()
+
+
+def test_without_a_law_a_side_has_what_stands_there() -> None:
+    found = throttling_of(LIVE, {}, Limits(100 * MB))
+    assert (found.meant, found.most) == ({L1: 20 * MB}, {L1: 20 * MB})
+
+
+def test_the_law_means_more_than_stands_and_may_go_to_the_ceiling() -> None:
+    found = throttling_of(LIVE, {L1: Course(35 * MB)}, Limits(100 * MB, steers=True))
+    assert (found.meant, found.most) == ({L1: 35 * MB}, {L1: 100 * MB})
+
+
+def test_a_law_that_throttles_by_itself_has_the_ceiling_everywhere() -> None:
+    found = throttling_of(LIVE, {}, Limits(100 * MB, steers=True, throttles_moves=True))
+    assert found.meant == {L1: 20 * MB}
+    assert set(found.most) == {(b, side) for b in (1, 2) for side in Side}
+    assert found.most[F1] == 100 * MB
+
+
+def plan_of(name: str, *keys: Key) -> Plan:
+    return Plan(PlanHead(name, "kim", 0, 0, 1), {key: Part((3, 2), (1, 2), 1e9) for key in keys})
+
+
+def line(writes: float, most: float) -> tuple[list[str], dict[HeldBy, int], float]:
+    """Two plans of a partition each, both from broker 1 to broker 3: which begin, what holds the others, what is pending."""
+    plans = [plan_of("p", ("a", 0)), plan_of("q", ("b", 0))]
+    look = ClusterLook(frozenset({1, 2, 3}), {(t, 0): PartitionNow(1, (1, 2), (1, 2)) for t in "ab"})
+    stands = [(plan, stand(plan, look, Recent(), 0), True) for plan in plans]
+    figures = Figures(write_bytes_per_s={("a", 0): writes, ("b", 0): writes})
+    measures = Measures(figures, Throttling({F3: most}, {F3: most}))
+    begun = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
+    names = sorted(start.step.topic for start in begun.refill.starts)
+    return names, dict(begun.refill.held), begun.pending_bytes[F3]
+
+
+def test_parts_of_all_plans_stand_in_one_line() -> None:
+    assert line(writes=1 * MB, most=100 * MB) == (["a", "b"], {}, 2e9)
+
+
+def test_none_begins_whose_keeping_up_would_fill_the_throttle_together_with_the_others() -> None:
+    names, held, _ = line(writes=6 * MB, most=10 * MB)
+    assert (len(names), held) == (1, {HeldBy.QUOTA: 1})

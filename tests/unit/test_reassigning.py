@@ -1,0 +1,389 @@
+"""The executor of plans: what is on record when, what a killed one leaves to the next, who is yielded to, what is put back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reassign_rig import START_S, Killed, Rig, still
+
+from tuner.decide.reassign_pace import Bounds
+from tuner.journal.entries import STEPS, STEPS_OVER
+from tuner.model.orders import Orders, Pause
+from tuner.model.partition_limits import PartitionLimits
+from tuner.model.reassigning import Ending, Key, Wanted
+from tuner.plan.batches import BatchLimits
+from tuner.reassign_ledger import PLANS_KEPT
+
+ONE_BY_ONE = BatchLimits(replica_movements_max=1)
+T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+PAUSED = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
+
+
+def two(*keys: Key) -> Rig:
+    """Partitions on brokers 1 and 2 of four."""
+    return Rig({key: still(1, 2) for key in keys or (T0,)}, online={1, 2, 3, 4})
+
+
+# -- the way of a plan ----------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_reaches_exactly_its_target_step_by_step() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    rig.until_ended()
+    assert [wanted for _, wanted in rig.cluster.asked] == [(3, 1, 2), (3, 2), (3, 4)]
+    assert rig.replicas() == {T0: (3, 4)}
+    assert rig.cluster.partitions[T0].leader == 3
+    assert rig.plan().state.ending is Ending.DONE
+    assert [e.kind for e in rig.journal.entries if e.kind in (STEPS, STEPS_OVER)][:2] == [STEPS, STEPS_OVER]
+    assert rig.plan().parts == {}, "of a plan that has ended only its head and its end are kept"
+
+
+def test_the_preferred_leader_is_elected_before_the_next_step() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    rig.cycle()
+    assert rig.cluster.partitions[T0].leader == 1
+    rig.cycle()
+    assert rig.cluster.partitions[T0].leader == 3
+    assert len(rig.cluster.asked) == 1
+
+
+def test_all_at_once_without_limits_is_one_step_a_partition() -> None:
+    rig = two(T0, T1, T2)
+    rig.give({T0: (3, 4), T1: (3, 4), T2: (4, 1)})
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4), T1: (3, 4), T2: (4, 1)}
+    assert len(rig.cluster.asked) == 3
+
+
+def test_limits_hold_over_all_plans_and_can_be_changed_while_they_run() -> None:
+    rig = two(*(("t", n) for n in range(8)))
+    rig.give({("t", n): (3, 4) for n in range(4)}, BatchLimits(partition_movements_max=2))
+    rig.give({("t", n): (3, 4) for n in range(4, 8)}, plan="q")
+    rig.cycle()
+    assert rig.cluster.under_way_most == 2
+    rig.say(Wanted.RUNNING, BatchLimits(partition_movements_max=5))
+    rig.cycle(finish=False)
+    assert rig.cluster.under_way_most == 5
+    rig.until_ended()
+    assert set(rig.replicas().values()) == {(3, 4)}
+
+
+def test_a_refilled_slot_waits_for_nobody() -> None:
+    rig = two(T0, T1, T2)
+    rig.give(dict.fromkeys((T0, T1, T2), (3, 4)), BatchLimits(partition_movements_max=2))
+    rig.cycle(finish=False)
+    first = [key for key, _ in rig.cluster.asked]
+    rig.cluster.finish(first[:1])
+    rig.cycle(finish=False)
+    assert len(rig.cluster.asked) == 3
+    assert rig.cluster.partitions[first[1]].under_way
+
+
+# -- killed anywhere ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whoever_is_killed_anywhere_leaves_a_plan_that_the_next_ends_exactly(data: st.DataObject) -> None:
+    """Within a write, within a request, between the two; the port asserts that what it is asked for is on record."""
+    brokers = list(range(1, 7))
+    count = data.draw(st.integers(1, 5))
+    replica_lists = st.lists(st.sampled_from(brokers), min_size=2, max_size=3, unique=True).map(tuple)
+    before = {("t", n): data.draw(replica_lists) for n in range(count)}
+    target = {key: data.draw(replica_lists) for key in before}
+    rig = Rig({key: still(*replicas) for key, replicas in before.items()}, online=brokers)
+    limits = BatchLimits(
+        partition_movements_max=data.draw(st.integers(1, 3)), replica_movements_max=data.draw(st.integers(1, 2))
+    )
+    moved = {key: replicas for key, replicas in target.items() if replicas != before[key]}
+    if not moved:
+        return
+    rig.give(moved, limits)
+    for _ in range(data.draw(st.integers(0, 4))):
+        if data.draw(st.booleans()):
+            rig.journal.kills = data.draw(st.integers(0, 4))
+        else:
+            rig.cluster.kill_after = data.draw(st.integers(0, 4))
+        with suppress(Killed):
+            for _ in range(6):
+                rig.cycle(finish=data.draw(st.booleans()))
+        rig.begin_anew()
+        rig.now_s += data.draw(st.sampled_from([0.0, 30.0]))
+    rig.until_ended()
+    assert rig.replicas() == before | moved
+    assert rig.cluster.under_way_most <= limits.partition_movements_max
+    assert rig.plan().state.ending is Ending.DONE
+
+
+def test_half_a_plan_is_none() -> None:
+    rig = two(T0)
+    rig.give({T0: (3, 4)})
+    rig.journal.records = [(key, value) for key, value in rig.journal.records if not key.startswith(b"plan-part|")]
+    rig.begin_anew()
+    rig.cycle()
+    assert rig.loop.ledger.active == ()
+    assert rig.cluster.asked == []
+
+
+# -- failures -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_journal_that_is_away_lets_nothing_be_asked_for() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)})
+    rig.journal.away = True
+    rig.cycle()
+    assert rig.cluster.asked == []
+    rig.journal.away = False
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4)}
+
+
+def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> None:
+    rig = two(T0, T1)
+    rig.cluster.refuses = {T0: "error 39 InvalidReplicaAssignmentError"}
+    rig.give({T0: (3, 4), T1: (3, 4)})
+    rig.cycle()
+    rig.cycle()
+    assert rig.replicas()[T1] == (3, 4)
+    assert T0 not in rig.plan().asked
+    assert any(e.failure and "t-0: error 39" in e.failure for e in rig.journal.entries)
+    rig.cluster.refuses = {}
+    rig.cycle()
+    assert rig.replicas()[T0] == (1, 2), "not before some seconds have gone by"
+    rig.now_s += 5.0
+    rig.until_ended()
+    assert rig.replicas()[T0] == (3, 4)
+
+
+def test_what_was_not_answered_may_be_under_way_and_is_not_asked_for_again() -> None:
+    rig = two()
+    rig.cluster.silent = True
+    rig.give({T0: (3, 4)})
+    rig.cycle(finish=False)
+    rig.cluster.silent = False
+    for _ in range(3):
+        rig.cycle(finish=False)
+    assert len(rig.cluster.asked) == 1
+    rig.cluster.finish()
+    rig.until_ended()
+    assert len(rig.cluster.asked) == 1
+
+
+def test_who_may_not_write_asks_for_nothing() -> None:
+    rig = two()
+    rig.refused = "another has the lease"
+    rig.give({T0: (3, 4)})
+    rig.cycle()
+    assert rig.cluster.asked == []
+    assert rig.plan().asked == {}
+
+
+def test_a_cluster_that_is_not_seen_is_waited_for() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)})
+    rig.cluster.away = True
+    rig.cycle()
+    rig.cluster.away = False
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4)}
+
+
+def test_what_was_not_answered_and_not_taken_is_asked_for_again_after_a_while() -> None:
+    rig = two()
+    rig.cluster.deaf = True
+    rig.give({T0: (3, 4)})
+    rig.cycle()
+    assert T0 in rig.plan().asked, "Kafka may have taken it"
+    rig.cluster.deaf = False
+    rig.cycle()
+    assert rig.cluster.asked == []
+    rig.now_s += 25.0
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4)}
+
+
+# -- brokers, topics, other people ----------------------------------------------------------------------------------------
+
+
+def test_partitions_of_a_dead_target_wait_and_say_so_and_the_others_go_on() -> None:
+    rig = two(T0, T1)
+    rig.cluster.online = {1, 2, 3}
+    rig.give({T0: (3, 4), T1: (3, 1)}, ONE_BY_ONE)
+    for _ in range(8):
+        rig.cycle()
+    assert rig.replicas() == {T0: (3, 2), T1: (3, 1)}
+    assert rig.plan().state.said == ("t-0: waiting for brokers that are down: 4",)
+    rig.cluster.online = {1, 2, 3, 4}
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4), T1: (3, 1)}
+
+
+def test_a_step_of_ours_that_somebody_aims_elsewhere_is_somebodys() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)})
+    rig.cycle(finish=False)
+    rig.cluster.reassign(T0, (2, 3))
+    rig.cycle(finish=False)
+    assert rig.plan().state.said == ("t-0: somebody else is reassigning this; waited for",)
+    assert rig.plan().asked == {}
+    rig.cluster.finish()
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4)}
+
+
+def test_a_topic_that_is_deleted_is_dropped_and_said_after_a_while() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)})
+    del rig.cluster.partitions[T0]
+    rig.cycle()
+    rig.cycle()
+    assert rig.plan().active
+    rig.now_s += 25.0
+    rig.cycle()
+    state = rig.plan().state
+    assert state.ending is Ending.DONE
+    assert list(state.dropped) == [T0]
+    assert state.said == ("t-0: not there any more, and no part of the plan from now on",)
+
+
+def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
+    rig = two()
+    rig.cluster.reassign(T0, (2, 3))
+    rig.give({T0: (3, 4)})
+    rig.cycle(finish=False)
+    assert rig.cluster.asked == []
+    assert rig.plan().state.said == ("t-0: somebody else is reassigning this; waited for",)
+    rig.cluster.finish()
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4)}
+
+
+def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)})
+    rig.cycle(finish=False)
+    rig.cluster.reassign(T0, None)
+    rig.cluster.finish()
+    for _ in range(30):
+        rig.cycle()
+    assert rig.replicas() == {T0: (1, 2), T1: (3, 4)}
+    assert rig.plan().state.said == (
+        "t-0: somebody stopped the step; left alone until `rheostat reassign resume p`",
+    )  # fmt: skip
+    rig.begin_anew()
+    rig.cycle()
+    assert rig.replicas()[T0] == (1, 2), "also by another tuner"
+    rig.say(Wanted.RUNNING)
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4), T1: (3, 4)}
+
+
+def test_a_plan_that_would_overfill_a_broker_waits() -> None:
+    rig = two(T0, T1)
+    rig.bounds = Bounds(partitions=PartitionLimits(by_broker={3: 1}))
+    rig.begin_anew()
+    rig.give({T0: (1, 3), T1: (1, 3)})
+    for _ in range(5):
+        rig.cycle()
+    assert sorted(rig.replicas().values()) == [(1, 2), (1, 3)]
+    assert "brokers that have as many partitions as they may" in rig.plan().state.said[0]
+
+
+# -- a person's word ------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_plan_ends_what_is_under_way_and_begins_nothing() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
+    rig.cycle(finish=False)
+    rig.say(Wanted.PAUSED)
+    for _ in range(4):
+        rig.cycle()
+    assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
+    assert rig.plan().state.said == ("paused by lee@desk: nothing new is begun, what is under way ends",)
+    rig.say(Wanted.RUNNING)
+    rig.until_ended()
+    assert set(rig.replicas().values()) == {(3, 4)}
+
+
+def test_a_tuner_that_is_paused_begins_nothing() -> None:
+    rig = two(T0, T1)
+    rig.orders.latest = PAUSED
+    rig.give({T0: (3, 4), T1: (3, 4)})
+    rig.cycle()
+    assert rig.cluster.asked == []
+    rig.orders.latest = Orders()
+    rig.until_ended()
+    assert set(rig.replicas().values()) == {(3, 4)}
+
+
+@pytest.mark.parametrize("word", ["paused", "released"])
+def test_a_tuner_that_is_paused_or_released_begins_nothing_and_stops_nothing(word: str) -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
+    rig.cycle(finish=False)
+    pause = replace(PAUSED.pause or Pause(1, ""), released=word == "released")
+    rig.orders.latest = replace(PAUSED, pause=pause)
+    rig.say(Wanted.CANCELLING)
+    for _ in range(3):
+        rig.cycle(finish=False)
+    assert len(rig.cluster.asked) == 1
+    assert rig.plan().state.said == (f"nothing new is begun: rheostat is {word} by kim@desk, until `rheostat resume`",)
+    rig.orders.latest = Orders()
+    rig.until_ended()
+    assert set(rig.replicas().values()) == {(1, 2)}
+
+
+def test_a_cancelled_plan_stops_its_steps_and_puts_back_what_is_halfway_and_leaves_what_has_arrived() -> None:
+    rig = two(T0, T1, T2)
+    rig.give(dict.fromkeys((T0, T1, T2), (3, 4)), BatchLimits(partition_movements_max=1, replica_movements_max=1))
+    while (3, 4) not in rig.replicas().values():
+        rig.cycle()
+    while sorted(rig.replicas().values())[1] == (1, 2):  # The second one is on its way.
+        rig.cycle(finish=False)
+    rig.say(Wanted.CANCELLING)
+    rig.until_ended()
+    assert sorted(rig.replicas().values()) == [(1, 2), (1, 2), (3, 4)]
+    assert rig.plan().state.ending is Ending.CANCELLED
+    assert all(not now.under_way for now in rig.cluster.partitions.values())
+
+
+def test_a_cancelled_plan_moves_an_intermediate_step_back() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    while rig.replicas()[T0] != (3, 2):
+        rig.cycle()
+    rig.say(Wanted.CANCELLING)
+    rig.until_ended()
+    assert rig.replicas() == {T0: (1, 2)}
+    assert rig.cluster.partitions[T0].leader == 1
+
+
+def test_of_plans_that_have_ended_the_last_ones_are_kept() -> None:
+    rig = two()
+    for n in range(PLANS_KEPT + 3):
+        rig.now_s += 10.0
+        rig.give({T0: (3, 4) if n % 2 == 0 else (1, 2)}, plan=f"p{n}")
+        rig.until_ended()
+    kept = [plan.id for plan in rig.journal.recovered().plans]
+    assert kept == [f"p{n}" for n in range(3, PLANS_KEPT + 3)]
+
+
+# -- its time -------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_plan_nobody_is_asked_anything() -> None:
+    rig = two()
+    rig.loop.tick()
+    assert rig.loop.next_due_s() == START_S + 1.0
+    rig.cluster.away = True
+    rig.now_s += 6.0
+    rig.loop.tick()
+    assert rig.loop.pending_bytes == {}

@@ -1,0 +1,293 @@
+"""Which partitions begin now: the slowest side first, the largest on it, and never more than a quota can keep up with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.contract import MoveSignal, Side
+from tuner.model.cluster import BrokerSide
+from tuner.model.partition_limits import PartitionCounts, PartitionLimits
+from tuner.plan.batches import BatchLimits
+from tuner.plan.fluid import fluid
+from tuner.plan.reassignment_steps import Step, StepReason, WaitReason, Way, next_step
+from tuner.plan.refill import refill
+from tuner.plan.refill_room import KEEP_UP_SHARE_MAX
+from tuner.plan.refill_terms import (
+    HeldBy,
+    Refill,
+    Running,
+    Terms,
+    Waiting,
+    keep_up,
+    pending_bytes,
+    planned,
+    slot_part,
+    taken,
+    wanted,
+    with_pending,
+)
+
+MB = 1_000_000.0
+L, F = Side.LEADER, Side.FOLLOWER
+ONLINE = frozenset(range(1, 10))
+
+
+def waits(
+    number: int,
+    *,
+    on: tuple[int, ...] = (1, 2),
+    to: tuple[int, ...] = (1, 3),
+    mb: float = 1_000,
+    write_mb: float = 0.0,
+    topic: str = "orders",
+    **of_way: object,
+) -> Waiting:
+    way = Way(topic, number, on, to, on[0], frozenset(on))
+    return Waiting(replace(way, **of_way), mb * MB, write_mb * MB)  # type: ignore[arg-type]
+
+
+def runs(one: Waiting, *, left_mb: float | None = None) -> Running:
+    step = next_step(one.way, ONLINE)
+    assert isinstance(step, Step)
+    remaining = one.size_bytes if left_mb is None else left_mb * MB
+    return Running(one.way, step, remaining, one.size_bytes, one.write_bytes_per_s)
+
+
+def terms(slots: int | Mapping[BrokerSide, int] = 2, *, rate_mb: float | None = None, **others: object) -> Terms:
+    sides = [(b, side) for b in ONLINE for side in Side]
+    of = dict.fromkeys(sides, slots) if isinstance(slots, int) else slots
+    rates = {} if rate_mb is None else dict.fromkeys(sides, rate_mb * MB)
+    found = Terms(ONLINE, BatchLimits(), of, cluster_max=1000, starts_max=1000, rates=rates)
+    return replace(found, **others)  # type: ignore[arg-type]
+
+
+def begun(found: Refill) -> list[int]:
+    return [start.step.partition for start in found.starts]
+
+
+def test_the_largest_goes_first_and_slots_are_not_exceeded() -> None:
+    found = refill([waits(0, mb=100), waits(1, mb=300), waits(2, mb=200)], [], terms(2))
+    assert begun(found) == [1, 2]
+    assert found.held == {HeldBy.SLOTS: 1}
+
+
+def test_what_runs_counts() -> None:
+    assert begun(refill([waits(0), waits(1)], [runs(waits(9))], terms(2))) == [0]
+    assert begun(refill([waits(0)], [runs(waits(8)), runs(waits(9))], terms(2))) == []
+
+
+def test_the_slowest_side_goes_first() -> None:
+    """Broker 5 has 800 MB to take in two pieces and broker 3 only one of 500; unless broker 3 has half the rate."""
+    plan = [waits(0, mb=500), waits(1, on=(2, 1), to=(2, 5), mb=400), waits(2, on=(4, 1), to=(4, 5), mb=400)]
+    even = terms(2, rate_mb=100, starts_max=1)
+    assert begun(refill(plan, [], even)) == [1]
+    assert begun(refill(plan, [], replace(even, rates={**even.rates, (3, F): 50 * MB}))) == [0]
+    assert begun(refill(plan, [], replace(even, beside={(3, F): 50 * MB}))) == [0]
+    # What runs is left to be done as well.
+    assert begun(refill(plan, [runs(waits(9, on=(6, 1), to=(6, 3), mb=400))], even)) == [0]
+
+
+def test_what_grows_most_does_not_wait_but_for_giants() -> None:
+    """Of what is left of a side a giant has half or more where there is one slot: of 800 MB 400, of 1,400 MB 700."""
+    hot, small = waits(0, mb=100, write_mb=1), waits(1, mb=100)
+    large = [waits(2, mb=300), waits(3, mb=300)]
+    assert begun(refill([small, *large, hot], [], terms(1))) == [0]
+    assert begun(refill([small, hot, waits(2, mb=900), large[1]], [], terms(1))) == [2]
+    # What grows more for its size, and not what is written to most.
+    assert begun(refill([hot, small, *(replace(one, write_bytes_per_s=2 * MB) for one in large)], [], terms(1))) == [0]
+
+
+def test_none_begins_whose_keep_up_would_fill_the_quota() -> None:
+    """Keeping up with 2 MB/s to one in-sync follower and a new one takes 4 of the leader's quota; 5/6 of 10 is 8.3."""
+    three = [waits(i, write_mb=2) for i in range(3)]
+    found = refill(three, [], terms(9, rate_mb=10))
+    assert begun(found) == [0, 1]
+    assert found.held == {HeldBy.QUOTA: 1}
+    assert found.never == ()
+
+
+def test_others_use_the_quota_too() -> None:
+    found = refill([waits(0, write_mb=2)], [], terms(9, rate_mb=10, beside={(1, L): 5 * MB}))
+    assert begun(found) == []
+    assert [held.by for held in found.never] == [HeldBy.QUOTA]
+
+
+def test_a_partition_that_never_fits_is_named() -> None:
+    found = refill([waits(0, write_mb=20)], [], terms(9, rate_mb=30))
+    (held,) = found.never
+    assert (held.topic, held.partition, held.side) == ("orders", 0, (1, L))
+    assert held.text == (
+        "orders-0: keeping up takes 40.0 MB/s of the broker 1 leader throttle, which is 30.0 MB/s at most: its copy would not "
+        "end. Raise that to 48.0 MB/s or more, or move it when less is written"
+    )
+
+
+def test_without_a_throttle_no_quota_holds_anybody() -> None:
+    assert begun(refill([waits(i, write_mb=500) for i in range(3)], [], terms(9))) == [0, 1, 2]
+
+
+def test_what_producers_wait_for_passes_slots_and_quota() -> None:
+    refused = waits(5, isr=frozenset({1}), min_in_sync=2, write_mb=50)
+    found = refill([waits(0), refused], [runs(waits(9))], terms(1, rate_mb=10))
+    assert begun(found) == [5]
+    assert found.starts[0].step.reason is StepReason.MIN_IN_SYNC
+
+
+def test_what_copies_nothing_takes_no_slot() -> None:
+    order = waits(0, on=(1, 2), to=(2, 1))
+    drop = waits(1, on=(1, 2, 3), to=(1, 2))
+    found = refill([order, drop], [runs(waits(9))], terms(1))
+    assert begun(found) == [0, 1]
+
+
+def test_who_has_arrived_is_passed_over() -> None:
+    assert refill([waits(0, on=(1, 3))], [], terms()) == Refill((), (), {}, ())
+
+
+def test_who_can_not_go_on_is_told() -> None:
+    """Broker 7 is away: one partition waits for it, another has no leader; the third goes."""
+    up = ONLINE - {7}
+    found = refill(
+        [waits(0, to=(1, 7)), waits(1, on=(7, 2), to=(2, 3), isr=frozenset({7})), waits(2)], [], terms(online=up)
+    )
+    assert begun(found) == [2]
+    assert [(w.partition, w.reason) for w in found.waits] == [
+        (0, WaitReason.BROKERS_OFFLINE),
+        (1, WaitReason.NO_LEADER),
+    ]
+
+
+def test_small_ones_share_a_slot() -> None:
+    """At 100 MB/s a slot holds what is copied in a second: two of 50 MB, and sixteen of whatever little size."""
+    assert len(refill([waits(i, mb=50) for i in range(9)], [], terms(1, rate_mb=100)).starts) == 2
+    assert len(refill([waits(i, mb=0) for i in range(50)], [], terms(1, rate_mb=100)).starts) == 16
+    assert slot_part(30 * MB, 100 * MB) == pytest.approx(0.3)
+    # Where no rate is known, 10 MB/s is assumed.
+    assert slot_part(5 * MB, None) == pytest.approx(0.5)
+    assert slot_part(500 * MB, None) == 1.0
+
+
+def test_a_giant_near_its_end_makes_room() -> None:
+    near = runs(waits(9), left_mb=20)
+    assert taken([near], {(1, L): 100 * MB, (3, F): 100 * MB}) == {
+        (1, L): pytest.approx(0.2),
+        (3, F): pytest.approx(0.2),
+    }
+    assert begun(refill([waits(0, mb=500)], [near], terms(1, rate_mb=100))) == [0]
+    assert begun(refill([waits(0, mb=500)], [replace(near, remaining_bytes=1e9)], terms(1, rate_mb=100))) == []
+
+
+def test_the_kips_limits_hold() -> None:
+    leaders = [waits(i, on=(1, 2), to=(3, 2)) for i in range(3)]
+    assert begun(refill(leaders, [], terms(9, batch=BatchLimits(leader_movements_max=1)))) == [0]
+    few = terms(9, batch=BatchLimits(partition_movements_max=2))
+    assert begun(refill([waits(i) for i in range(3)], [runs(waits(9))], few)) == [0]
+    one = refill([waits(0, on=(1, 2, 3), to=(4, 5, 6))], [], terms(9, batch=BatchLimits(replica_movements_max=1)))
+    assert one.starts[0].step.adding == (4,)
+
+
+def test_a_request_and_the_cluster_have_their_limits() -> None:
+    plenty = [waits(i) for i in range(1_500)]
+    found = refill(plenty, [], terms(10_000, cluster_max=10_000, starts_max=10_000))
+    assert len(found.starts) == 1_000
+    assert found.held == {HeldBy.REQUEST: 500}
+    assert len(refill(plenty, [], terms(10_000, starts_max=7)).starts) == 7
+    assert len(refill(plenty, [runs(waits(9))], terms(10_000, cluster_max=3)).starts) == 2
+
+
+def test_partition_limits_hold_but_not_for_internal_topics() -> None:
+    full = terms(9, limits=PartitionLimits(10), hosted=PartitionCounts({3: 9}))
+    assert begun(refill([waits(0), waits(1)], [], full)) == [0]
+    own = [waits(i, topic="__consumer_offsets") for i in range(2)]
+    assert begun(refill(own, [], full)) == [0, 1]
+
+
+def test_a_slot_that_no_partition_names_is_one() -> None:
+    assert len(refill([waits(0), waits(1)], [], terms({})).starts) == 1
+
+
+def test_what_waits_for_a_side_and_what_it_takes() -> None:
+    one = waits(0, on=(1, 2), to=(3, 4), mb=100, write_mb=1)
+    assert wanted([one]) == {(1, L): 2, (3, F): 1, (4, F): 1}
+    assert keep_up([runs(one)]) == {(1, L): 3 * MB, (3, F): MB, (4, F): MB}
+    assert pending_bytes([one]) == {(1, L): 200 * MB, (3, F): 100 * MB, (4, F): 100 * MB}
+    first = next_step(one.way, ONLINE, 1)
+    assert isinstance(first, Step)
+    assert pending_bytes([], [Running(one.way, first, 1.0, 100 * MB, 0.0)]) == {(1, L): 100 * MB, (4, F): 100 * MB}
+
+
+def test_the_law_is_told_what_the_plan_still_has_to_begin() -> None:
+    move = MoveSignal("c", 3, F, 0, 0, 1, 1.0, 1, 1, remaining_bytes=5 * MB)
+    blind = replace(move, remaining_bytes=None)
+    assert with_pending({(3, F): move}, {(3, F): 2 * MB})[3, F].remaining_bytes == 7 * MB
+    assert with_pending({(3, F): blind}, {(3, F): 2 * MB})[3, F] is blind
+
+
+def test_the_fluid_optimum() -> None:
+    """600 MB through one leader at 10 MB/s is a minute; hot ones first, which cost their keep-up while they are copied."""
+    cold = [waits(i, to=(1, 3 + i), mb=300) for i in range(2)]
+    found = fluid(planned(cold), {(1, L): 10 * MB, (3, F): 10 * MB})
+    assert (found.time_s, found.slowest, found.at_once_s, found.copied_bytes) == (60.0, (1, L), 60.0, 600 * MB)
+    # Alone 300 ÷ (10 − 2 × 2) = 50 s, then 30 s; together 600 ÷ 6 = 100 s.
+    hot = [waits(0, mb=300, write_mb=2), cold[1]]
+    found = fluid(planned(hot), {(1, L): 10 * MB})
+    assert (found.time_s, found.at_once_s) == (80.0, 100.0)
+    # The second has grown by 33 MB when its turn comes: 300 ÷ 9 and 333.3 ÷ 9.
+    grow = [waits(i, mb=300, write_mb=1) for i in range(2)]
+    assert fluid(planned(grow), {(3, F): 10 * MB}).time_s == pytest.approx(33.33 + 37.04, abs=0.01)
+    never = fluid(planned([waits(0, write_mb=5)]), {(1, L): 10 * MB})
+    assert (never.time_s, never.never, never.at_once_s) == (None, (("orders", 0, (1, L)),), None)
+    assert fluid([], {}).time_s == 0.0
+
+
+_BROKERS = st.permutations(list(ONLINE))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[Waiting]:
+    found = []
+    for number in range(draw(st.integers(1, 30))):
+        order = draw(_BROKERS)
+        on, to = tuple(order[:3]), tuple(draw(st.permutations(order))[:3])
+        mb, write_mb = draw(st.floats(0, 5_000)), draw(st.floats(0, 5))
+        found.append(waits(number, on=on, to=to, mb=mb, write_mb=write_mb))
+    return found
+
+
+@given(plans(), st.integers(1, 6), st.floats(5, 100), st.integers(1, 3), st.integers(1, 10))
+def test_nothing_is_ever_exceeded(plan: list[Waiting], slots: int, rate_mb: float, replicas: int, leaders: int) -> None:
+    """Refilled until nothing starts any more, as if every step ended before the next look."""
+    asked = terms(slots, rate_mb=rate_mb, batch=BatchLimits(leaders, 12, replicas))
+    left, rounds = plan, 0
+    while True:
+        found = refill(left, [], asked)
+        running = [runs(next(w for w in left if w.way is start.way)) for start in found.starts]
+        running = [replace(one, step=start.step) for one, start in zip(running, found.starts, strict=True)]
+        assert len(running) <= 12
+        assert sum(one.step.moves_leader for one in running) <= leaders
+        # The last one to come may be more than the part that was left.
+        assert all(part < slots + 1 for part in taken(running, asked.rates).values())
+        for side, used in keep_up(running).items():
+            assert used <= KEEP_UP_SHARE_MAX * asked.rates[side] * 1.000001
+        again = refill(left, running, replace(asked, batch=BatchLimits(), starts_max=0))
+        assert again.starts == ()
+        if not found.starts:
+            break
+        ended = {start.step.partition: start.step for start in found.starts}
+        left = [
+            Waiting(
+                replace(w.way, replicas=ended[w.way.partition].replicas, isr=frozenset(ended[w.way.partition].replicas),
+                        leader=ended[w.way.partition].replicas[0]),
+                w.size_bytes, w.write_bytes_per_s,
+            ) if w.way.partition in ended else w
+            for w in left
+        ]  # fmt: skip
+        rounds += 1
+        assert rounds < 500
+    never = {(held.topic, held.partition) for held in found.never}
+    assert all(w.way.replicas == w.way.target or (w.way.topic, w.way.partition) in never for w in left)

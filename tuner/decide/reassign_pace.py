@@ -1,0 +1,125 @@
+"""Which parts of all plans begin now, given how many at a time the cluster stands.
+
+Intuition: plans share the brokers, so their parts stand in one line: how many at a time is asked once, of all that runs, and
+whose turn it is follows from the slowest side, not from whose plan it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from streaming.contract import BrokerSignal, ControllerSignal, Side
+from tuner.decide.concurrency import pace
+from tuner.decide.reassign_figures import Figures
+from tuner.decide.reassign_parts import Parts, way_of
+from tuner.model.cluster import BrokerSide, Course, LiveCluster
+from tuner.model.limits import Limits
+from tuner.model.mutation import ControllerObjective
+from tuner.model.pace import Paced, PaceLimits, PaceMemory, PaceView
+from tuner.model.partition_limits import PartitionCounts, PartitionLimits, counted
+from tuner.model.reassigning import ClusterLook, Key, Plan
+from tuner.plan.batches import BatchLimits
+from tuner.plan.refill import refill
+from tuner.plan.refill_terms import Refill, Running, Terms, Waiting, keep_up, pending_bytes, taken, wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """Bytes/s by side; a side that isn't named has no throttle."""
+
+    meant: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it should carry now.
+    most: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it may be given at most.
+
+
+def throttling_of(live: LiveCluster | None, courses: Mapping[BrokerSide, Course], limits: Limits) -> Throttling:
+    """
+    Args:
+        live: as seen last; None: not yet.
+        courses: of what the law steers now.
+    """
+    if live is None:
+        return Throttling()
+    stands = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
+    meant = stands | {side: course.meant_bytes_per_s for side, course in courses.items()}
+    if not limits.steers:
+        return Throttling(meant, stands)
+    # The law raises to the ceiling what it needs, also where nothing stands yet if it puts throttles on by itself.
+    sides = [(b, side) for b in live.brokers for side in Side] if limits.throttles_moves else list(stands)
+    return Throttling(meant, dict.fromkeys(sides, limits.rate_bytes_per_s_max))
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What is measured of the cluster besides where its partitions are."""
+
+    figures: Figures = field(default_factory=Figures)
+    throttling: Throttling = field(default_factory=Throttling)
+    brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
+    asked: int = 0  # Steps that the last request asked for.
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the operator allows."""
+
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    pace: PaceLimits = field(default_factory=PaceLimits)
+    partitions: PartitionLimits = field(default_factory=PartitionLimits)
+    controller: ControllerObjective = field(default_factory=ControllerObjective)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    refill: Refill
+    paced: Paced
+    pending_bytes: Mapping[BrokerSide, float]  # What no step under way copies yet.
+
+
+def begin(
+    plans: Sequence[tuple[Plan, Parts, bool]], look: ClusterLook, measures: Measures, memory: PaceMemory, bounds: Bounds,
+    now_ms: int, resting: frozenset[Key] = frozenset(),
+) -> Begun:  # fmt: skip
+    """
+    Args:
+        plans: how each stands, and whether parts of it may begin.
+        resting: parts that failed just now.
+    """
+    running = [one for plan, parts, _ in plans for one in _running(plan, parts, look, measures.figures)]
+    waiting = [
+        Waiting(way, measures.figures.size(key, plan.parts[key]), measures.figures.write_rate(key, plan.parts[key]))
+        for plan, parts, goes_on in plans
+        if goes_on
+        for key, way in parts.ready.items()
+        if key not in resting
+    ]
+    slots_taken, slots_wanted = taken(running, measures.throttling.meant), wanted(waiting)
+    view = PaceView(
+        now_ms, frozenset(slots_taken) | frozenset(slots_wanted), slots_taken, slots_wanted, measures.throttling.meant,
+        keep_up(running), measures.asked, measures.brokers, measures.controllers, bounds.controller,
+    )  # fmt: skip
+    paced = pace(view, memory, bounds.pace)
+    terms = Terms(
+        look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
+        meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
+    )  # fmt: skip
+    return Begun(refill(waiting, running, terms), paced, pending_bytes(waiting, running))
+
+
+def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures) -> list[Running]:
+    found = []
+    for key, step in parts.running.items():
+        part, now = plan.parts[key], look.partitions[key]
+        size = figures.size(key, part)
+        way = replace(way_of(key, plan.goal(part), now, look), replicas=plan.asked[key].since)
+        remaining = figures.remaining_bytes.get(key, size * len(step.adding))
+        found.append(Running(way, step, remaining, size, figures.write_rate(key, part)))
+    return found
+
+
+def _hosted(look: ClusterLook, bounds: Bounds) -> PartitionCounts:
+    """Where nothing is limited nobody needs to count."""
+    if bounds.partitions == PartitionLimits():
+        return PartitionCounts({})
+    return counted(((key, now.replicas) for key, now in look.partitions.items()), look.online)

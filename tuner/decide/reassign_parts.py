@@ -1,0 +1,131 @@
+"""How each part of a plan stands: arrived, under way, ready for its next step, or waiting for somebody.
+
+Intuition: the cluster knows best. A part is looked at as it stands now, against where it is going and what was last asked for,
+and nothing else is remembered; so it makes no difference whether the tuner that asked is the one that looks.
+
+    under way, as asked for          running
+    under way, otherwise             somebody else's; waited for
+    not under way, asked for         reached; or not yet shown; or, after a while, stopped by somebody or never taken
+    not under way, nothing asked     arrived, or ready
+
+Invariant: nothing is asked for where a reassignment is under way, ours or another's, nor where it is not known how one ended.
+
+What a broker tells of replicas may be older than what the controller tells of reassignments. So a step that is neither under
+way nor reached has a while to show; and a partition that is not there has the same while to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.model.reassigning import Asked, ClusterLook, Key, Part, PartitionNow, Plan, Wanted
+from tuner.plan.reassignment_steps import Step, StepReason, Way
+
+SHOWN_S_MAX = 20.0  # A broker hears of a change within a second or so, also in a storm.
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What one life of a tuner knows; a new one does without."""
+
+    taken: frozenset[Key] = frozenset()  # Steps that Kafka has said to have taken.
+    unclear_since_ms: Mapping[Key, int] = field(default_factory=dict)  # Neither under way nor reached, or not there.
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of one plan. Each is in one of these, those in ``reached`` and ``ready`` in both."""
+
+    arrived: list[Key] = field(default_factory=list)
+    running: dict[Key, Step] = field(default_factory=dict)
+    ready: dict[Key, Way] = field(default_factory=dict)
+    reached: list[Key] = field(default_factory=list)  # Whose step has ended as asked.
+    to_elect: list[Key] = field(default_factory=list)  # Reached, but for the leader.
+    never_taken: list[Key] = field(default_factory=list)  # Asked for by one that died before Kafka took it.
+    put_back: list[Key] = field(default_factory=list)  # Whose step was stopped, as is wanted.
+    unclear: list[Key] = field(default_factory=list)
+    foreign: list[Key] = field(default_factory=list)
+    left: dict[Key, str] = field(default_factory=dict)
+    dropped: dict[Key, str] = field(default_factory=dict)
+
+
+def stand(plan: Plan, look: ClusterLook, recent: Recent, now_ms: int) -> Parts:
+    found = Parts(left=dict(plan.state.left), dropped=dict(plan.state.dropped))
+    for key, part in plan.parts.items():
+        if key not in found.dropped:
+            _stand(key, part, plan, look, recent, now_ms, found)
+    return found
+
+
+def _stand(
+    key: Key, part: Part, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: Parts
+) -> None:  # fmt: skip
+    now, asked = look.partitions.get(key), plan.asked.get(key)
+    late = now_ms - recent.unclear_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
+    if now is None:
+        if late:
+            found.dropped[key] = "it is not there any more: its topic was deleted, or made anew with fewer partitions"
+        else:
+            found.unclear.append(key)
+    elif now.under_way:
+        if asked is not None and now.aimed_at == frozenset(asked.replicas):
+            found.running[key] = running_step(key, asked, now, plan.goal(part))
+        else:
+            found.foreign.append(key)
+    elif asked is None or asked.replicas == now.replicas:
+        if asked is not None and asked.elect and _may_be_elected(now, look):
+            found.to_elect.append(key)
+            return
+        if asked is not None:
+            found.reached.append(key)
+        _settled(key, part, now, plan, look, found)
+    elif not late and not (asked.cancels and asked.since == now.replicas):
+        found.unclear.append(key)
+    elif plan.head.wanted is Wanted.CANCELLING:
+        found.put_back.append(key)
+        _settled(key, part, now, plan, look, found)
+    elif key in recent.taken:
+        found.left[key] = "somebody stopped its step"
+    else:
+        found.never_taken.append(key)
+        _settled(key, part, now, plan, look, found)
+
+
+def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterLook, found: Parts) -> None:
+    """Nothing is under way there, and how the last step ended is known."""
+    goal = plan.goal(part)
+    # Who cancels a plan keeps what has been copied to the end.
+    if now.replicas in (goal, part.target if plan.head.wanted is Wanted.CANCELLING else goal):
+        found.arrived.append(key)
+    elif key not in found.left:
+        found.ready[key] = way_of(key, goal, now, look)
+
+
+def way_of(key: Key, goal: tuple[int, ...], now: PartitionNow, look: ClusterLook) -> Way:
+    topic, number = key
+    least = look.min_in_sync.get(topic, 1)
+    # More than the partition is meant to have can't be asked of it.
+    return Way(topic, number, now.replicas, goal, now.leader, frozenset(now.isr), min(least, len(goal)))
+
+
+def running_step(key: Key, asked: Asked, now: PartitionNow, goal: tuple[int, ...]) -> Step:
+    """The step under way, as the cluster shows it."""
+    topic, number = key
+    return Step(
+        topic, number, asked.replicas, now.adding, now.removing, StepReason.REPLICAS,
+        moves_leader=asked.moves_leader, elect=asked.elect, last=asked.replicas == goal,
+    )  # fmt: skip
+
+
+def _may_be_elected(now: PartitionNow, look: ClusterLook) -> bool:
+    """A preferred leader that is down or not in sync is not waited for: Kafka elects it by itself once it is back."""
+    first = now.replicas[0]
+    return now.leader != first and first in now.isr and first in look.online
+
+
+def remembered(parts: Parts, recent: Recent, now_ms: int) -> Recent:
+    """What this life knows after a look."""
+    unclear = {key: recent.unclear_since_ms.get(key, now_ms) for key in parts.unclear}
+    over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left}
+    return Recent(recent.taken - over, unclear)

@@ -1,0 +1,124 @@
+"""What the executor of plans does now: which steps it asks for, which it stops, where it has a leader elected, what has ended.
+
+Intuition: KIP-435's controller would make a batch, wait for all of it, and make the next. Here every look refills what has
+ended, of all plans together, as the limits are the cluster's: the controller doesn't care whose step it is busy with.
+
+    paused       nothing is begun; what is under way ends
+    cancelling   what is under way is stopped; parts on an intermediate step go back by steps of their own, those that have
+                 arrived stay
+    left         where somebody stopped a step of ours, it is theirs until a person says a word again about the plan
+
+Invariant: what is asked for is within the limits together with what runs, and never twice for one partition. A plan has ended
+when every part of it has arrived, is not there any more, or stays where it is as somebody cancelled; not before the last
+step of ours is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tuner.decide.reassign_pace import Begun, Bounds, Measures, begin
+from tuner.decide.reassign_parts import Parts, Recent, remembered, stand
+from tuner.decide.reassign_words import held_up, paces
+from tuner.model.pace import PaceMemory
+from tuner.model.reassigning import Asked, ClusterLook, Ending, Key, Plan, Wanted
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a turn keeps to."""
+
+    now_ms: int
+    bounds: Bounds = field(default_factory=Bounds)  # The operator's; a plan's own may be stricter.
+    paused: str | None = None  # Why no plan goes on; None: plans go on.
+    resting: frozenset[Key] = frozenset()  # Failed just now, and tried again later.
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What one life of a tuner knows, and the next does without."""
+
+    plans: Mapping[str, Recent] = field(default_factory=dict)
+    pace: PaceMemory = field(default_factory=PaceMemory)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTurn:
+    """``plan`` as it is to be on record before anything of this is done."""
+
+    plan: Plan
+    parts: Parts
+    starts: tuple[Step, ...] = ()
+    cancels: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    plans: tuple[PlanTurn, ...]
+    memory: Remembered
+    begun: Begun
+    limits: BatchLimits  # The strictest that holds.
+
+
+def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: Remembered, terms: Terms) -> Turn:
+    """
+    Args:
+        plans: those that have not ended, the oldest first; no partition is in two of them.
+    """
+    heeded = [_heeded(plan) for plan in plans]
+    recent = [memory.plans.get(plan.id, Recent()) for plan in plans]
+    stands = [stand(plan, look, known, terms.now_ms) for plan, known in zip(heeded, recent, strict=True)]
+    goes_on = [terms.paused is None and plan.head.wanted is not Wanted.PAUSED for plan in heeded]
+    bounds = replace(terms.bounds, batch=strictest([terms.bounds.batch, *(plan.head.limits for plan in heeded)]))
+    begun = begin(
+        list(zip(heeded, stands, goes_on, strict=True)), look, measures, memory.pace, bounds, terms.now_ms, terms.resting
+    )  # fmt: skip
+    steps = {(start.step.topic, start.step.partition): start.step for start in begun.refill.starts}
+    made = tuple(
+        _made(plan, parts, tuple(steps[key] for key in steps if key in parts.ready), begun, terms)
+        for plan, parts in zip(heeded, stands, strict=True)
+    )
+    after = {
+        plan.id: remembered(parts, known, terms.now_ms)
+        for plan, parts, known in zip(heeded, stands, recent, strict=True)
+    }
+    return Turn(made, Remembered(after, begun.paced.memory), begun, bounds.batch)
+
+
+def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
+    return BatchLimits(
+        min(each.leader_movements_max for each in limits),
+        min(each.partition_movements_max for each in limits),
+        min(each.replica_movements_max for each in limits),
+    )
+
+
+def _heeded(plan: Plan) -> Plan:
+    """With the newest word about it, which also ends that parts are left alone."""
+    if plan.state.heeded_at_ms >= plan.head.at_ms:
+        return plan
+    return replace(plan, state=replace(plan.state, heeded_at_ms=plan.head.at_ms, left={}))
+
+
+def _made(plan: Plan, parts: Parts, starts: tuple[Step, ...], begun: Begun, terms: Terms) -> PlanTurn:
+    cancels: tuple[Key, ...] = ()
+    if plan.head.wanted is Wanted.CANCELLING and terms.paused is None:
+        cancels = tuple(key for key in parts.running if key not in terms.resting)
+    over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left, *parts.dropped}
+    asked = {key: a for key, a in plan.asked.items() if key not in over and key not in parts.foreign}
+    asked |= {key: replace(asked[key], cancels=True) for key in cancels}
+    for step in starts:
+        key = (step.topic, step.partition)
+        asked[key] = Asked(step.replicas, parts.ready[key].replicas, step.moves_leader, step.elect)
+    unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
+    state = replace(
+        plan.state, dropped=parts.dropped, left=parts.left, said=held_up(plan, parts, begun.refill, terms.paused),
+        pace=paces(begun.paced),
+    )  # fmt: skip
+    if not unsettled:
+        cancelled = plan.head.wanted is Wanted.CANCELLING
+        state = replace(state, ending=Ending.CANCELLED if cancelled else Ending.DONE, ended_at_ms=terms.now_ms)
+    return PlanTurn(replace(plan, asked=asked, state=state), parts, starts, cancels)

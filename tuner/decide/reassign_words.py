@@ -1,0 +1,58 @@
+"""What holds a plan up, and how many of it run at a time and why, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.decide.reassign_parts import Parts
+from tuner.model.cluster import BrokerSide, side_name
+from tuner.model.pace import Paced
+from tuner.model.reassigning import Key, Plan, Wanted
+from tuner.plan.reassignment_steps import WaitReason
+from tuner.plan.refill_terms import HeldBy, Refill
+
+_NAMED = 5
+_SIDES = 12
+
+
+def held_up(plan: Plan, parts: Parts, filled: Refill, paused: str | None) -> tuple[str, ...]:
+    """Nothing where it just goes on."""
+    said = []
+    if paused is not None:
+        said.append(f"nothing new is begun: {paused}")
+    elif plan.head.wanted is Wanted.PAUSED:
+        said.append(f"paused by {plan.head.word_by or plan.head.by}: nothing new is begun, what is under way ends")
+    waits = [w for w in filled.waits if (w.topic, w.partition) in parts.ready]
+    offline = [w for w in waits if w.reason is WaitReason.BROKERS_OFFLINE]
+    if offline:
+        brokers = ", ".join(map(str, sorted({b for w in offline for b in w.brokers})))
+        said.append(f"{named([(w.topic, w.partition) for w in offline])}: waiting for brokers that are down: {brokers}")
+    leaderless = [(w.topic, w.partition) for w in waits if w.reason is WaitReason.NO_LEADER]
+    if leaderless:
+        said.append(f"{named(leaderless)}: waiting for a leader, as nobody is there to copy from")
+    if parts.foreign:
+        said.append(f"{named(parts.foreign)}: somebody else is reassigning this; waited for")
+    if parts.left:
+        said.append(
+            f"{named(list(parts.left))}: somebody stopped the step; left alone until `rheostat reassign resume {plan.id}`"
+        )
+    if parts.dropped:
+        said.append(f"{named(list(parts.dropped))}: not there any more, and no part of the plan from now on")
+    said += [held.text for held in filled.never if (held.topic, held.partition) in parts.ready][:_NAMED]
+    if filled.held.get(HeldBy.PARTITION_LIMIT):
+        said.append(
+            f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers that have as many partitions as they may"
+        )
+    return tuple(said)
+
+
+def paces(paced: Paced) -> tuple[str, ...]:
+    """Of the sides that have least first; of many not all."""
+    order: list[BrokerSide] = sorted(paced.why, key=lambda side: (paced.slots.get(side, 0), side))
+    said = [f"{side_name(side).removesuffix(' throttle')}: {paced.why[side]}" for side in order[:_SIDES]]
+    return (*said, f"and {len(order) - _SIDES} more") if len(order) > _SIDES else tuple(said)
+
+
+def named(keys: Sequence[Key]) -> str:
+    names = ", ".join(f"{topic}-{number}" for topic, number in sorted(keys)[:_NAMED])
+    return names if len(keys) <= _NAMED else f"{names} and {len(keys) - _NAMED} more"

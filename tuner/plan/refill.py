@@ -1,0 +1,134 @@
+"""Which partitions of a plan begin now: slots are filled as they come free, and nobody waits for the slowest of a batch.
+
+Intuition: a removal firm with a few vans for every house. The house that will be done last decides when all is done, so its vans
+are filled first. A giant that is left to the end keeps everybody waiting for one van, and a household that buys something
+every day should move before one that doesn't. A van that comes back goes again at once. And no piece is begun that would leave
+the lift no room to move: what keeping up with writes takes of a quota is lost for the copy, and if it is all of it the copy
+never ends.
+
+Order:
+    what producers wait for   steps without which a partition refuses them; no slot and no quota keeps them back.
+    what copies nothing       only an order or a drop: it costs the controller a record, and nobody a byte.
+    the slowest side          the one that needs longest for what it has left at the rate that it may have. Of its partitions first
+                              the giants, who would else be the last; then those that grow most for their size, as all that
+                              is written while they wait is to be copied too; else the largest. Then the next slowest side.
+
+KIP-435 takes steps that move a leader first, because they relieve a broker. Here the slowest side comes first, which relieves
+more; the KIP's limits hold all the same.
+
+Invariant: what runs and what is begun together stay within the slots, the KIP's limits and the brokers' partition limits, and
+W + what is begun stays below the quota of every side, with a sixth of it left to the copy. Where a limit has been lowered below
+what runs, that ends and nothing begins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide
+from tuner.plan.reassignment_steps import Step, StepReason, Wait, next_step
+from tuner.plan.refill_room import Room
+from tuner.plan.refill_terms import (
+    HeldBy,
+    Refill,
+    Running,
+    Terms,
+    Waiting,
+    keep_up,
+    sides_of,
+)
+
+# Who would take so much of the time that is left if it had one slot's share of the rate is a giant: half of it.
+_GIANT = 2.0
+
+
+def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms) -> Refill:
+    """
+    Args:
+        waiting: partitions that have no step under way; those that have arrived are passed over.
+    """
+    room = Room(running, terms)
+    queue = _Queue(waiting, terms)
+    for index, step in queue.first:
+        if room.request_is_full:
+            break
+        room.consider(index, waiting[index], step, urgent=step.reason is StepReason.MIN_IN_SYNC)
+    for side, left_bytes in _slowest_first(waiting, running, queue.by_side, terms):
+        if not room.has_slot(side):
+            continue
+        may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
+        giant_bytes = left_bytes / (_GIANT * terms.slots.get(side, 1))
+        for index in sorted(may, key=lambda i: _turn(waiting[i], giant_bytes)):
+            if room.request_is_full or not room.has_slot(side):
+                break
+            if room.may_have(queue.sides[index]):
+                following = next_step(waiting[index].way, terms.online, terms.batch.replica_movements_max)
+                assert isinstance(following, Step)
+                room.consider(index, waiting[index], following)
+    held = Counter(room.held.values())
+    others = len(queue.sides.keys() - room.begun.keys() - room.held.keys())
+    if others:
+        held[HeldBy.REQUEST if room.request_is_full else HeldBy.SLOTS] += others
+    return Refill(tuple(room.begun.values()), tuple(queue.waits), held, tuple(room.never.values()))
+
+
+def _turn(one: Waiting, giant_bytes: float) -> tuple[bool, float, float]:
+    return one.size_bytes < giant_bytes, -one.write_bytes_per_s / max(one.size_bytes, 1.0), -one.size_bytes
+
+
+def _slowest_first(
+    waiting: Sequence[Waiting], running: Sequence[Running], by_side: dict[BrokerSide, list[int]], terms: Terms
+) -> list[tuple[BrokerSide, float]]:
+    """Sides, and the bytes that are left to be copied through each."""
+    left: dict[BrokerSide, float] = {}
+    for side, indices in by_side.items():
+        each = side[1] is Side.LEADER
+        left[side] = sum(waiting[i].size_bytes * (len(waiting[i].missing) if each else 1) for i in indices)
+    for one in running:
+        for side in sides_of(one.way.leader, one.step.adding):
+            if side in left:
+                left[side] += one.remaining_bytes / (1 if side[1] is Side.LEADER else len(one.step.adding))
+    used = keep_up(running)
+    # Nobody throttles it: as fast as the fastest that is throttled, or all alike.
+    other = max(terms.rates.values(), default=1.0)
+
+    def needs_s(side: BrokerSide) -> float:
+        drains = terms.rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0)
+        return left[side] / max(drains, 1.0)
+
+    return sorted(((side, left[side]) for side in by_side), key=lambda entry: (-needs_s(entry[0]), entry[0]))
+
+
+class _Queue:
+    """Who waits, sorted into what it waits for."""
+
+    def __init__(self, waiting: Sequence[Waiting], terms: Terms) -> None:
+        self.first: list[tuple[int, Step]] = []  # Without whom producers wait, and then what copies nothing.
+        self.waits: list[Wait] = []
+        self.by_side: dict[BrokerSide, list[int]] = {}
+        self.sides: dict[int, list[BrokerSide]] = {}
+        online, most = terms.online, terms.batch.replica_movements_max
+        free: list[tuple[int, Step]] = []
+        for index, one in enumerate(waiting):
+            way, missing = one.way, one.missing
+            plain = way.isr <= online and online.issuperset(way.target) and online.issuperset(way.replicas)
+            # Nearly all are well, and their steps are only worked out when there is room for them.
+            if not (plain and missing and len(way.isr) >= way.min_in_sync and way.leader in online):
+                match next_step(way, online, most):
+                    case Wait() as wait:
+                        self.waits.append(wait)
+                        continue
+                    case Step(reason=StepReason.MIN_IN_SYNC) as step:
+                        self.first.append((index, step))
+                        continue
+                    case Step(adding=()) as step:
+                        free.append((index, step))
+                        continue
+                    case None:
+                        continue
+            self.sides[index] = sides = sides_of(way.leader, missing)
+            for side in sides:
+                self.by_side.setdefault(side, []).append(index)
+        self.first += free

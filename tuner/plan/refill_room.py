@@ -1,0 +1,122 @@
+"""What is left of every limit while a refill is made, and what has been begun on it.
+
+Invariant: what has been begun fits, together with what runs, into every limit that it was held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.model.cluster import BrokerSide, side_name
+from tuner.model.limits import MB
+from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
+from tuner.plan.reassignment_steps import Step
+from tuner.plan.refill_terms import (
+    REQUEST_PARTITIONS_MAX,
+    SLOT_PART_MIN,
+    Held,
+    HeldBy,
+    Running,
+    Start,
+    Terms,
+    Waiting,
+    keep_up,
+    step_keep_up,
+    taken,
+)
+
+# The same as of a throttle's floor: a quota only just above W drains nothing.
+KEEP_UP_SHARE_MAX = 1 / 1.2
+
+
+class Room:
+    """What is left of every limit, and what has been begun."""
+
+    def __init__(self, running: Sequence[Running], terms: Terms) -> None:
+        self._terms = terms
+        self._taken = taken(running, {**terms.rates, **terms.meant})
+        every = {*terms.slots, *self._taken}
+        self._full = {side for side in every if not self._fits(side)}
+        self._used = dict(terms.beside)
+        for side, bytes_per_s in keep_up(running).items():
+            self._used[side] = self._used.get(side, 0.0) + bytes_per_s
+        self._copying = sum(bool(one.step.adding) for one in running)
+        self._partitions = terms.batch.partition_movements_max - len(running)
+        self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in running)
+        self._hosted = dict(terms.hosted.by_broker)
+        self._starts = min(terms.starts_max, REQUEST_PARTITIONS_MAX)
+        self.begun: dict[int, Start] = {}
+        self.held: dict[int, HeldBy] = {}
+        self.never: dict[int, Held] = {}
+
+    @property
+    def request_is_full(self) -> bool:
+        return len(self.begun) >= min(self._starts, max(0, self._partitions))
+
+    def has_slot(self, side: BrokerSide) -> bool:
+        return side not in self._full
+
+    def _fits(self, side: BrokerSide) -> bool:
+        return self._taken.get(side, 0.0) <= self._terms.slots.get(side, 1) - SLOT_PART_MIN
+
+    def may_have(self, sides: Sequence[BrokerSide]) -> bool:
+        """Whether a look at its next step is worth it: its leader has a slot, and so has one that it adds."""
+        return sides[0] not in self._full and not self._full.issuperset(sides[1:])
+
+    def consider(self, index: int, one: Waiting, step: Step, *, urgent: bool = False) -> None:
+        """Begins it, or says what keeps it back."""
+        uses = step_keep_up(one.way, step.adding, one.write_bytes_per_s)
+        held = self._held_by_limits(one, step) or (None if urgent else self._held_by_room(index, one, uses))
+        if held is not None:
+            self.held[index] = held
+            return
+        self.held.pop(index, None)
+        self.begun[index] = Start(one.way, step)
+        self._leaders -= step.moves_leader
+        self._copying += bool(uses)
+        for side, bytes_per_s in uses:
+            part = self._terms.part(side, one.size_bytes)
+            self._taken[side] = self._taken.get(side, 0.0) + part
+            self._used[side] = self._used.get(side, 0.0) + bytes_per_s
+            if not self._fits(side):
+                self._full.add(side)
+        if one.way.topic not in INTERNAL_TOPICS:
+            for broker in step.adding:
+                self._hosted[broker] = self._hosted.get(broker, 0) + 1
+
+    def _held_by_limits(self, one: Waiting, step: Step) -> HeldBy | None:
+        if step.moves_leader and self._leaders <= 0:
+            return HeldBy.LEADER_MOVEMENTS
+        if one.way.topic not in INTERNAL_TOPICS:
+            more = dict.fromkeys(step.adding, 1)
+            if overfull(PartitionCounts(self._hosted), more, self._terms.limits):
+                return HeldBy.PARTITION_LIMIT
+        return None
+
+    def _held_by_room(self, index: int, one: Waiting, uses: Sequence[tuple[BrokerSide, float]]) -> HeldBy | None:
+        if not uses:
+            return None
+        if self._copying >= self._terms.cluster_max:
+            return HeldBy.CLUSTER
+        if not all(self.has_slot(side) for side, _ in uses):
+            return HeldBy.SLOTS
+        for side, bytes_per_s in uses:
+            quota = self._terms.rates.get(side)
+            if quota is None:
+                continue
+            most = KEEP_UP_SHARE_MAX * quota
+            if self._used.get(side, 0.0) + bytes_per_s > most:
+                alone = self._terms.beside.get(side, 0.0) + bytes_per_s
+                if alone > most:
+                    self.never[index] = _never(one, side, alone, quota)
+                return HeldBy.QUOTA
+        return None
+
+
+def _never(one: Waiting, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> Held:
+    text = (
+        f"{one.way.topic}-{one.way.partition}: keeping up takes {uses_bytes_per_s / MB:.1f} MB/s of the {side_name(side)}, "
+        f"which is {quota / MB:.1f} MB/s at most: its copy would not end. Raise that to "
+        f"{uses_bytes_per_s / KEEP_UP_SHARE_MAX / MB:.1f} MB/s or more, or move it when less is written"
+    )
+    return Held(one.way.topic, one.way.partition, HeldBy.QUOTA, side, text)

@@ -1,0 +1,220 @@
+"""What a refill is told and what it answers, as values, and the sums over a plan that go with them.
+
+Vocabulary:
+    side     one end of a copy: the leader that it is read from, or the broker that it is added to. Each has its own quota.
+    slot     of a side, for one partition that is copied through it. A step takes one at its leader and one at each broker
+             that it adds; a step that copies nothing takes none. What is small takes a part of one: a side that copies
+             only small ones would else stand still until somebody looks again.
+    beside   keep-up bytes/s that others use of a quota: moves that are not ours, listed partitions that don't move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from streaming.contract import MoveSignal, Side
+from tuner.model.cluster import BrokerSide
+from tuner.model.limits import MB
+from tuner.model.partition_limits import PartitionCounts, PartitionLimits
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Step, Wait, Way
+from tuner.plan.side_loads import PlannedPartition
+
+# A step is two records or more, and the controller takes 10,000 of them for one request.
+REQUEST_PARTITIONS_MAX = 1_000
+
+
+# What a side copies in so many seconds takes no more than one slot, however many partitions it is ...
+SLOT_S = 1.0
+# ... but for this: each one is work for the controller and for its brokers, be it empty.
+SLOT_PART_MIN = 1 / 16
+_LEAST_BYTES_PER_S = 10 * MB  # Where nothing is known: less than any network carries, and than people throttle to.
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A partition that has no step under way."""
+
+    way: Way
+    size_bytes: float  # Of its leader's log: what each replica that is added lacks.
+    write_bytes_per_s: float
+    missing: tuple[int, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # A plan of 200,000 is gone through many times.
+        replicas = self.way.replicas
+        object.__setattr__(self, "missing", tuple([b for b in self.way.target if b not in replicas]))
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A step under way."""
+
+    way: Way  # As it stood when the step was asked for; its ISR and leader as they are now.
+    step: Step
+    remaining_bytes: float  # Of all replicas that the step adds.
+    size_bytes: float
+    write_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a refill keeps within."""
+
+    online: frozenset[int]
+    batch: BatchLimits
+    slots: Mapping[BrokerSide, int]  # In all, those in use included; a side that isn't named has one.
+    cluster_max: int  # Steps that copy something, in all.
+    starts_max: int  # With this refill.
+    # The most that the side may be given: what its throttle will be raised to where the law turns it, else what stands. A side that
+    # isn't named has no throttle.
+    rates: Mapping[BrokerSide, float] = field(default_factory=dict)
+    meant: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it has now; not named: all it may have.
+    beside: Mapping[BrokerSide, float] = field(default_factory=dict)
+    limits: PartitionLimits = field(default_factory=PartitionLimits)
+    hosted: PartitionCounts = field(default_factory=lambda: PartitionCounts({}))  # Now; what is being added is there.
+
+    def part(self, side: BrokerSide, remaining_bytes: float) -> float:
+        """Of a slot."""
+        return slot_part(remaining_bytes, self.meant.get(side, self.rates.get(side)))
+
+
+class HeldBy(StrEnum):
+    SLOTS = "slots"
+    CLUSTER = "cluster"  # As many steps run as may run in the whole cluster.
+    QUOTA = "quota"  # Keeping up with it, and with what runs, would take all that the throttle lets through.
+    PARTITION_LIMIT = "partition_limit"  # KIP-578: the broker has as many partitions as it may.
+    LEADER_MOVEMENTS = "leader_movements"  # KIP-435.
+    PARTITION_MOVEMENTS = "partition_movements"  # KIP-435.
+    REQUEST = "request"  # It comes with the next request.
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A partition that can't start, whatever else ends."""
+
+    topic: str
+    partition: int
+    by: HeldBy
+    side: BrokerSide
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    way: Way
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Refill:
+    starts: tuple[Start, ...]  # To be asked for now, with one request, in this order.
+    waits: tuple[Wait, ...]  # Partitions that can't go on, and why.
+    held: Mapping[HeldBy, int]  # Of those looked at, how many were kept back by what.
+    never: tuple[Held, ...]
+
+
+def sides_of(leader: int, adding: Iterable[int]) -> list[BrokerSide]:
+    """The sides that a copy goes through, the leader's first; none where nothing is copied."""
+    into = [(b, Side.FOLLOWER) for b in adding if b != leader]
+    return [(leader, Side.LEADER), *into] if into else []
+
+
+def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None) -> float:
+    """What a copy takes of a slot of a side with this rate; None: of one whose rate is not known."""
+    rate = _LEAST_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
+    return min(1.0, max(SLOT_PART_MIN, remaining_bytes / (SLOT_S * rate)))
+
+
+def taken(running: Iterable[Running], rates: Mapping[BrokerSide, float] | None = None) -> dict[BrokerSide, float]:
+    """Slots in use.
+
+    Args:
+        rates: what each side copies with, as for ``slot_part``; None: no side's is known.
+    """
+    found: dict[BrokerSide, float] = {}
+    rates = rates or {}
+    for one in running:
+        copies = max(1, len(one.step.adding))
+        for side in sides_of(one.way.leader, one.step.adding):
+            part = slot_part(one.remaining_bytes / copies, rates.get(side))
+            found[side] = found.get(side, 0.0) + part
+    return found
+
+
+def wanted(waiting: Iterable[Waiting]) -> dict[BrokerSide, int]:
+    """How many partitions wait for each side, now or with a later step."""
+    by_pair: dict[tuple[int, int], int] = {}
+    for one in waiting:
+        for broker in one.missing:
+            pair = (one.way.leader, broker)
+            by_pair[pair] = by_pair.get(pair, 0) + 1
+    found: dict[BrokerSide, int] = {}
+    for (leader, broker), count in by_pair.items():
+        for side in ((leader, Side.LEADER), (broker, Side.FOLLOWER)):
+            found[side] = found.get(side, 0) + count
+    return found
+
+
+def step_keep_up(way: Way, adding: Sequence[int], write_bytes_per_s: float) -> list[tuple[BrokerSide, float]]:
+    """W of one step: bytes/s that keeping up uses of each side's quota while it runs, its leader's first."""
+    sides = sides_of(way.leader, adding)
+    if not sides:
+        return []
+    followers = len(way.isr.union(adding) - {way.leader})
+    return [(side, write_bytes_per_s * (followers if side[1] is Side.LEADER else 1)) for side in sides]
+
+
+def keep_up(running: Iterable[Running]) -> dict[BrokerSide, float]:
+    """W of all that runs."""
+    found: dict[BrokerSide, float] = {}
+    for one in running:
+        for side, bytes_per_s in step_keep_up(one.way, one.step.adding, one.write_bytes_per_s):
+            found[side] = found.get(side, 0.0) + bytes_per_s
+    return found
+
+
+def pending_bytes(waiting: Iterable[Waiting], running: Iterable[Running] = ()) -> dict[BrokerSide, float]:
+    """What no step under way copies yet, by side; of what runs, what its later steps will add."""
+    found: dict[BrokerSide, float] = {}
+    later = [(one.way, [b for b in one.way.target if b not in (*one.way.replicas, *one.step.adding)], one.size_bytes)
+             for one in running]  # fmt: skip
+    for way, adding, size_bytes in [*((one.way, one.missing, one.size_bytes) for one in waiting), *later]:
+        for side in sides_of(way.leader, adding):
+            copies = 1 if side[1] is Side.FOLLOWER else len(adding)
+            found[side] = found.get(side, 0.0) + copies * size_bytes
+    return found
+
+
+def with_pending(
+    moves: Mapping[BrokerSide, MoveSignal], pending: Mapping[BrokerSide, float]
+) -> dict[BrokerSide, MoveSignal]:
+    """The signals as the law should see them: a side is done when the plan is, not when that is done which runs now."""
+    return {
+        side: signal
+        if signal.remaining_bytes is None or side not in pending
+        else replace(signal, remaining_bytes=signal.remaining_bytes + pending[side])
+        for side, signal in moves.items()
+    }
+
+
+def planned(waiting: Iterable[Waiting], running: Iterable[Running] = ()) -> list[PlannedPartition]:
+    """The plan as its loads are reckoned with."""
+    found = [
+        PlannedPartition(
+            one.way.topic, one.way.partition, one.way.leader, one.way.isr, one.write_bytes_per_s,
+            dict.fromkeys(one.missing, one.size_bytes),
+        )
+        for one in waiting
+    ]  # fmt: skip
+    for one in running:
+        now = dict.fromkeys(one.step.adding, one.remaining_bytes / max(1, len(one.step.adding)))
+        later = {b: one.size_bytes for b in one.way.target if b not in one.way.replicas and b not in now}
+        found.append(
+            PlannedPartition(
+                one.way.topic, one.way.partition, one.way.leader, one.way.isr, one.write_bytes_per_s, now | later
+            )
+        )
+    return found

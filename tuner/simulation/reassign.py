@@ -1,0 +1,156 @@
+"""A plan executed on the simulated cluster, by the production decisions or by a rival's: steps asked for, and what came of it.
+
+Every partition of a plan exchanges replicas in one step here: what KIP-435 does with one partition is decided apart, and is no
+matter of time and controller. A step's request stands in the controller's line like everything else; when it is through, the
+brokers hear of it a propagation later, and begin to fetch. What moves is on the throttled-replica lists, and nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from tuner.decide.concurrency import pace
+from tuner.model.cluster import BrokerSide
+from tuner.model.pace import PaceChange, PaceLimits, PaceMemory, PaceView
+from tuner.model.partition_limits import PartitionCounts
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Step, Way, next_step
+from tuner.plan.refill import refill
+from tuner.plan.refill_terms import Running, Terms, Waiting, keep_up, taken, wanted
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.controller_line import ControllerLine
+from tuner.simulation.numbers import Bools, Ints
+from tuner.simulation.policy import EPOCH_MS, Desk
+
+_SIZES_EVERY_S = 60.0  # Of partitions that wait: they hardly grow.
+LOOK_EVERY_S = 5.0  # Of whoever executes a plan: Cruise Control's and ours.
+
+
+class Reassignments:
+    """AlterPartitionReassignments and ListPartitionReassignments of a simulated cluster; partitions by their index."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        cluster.replicas.lists_what_moves = True
+        specs = cluster.world.partitions
+        self.plan: tuple[int, ...] = tuple(i for i, p in enumerate(specs) if p.adding)
+        self.asked: Bools = np.zeros(len(specs), dtype=np.bool_)
+        self._begins: list[tuple[float, int, Ints]] = []
+        self.requests: list[tuple[float, int]] = []
+
+    def ask(self, partitions: Sequence[int]) -> None:
+        """With one request."""
+        if not partitions:
+            return
+        cluster, model = self.cluster, self.cluster.world.controller
+        those = np.array(partitions, dtype=np.int64)
+        self.asked[those] = True
+        self.requests.append((cluster.now_s, len(those)))
+        done_s = cluster.controller.submit(cluster.now_s, len(those))
+        heapq.heappush(self._begins, (done_s + model.propagation_s_max, len(self.requests), those))
+
+    def advance(self) -> None:
+        """What has come through the controller begins."""
+        due: list[Ints] = []
+        while self._begins and self._begins[0][0] <= self.cluster.now_s:
+            due.append(heapq.heappop(self._begins)[2])
+        if due:
+            self.cluster.start_moves(np.concatenate(due))
+
+    def running(self) -> Ints:
+        """Asked for and not at its end, as a look tells."""
+        return np.flatnonzero(self.asked & ~self.done)
+
+    @property
+    def done(self) -> Bools:
+        replicas = self.cluster.replicas
+        waits = np.zeros(len(self.asked), dtype=np.bool_)
+        for _, _, partitions in self._begins:
+            waits[partitions] = True
+        waits[replicas.partition[replicas.adding]] = True
+        return self.asked & ~waits
+
+
+class Executor(Protocol):
+    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:
+        """Asked every few seconds: requests to be made now, each with the partitions that begin with it."""
+
+
+@dataclass(slots=True)
+class Ours:
+    """The production decisions: how many by ``pace``, which ones by ``refill``."""
+
+    rates: Mapping[BrokerSide, float]  # That stand, as a person has set them.
+    line: ControllerLine
+    limits: PaceLimits = field(default_factory=PaceLimits)
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    memory: PaceMemory = field(default_factory=PaceMemory)
+    changes: list[tuple[float, PaceChange]] = field(default_factory=list)
+    slots: list[tuple[float, float]] = field(default_factory=list)  # Mean of a side, over time.
+    _asked: int = 0
+    _ways: dict[int, tuple[Way, Step]] = field(default_factory=dict)
+    _waiting: dict[int, Waiting] = field(default_factory=dict)
+    _sized_until_s: float = 0.0
+
+    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:
+        cluster = port.cluster
+        replicas = cluster.replicas
+        alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
+        if not self._ways:
+            self._ways = {i: _way(cluster, i) for i in port.plan}
+        size = replicas.size_bytes + replicas.written_bytes
+        lacks = np.bincount(replicas.partition, replicas.lag_bytes * replicas.adding, len(replicas.specs))
+        running = []
+        for i in port.running().tolist():
+            way, step = self._ways[i]
+            running.append(Running(way, step, float(lacks[i]), float(size[i]), replicas.specs[i].write_bytes_per_s))
+        if cluster.now_s >= self._sized_until_s:
+            self._sized_until_s = cluster.now_s + _SIZES_EVERY_S
+            self._waiting = {
+                i: Waiting(self._ways[i][0], float(size[i]), replicas.specs[i].write_bytes_per_s)
+                for i in port.plan
+                if not port.asked[i]
+            }
+        asked = port.asked.tolist()
+        self._waiting = {i: one for i, one in self._waiting.items() if not asked[i]}
+        left, waiting = list(self._waiting), list(self._waiting.values())
+        in_use, waits = taken(running, self.rates), wanted(waiting)
+        view = PaceView(
+            EPOCH_MS + round(cluster.now_s * 1000),
+            frozenset({*in_use, *waits}),
+            in_use,
+            waits,
+            self.rates,
+            keep_up(running),
+            self._asked,
+            desk.signals.brokers,
+            {self.line.newest.node: self.line.newest} if self.line.newest is not None else {},
+        )
+        paced = pace(view, self.memory, self.limits)
+        self.memory = paced.memory
+        self.changes += [(cluster.now_s, change) for change in paced.changes]
+        if paced.slots:
+            self.slots.append((cluster.now_s, sum(paced.slots.values()) / len(paced.slots)))
+        terms = Terms(
+            alive, self.batch, paced.slots, paced.cluster_max, paced.starts_max, self.rates, hosted=PartitionCounts({})
+        )
+        of = {(one.way.topic, one.way.partition): i for one, i in zip(waiting, left, strict=True)}
+        starts = refill(waiting, running, terms).starts
+        self._asked = len(starts)
+        return [[of[start.way.topic, start.way.partition] for start in starts]]
+
+
+def _way(cluster: Cluster, index: int) -> tuple[Way, Step]:
+    p = cluster.world.partitions[index]
+    new_of = dict(zip(p.removing, p.adding, strict=True))
+    target = tuple(new_of.get(b, b) for b in p.replicas)
+    way = Way(p.topic, p.partition, p.replicas, target, p.replicas[0], frozenset(p.replicas), cluster.world.min_in_sync)
+    step = next_step(way, {*p.replicas, *target})
+    assert isinstance(step, Step)
+    assert step.last, "the plant exchanges all replicas of a partition in one step"
+    return way, step

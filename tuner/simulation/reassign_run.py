@@ -1,0 +1,78 @@
+"""A world, rates that stand, somebody who executes its plan → how long that takes and what it costs others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.controller_line import ControllerLine
+from tuner.simulation.latency import violation_ratio
+from tuner.simulation.policy import EPOCH_MS, Desk
+from tuner.simulation.reassign import LOOK_EVERY_S, Executor, Reassignments
+from tuner.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    duration_s: float  # Of the plan, or of the world's time where it didn't end.
+    completed: bool
+    done_partitions: int
+    queue_p99_ms_max: float  # What others wait for the controller: the worst p99 of all half minutes.
+    running_max: int
+    requests: int
+    request_partitions_max: int
+    violation_ratio_5s: float  # Of the clients' objective.
+    copied_bytes: float
+
+
+def run_plan(
+    world: World,
+    executor_of: Callable[[ControllerLine], Executor],
+    *,
+    look_every_s: float = LOOK_EVERY_S,
+    watch: Callable[[Desk, Reassignments], None] | None = None,
+) -> PlanRun:
+    """Until every partition of the plan is where it shall be, or the world's time is over.
+
+    Args:
+        world: its moves never begin by themselves (``moves_begin_s`` is infinite).
+        watch: called after every look; for checkers. It must not change anything.
+    """
+    cluster = Cluster(world)
+    desk, port = Desk.at(cluster), Reassignments(cluster)
+    line = ControllerLine(cluster.controller, EPOCH_MS)
+    executor = executor_of(line)
+    next_s, running_max, ended_s = 0.0, 0, None
+    utilised: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
+    while ended_s is None and cluster.now_s < world.duration_s_max:
+        desk.stream.advance()
+        line.advance(cluster.now_s)
+        port.advance()
+        if cluster.now_s >= next_s:
+            next_s += look_every_s
+            desk.signals.poll()
+            done = int(port.done.sum())
+            for request in executor.look(desk, port):
+                port.ask(request)
+            running_max = max(running_max, len(port.running()))
+            if watch is not None:
+                watch(desk, port)
+            if done == len(port.plan):
+                ended_s = cluster.now_s
+        tick = cluster.step()
+        if cluster.ticks * world.tick_ms % 1000 == 0:
+            utilised.append(tick.utilisation)
+    return PlanRun(
+        ended_s if ended_s is not None else cluster.now_s,
+        ended_s is not None,
+        int(port.done.sum()),
+        line.p99_ms_max(cluster.now_s),
+        running_max,
+        len(port.requests),
+        max((count for _, count in port.requests), default=0),
+        violation_ratio(np.array(utilised), world.latency, bin_s=5) if utilised else 0.0,
+        float(cluster.totals[5].sum()),
+    )
