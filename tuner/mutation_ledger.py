@@ -86,13 +86,15 @@ class MutationLedger:
         if changes:
             entries.append(quotas_entry(changes, self._now_ms(), inputs, dry_run=self._dry_run))
         records = {} if self._dry_run else self._records(memory)
-        if entries or records:
-            self._journal.write(entries, beside=records)
+        # With nothing new as well: what the cycle stood on may have to be written.
+        self._journal.write(entries, beside=records)
         if not self._dry_run:
             self._saved = memory
         self.memory, self._said = memory, said
         for decision in [*news, *changes[:_LINES_MAX]]:
-            log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
+            log.info(
+                decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **_whose(decision)
+            )  # fmt: skip
         if len(changes) > _LINES_MAX:
             log.info(f"and {len(changes) - _LINES_MAX} more quotas, as `rheostat quotas` shows", dry_run=self._dry_run)
 
@@ -140,3 +142,9 @@ def _subject(decision: QuotaDecision) -> object:
     """What a decision is about, so that the next one about it can be told from a repetition."""
     reason = decision.reason if isinstance(decision, HoldQuota) else None
     return (type(decision), getattr(decision, "entity", None), reason)
+
+
+def _whose(decision: QuotaDecision) -> dict[str, str]:
+    """Whose quota, as a key of a line for machines; nothing where it is about all of them."""
+    entity = getattr(decision, "entity", None)
+    return {} if entity is None else {"entity": str(entity)}

@@ -11,7 +11,7 @@ Invariant: a quota that is not yet seen to stand as written may still stand as b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -25,6 +25,7 @@ from tuner.actuate.throttles import Failure
 from tuner.decide.mutation_orders import ruled
 from tuner.decide.mutation_ownership import intend, settle
 from tuner.decide.mutation_quota import Turn
+from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Written, asked_per_s
 from tuner.model.cluster import NotSeen
@@ -32,6 +33,7 @@ from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView, besi
 from tuner.model.mutation_decision import PutBackQuota, SetQuota, TotalSaid
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
+from tuner.model.quota_window import QuotaWindow, with_window
 from tuner.mutation_ledger import MutationLedger
 
 T = TypeVar("T")
@@ -81,10 +83,14 @@ class MutationLoop:
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
         dry_run: bool,
+        inputs: InputLog | None = None,
+        windows: Callable[[], Set[QuotaWindow]] | None = None,
     ) -> None:
         """
         Args:
             refusal: why nothing may be written now, asked before each write; None: it may.
+            inputs: is told of every cycle; what it makes of that goes with the journal's next write.
+            windows: of the buckets, that brokers have; None: the policy says what they are.
         """
         self.ledger = ledger
         self._quotas = quotas
@@ -99,6 +105,8 @@ class MutationLoop:
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._dry_run = dry_run
+        self._inputs = inputs
+        self._windows = windows
         self._due_s = float("-inf")
         self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._writing: Call[Outcome] | None = None
@@ -143,7 +151,12 @@ class MutationLoop:
         memory, failures = self.ledger.memory, dict[QuotaEntity, Failure]()
         if not isinstance(quotas, NotSeen):
             memory, failures = self._looked_back(quotas, memory)
-        made = ruled(view, memory, self._policy, self._orders.latest)
+        orders, policy = self._orders.latest, self._policy
+        if policy is not None and self._windows is not None:
+            policy = with_window(policy, self._windows())
+        made = ruled(view, memory, policy, orders)
+        if self._inputs is not None:
+            self._inputs.quotas(view, orders, policy, memory, made.memory, made.decisions)
         memory, changes = made.memory, list[Written]()
         for decision in made.decisions:
             if not isinstance(decision, SetQuota | PutBackQuota):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,9 @@ def _player(asked: Asked, steps: list[Step], from_ms: int) -> Player:
     if asked.policy is None:
         return Player()
     first = next(step for step in steps if step.now_ms >= from_ms)
-    return Player(load_policy(asked.policy, first.in_force))
+    quotas = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
+    then = first.in_force if quotas is None else replace(first.in_force, quotas=quotas.in_force.quotas)
+    return Player(load_policy(asked.policy, then, has_quotas=quotas is not None))
 
 
 def _why(missed: Missed) -> str:
@@ -114,6 +116,8 @@ def _body(asked: Asked, found: Compared, missed: Missed) -> dict[str, Any]:
         "cycles": asdict(found.cycles),
         "decisions": asdict(found.decisions),
         "seconds": asdict(found.seconds),
+        "quotas": asdict(found.quotas),
+        "quota_decisions": asdict(found.quota_decisions),
         "memory": asdict(found.memory),
         "seconds_not_asked": found.not_asked,
         "missed": asdict(missed),
@@ -133,6 +137,8 @@ def _show(body: dict[str, Any], console: Console) -> None:
         ("cycles", "cycles"),
         ("decisions", "their decisions"),
         ("seconds", "seconds of the law"),
+        ("quotas", "cycles of the mutation quotas"),
+        ("quota_decisions", "their decisions"),
         ("memory", "frames of what is remembered"),
     ):
         count = Count(**body[key])
@@ -148,6 +154,6 @@ def _show(body: dict[str, Any], console: Console) -> None:
         console.print(f"  {then}  {difference['then']}", highlight=False, soft_wrap=True, markup=False)
         console.print(f"  {now}  {difference['now']}", highlight=False, soft_wrap=True, markup=False)
     told = len(body["differences"])
-    different = sum(body[key]["different"] for key in ("cycles", "seconds", "memory"))
+    different = sum(body[key]["different"] for key in ("cycles", "seconds", "quotas", "memory"))
     if told == DIFFERENCES and different:
         console.print("and more; --json gives their counts")

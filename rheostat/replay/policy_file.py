@@ -9,17 +9,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from rheostat.errors import BadInputError
+from rheostat.replay import quota_policy
 from rheostat.yaml_file import YamlFile
 from tuner.journal.in_force import InForce
 from tuner.settings import TunerSettings
 from tuner.steering import writes_max
 
 # What does not bear on a decision that is made from recorded inputs.
-_NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity")
+_NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity", "reassign")
 
 
-def load_policy(path: Path, then: InForce) -> InForce:
+def load_policy(path: Path, then: InForce, *, has_quotas: bool) -> InForce:
     """``then`` with what the file says.
+
+    Args:
+        has_quotas: cycles of the mutation quotas are on record there.
 
     Raises:
         BadInputError: with every fault, one a line: line, key, what was expected.
@@ -31,10 +35,13 @@ def load_policy(path: Path, then: InForce) -> InForce:
     except UnicodeDecodeError as error:
         raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
     body: dict[Any, Any] = dict(file.body)
-    useless = [key for key in _NOT_DECIDED_BY if key in body]
+    quotas = body.get("mutation_quota")
+    useless: list[tuple[str | int, ...]] = [(key,) for key in _NOT_DECIDED_BY if key in body]
+    if isinstance(quotas, dict):
+        useless += [("mutation_quota", key) for key in quota_policy.NOT_DECIDED_BY if key in quotas]
     if useless:
         why = "has no say in what is decided from recorded inputs: leave it out"
-        raise BadInputError("\n".join(file.fault((key,), why) for key in useless))
+        raise BadInputError("\n".join(file.fault(at, why) for at in useless))
     objective = body.get("objective", {"latency_ms": then.objective.latency_ms} if then.objective is not None else None)
     whole = {
         "rate_bytes_per_s_max": then.limits.rate_bytes_per_s_max,
@@ -43,6 +50,7 @@ def load_policy(path: Path, then: InForce) -> InForce:
         "objective": objective,
         # What brokers carry is on record; here it only has to be there.
         **({"capacity": {"in_bytes_per_s": 1, "out_bytes_per_s": 1}} if objective is not None else {}),
+        **({"mutation_quota": quota_policy.merged(quotas, then.quotas)} if "mutation_quota" in body else {}),
     }
     try:
         wanted = TunerSettings.model_validate(whole)
@@ -53,6 +61,9 @@ def load_policy(path: Path, then: InForce) -> InForce:
         raise BadInputError(
             f"{at}: an objective can be tried where one was in force; `rheostat simulate` tries it anywhere"
         )
+    if "mutation_quota" in body and not has_quotas:
+        at = file.fault(("mutation_quota",), "no cycle of the mutation quotas is on record there")
+        raise BadInputError(f"{at}: leave it out, or give a range in which they were dealt out")
     return _with(then, wanted, set(body))
 
 
@@ -79,4 +90,5 @@ def _with(then: InForce, wanted: TunerSettings, given: set[str]) -> InForce:
         writes_max=writes_max(wanted.config_writes_per_s_max)
         if "config_writes_per_s_max" in given
         else then.writes_max,
+        quotas=quota_policy.policy_of(wanted, given, then.quotas),
     )

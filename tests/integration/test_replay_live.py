@@ -1,4 +1,5 @@
-"""`rheostat replay` on a real journal: two lives of a tuner that steers a real move, the first of them killed."""
+"""`rheostat replay` on a real journal: two lives of a tuner that steers a real move and deals out real quotas, the first of them
+killed."""
 
 from __future__ import annotations
 
@@ -19,21 +20,35 @@ from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
-from streaming.contract import BrokerSignal, MoveSignal, MoveStep, Side, Topics, encode_signal, signal_key
+from streaming.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    MoveSignal,
+    MoveStep,
+    Side,
+    Signal,
+    TenantSignal,
+    Topics,
+    encode_signal,
+    signal_key,
+)
+from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient
+from streaming.kafka.quotas import QuotaClient
 from streaming.topics import ensure_topics
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.model.limits import MB
 
-LAB = LabSpec(brokers=2)
+LAB = LabSpec(brokers=2, settings={"controller.quota.window.num": "5"})
 TOPICS = Topics.with_prefix("rheostat")
 SOURCE, TARGET = (1, Side.LEADER), (2, Side.FOLLOWER)
 RATE = 400_000  # Of the operator: the move takes longer than the test.
+RUDE = QuotaEntity(client_id="rude")
 
 
 class Stream:
-    """In place of the stream: what it would say of both brokers, every second anew."""
+    """In place of the stream: what it would say of both brokers, of the controller and of one tenant, every second anew."""
 
     def __init__(self, made: KafkaProducer) -> None:
         self._made = made
@@ -65,9 +80,21 @@ class Stream:
                     steps=self._steps,
                 )
             )  # fmt: skip
+        self._send(
+            ControllerSignal(
+                "lab", 9, now_ms, now_ms - 500, 6, 1.0, active=1.0, idle_ratio=0.5 + now_ms % 97 / 1000,
+                event_queue_time_mean_ms=2.3, heartbeats_timed_out_per_s=0.0, topics=3.0, partitions=now_ms % 100 + 50.0,
+            )
+        )  # fmt: skip
+        self._send(
+            TenantSignal(
+                "lab", 9, now_ms, now_ms - 500, 1, 1.0, client_id="rude", mutation_rate_per_s=31.7 + now_ms % 13,
+                tokens=-0.7,
+            )
+        )  # fmt: skip
         self._made.flush(5)
 
-    def _send(self, signal_: BrokerSignal | MoveSignal) -> None:
+    def _send(self, signal_: Signal) -> None:
         self._made.send(TOPICS.signals, key=signal_key(signal_), value=encode_signal(signal_))
 
 
@@ -81,6 +108,7 @@ def config(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
         lab_config(
             lab, http={"port": free_ports(1)[0]}, objective={"latency_ms": 50}, capacity=link,
             rate_bytes_per_s_max=3 * MB, rate_bytes_per_s_min=100_000,
+            mutation_quota={"default_entity": "client-id", "cycle_s": 1},
         )
     )  # fmt: skip
     make_topic(lab, "orders", {0: [1]}, 30)
@@ -92,6 +120,7 @@ def config(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
             target = {("orders", 0): (2,)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(RATE))
             steers(throttles, stream)
+            shares_out(lab, stream)
             run.process.send_signal(signal.SIGKILL)
             run.process.wait(10)
         with tuner(lab, file, folder / "2.log") as (run, stream):
@@ -131,6 +160,20 @@ def steers(throttles: KafkaThrottles, stream: Stream) -> None:
         time.sleep(0.1)  # The pace of the signals, not a wait for anything.
 
 
+def shares_out(lab: Lab, stream: Stream) -> None:
+    """Until the quota of the rude one stands at the brokers."""
+    client = QuotaClient(lab.kafka_settings(), "test-quotas")
+
+    def stands() -> bool:
+        stream.goes_on()
+        return RUDE in client.mutation_quotas()
+
+    try:
+        until(stands, 30, "a quota of the rude one")
+    finally:
+        client.close()
+
+
 def replayed(*arguments: str | Path, code: int) -> dict[str, Any]:
     done = rheostat("replay", *arguments, "--json")
     assert done.returncode == code, done.stderr + done.stdout
@@ -146,7 +189,15 @@ def test_both_lives_replay_to_the_same_decisions(config: Path, tmp_path: Path) -
     assert found["cycles"]["different"] == found["seconds"]["different"] == found["memory"]["different"] == 0
     assert found["cycles"]["same"] >= 4
     assert found["seconds"]["same"] >= 12
+    assert found["quotas"]["different"] == found["quota_decisions"]["different"] == 0
+    assert found["quotas"]["same"] >= 8
+    assert found["quota_decisions"]["same"] > found["quotas"]["same"]
     assert found["missed"] == {"before_a_frame": 0, "unfinished": 0, "unreadable": 0}
+    # Nobody said it to the tuner: it was read from the brokers.
+    frames = [
+        h["in_force"]["quotas"] for r in file.read_text().splitlines() for h in json.loads(r)["headers"] if "frame" in h
+    ]
+    assert {frame["limits"].get("samples") for frame in frames if frame is not None} == {5}
     # The same from a file, without a cluster.
     again = replayed("--journal", file, "--from", "-15m", code=0)
     assert again == found
@@ -161,6 +212,15 @@ def test_another_policy_is_shown_beside_what_happened(config: Path, tmp_path: Pa
     assert told.returncode == 1
     assert "broker 1 leader throttle" in told.stdout
     assert "  with  " in told.stdout
+
+
+def test_other_weights_of_the_quotas_are_shown_beside_what_happened(config: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mutation_quota:\n  rate_per_s_max: 5\n")
+    found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
+    assert found["quotas"]["different"] > 0
+    assert found["cycles"]["different"] == found["seconds"]["different"] == 0
+    assert any(d["kind"] == "quotas" and "client-id 'rude'" in d["now"] for d in found["differences"])
 
 
 def test_a_range_with_nothing_in_it_says_what_there_is(config: Path) -> None:

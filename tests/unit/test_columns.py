@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, broker_signal, live, move_signal, owned, traced
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, Side, TenantSignal
+from streaming.contract.quotas import Default, QuotaEntity
 from tuner.decide.course import Course, LawMemory
 from tuner.decide.headroom import Load
 from tuner.decide.newest import Steps
@@ -23,8 +24,18 @@ from tuner.journal.shapes import LEFT_OUT, shape_of
 from tuner.model.cluster import LiveCluster
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory, Owned
+from tuner.model.mutation_memory import (
+    Doubt,
+    LearnedCost,
+    MutationMemory,
+    OwnedQuota,
+    TenantState,
+    Total,
+    Window,
+)
 from tuner.model.objectives import LawLimits, Objective
 from tuner.model.orders import Orders, Override, Pause
+from tuner.model.quota_entity import Tenant
 from tuner.plan.window import steady
 
 COLUMNS = st.one_of(
@@ -69,6 +80,7 @@ SIGHT = Sight(
     NOW_MS, 5.0, 0.05, {s: Direction(Steps((1.1, 2.2)), Steps(), Load(3.3, 0.1, 0.2), True) for s in Side}, NOW_MS
 )
 COURSE = Course(NOW_MS, 9.9, Wanted(1.1, binds=True), steady(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None)
+ALICE = QuotaEntity("alice")
 VALUES: list[tuple[Any, Any]] = [
     (Memory, Memory()),
     (
@@ -90,6 +102,21 @@ VALUES: list[tuple[Any, Any]] = [
     (Objective, Objective(latency_ms=50.0)),
     (LawLimits, LawLimits()),
     (Limits, Limits(rate_bytes_per_s_max=1e9)),
+    (QuotaEntity, QuotaEntity("<default>", Default.DEFAULT)),
+    (QuotaEntity, QuotaEntity(client_id="")),
+    (
+        MutationMemory,
+        MutationMemory(
+            Total(31.7, 5, 6),
+            LearnedCost(0.9, 0.06, other_ratio=0.1),
+            Window(1, NOW_MS, 7.0, None, 0.3, 1.1),
+            {Tenant("alice"): TenantState(1.1, True, 2, 3, 4), Tenant("bob", "app"): TenantState()},
+            {QuotaEntity(Default.DEFAULT): OwnedQuota(None, 2.0, (None, 2.0, 1.5)), ALICE: OwnedQuota(7.0, 1.0, ())},
+            {ALICE: Doubt(None, 5)},
+            {QuotaEntity("alice", Default.DEFAULT): 9},
+            {"create_ms": 41.3},
+        ),
+    ),
 ]
 
 
@@ -112,6 +139,8 @@ def test_a_mapping_keeps_its_order() -> None:
     [
         (BrokerSignal, broker_signal(1, leader=9.5 * MB / 7)),
         (MoveSignal, move_signal(*TARGET, steps=tuple(traced([1.0 / 3, 2.5])))),
+        (ControllerSignal, ControllerSignal("c", 1, 2, 3, 6, 0.5, *[n / 7 for n in range(20)], True)),  # type: ignore[arg-type]
+        (TenantSignal, TenantSignal("c", 1, 2, 3, 6, 0.5, "alice", "app", 1 / 3, -0.7, 5.0, True)),
     ],
 )
 def test_of_a_signal_everything_comes_back_that_somebody_decides_by(kind: type, signal: Any) -> None:

@@ -13,8 +13,14 @@ from tuner.journal.entries import entry_of
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.model.cluster import NotSeen
 from tuner.model.decision import Hold, Reason
 from tuner.model.memory import Memory
+from tuner.model.mutation import MutationPolicy, QuotaView
+from tuner.model.mutation_decision import HoldQuota, QuotaReason
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
+from tuner.mutation_ledger import MutationLedger
 
 HOLD = Hold(1, None, Reason.WATCHING, "too early to say")
 
@@ -85,6 +91,23 @@ def test_a_cycle_that_decided_nothing_new_is_written_all_the_same() -> None:
     producer.told.clear()
     journal.write()
     assert producer.told == []
+
+
+def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
+    producer, inputs, journal = made()
+    ledger = MutationLedger(
+        journal, "lab", MutationMemory(), wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False
+    )
+    view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(turned_at_ms=NOW_MS)
+    held = HoldQuota(None, QuotaReason.QUOTAS_NOT_SEEN, "the quotas could not be read: no answer")
+    for _ in range(2):  # The second time there is nothing new to say, and what it stood on goes all the same.
+        inputs.quotas(view, Orders(), MutationPolicy(), MutationMemory(), memory, [held])
+        ledger.record([held], [], memory, {})
+    assert [told for told in producer.told if isinstance(told, str)] == ["begin", "commit"] * 2
+    topics = [told[0] for told in producer.told if not isinstance(told, str)]
+    # The decision, what is remembered, and what both stood on; then only the last.
+    assert topics == ["rheostat.journal", "rheostat.journal", "rheostat.inputs", "rheostat.inputs"]
+    assert headers(producer) == ["step", "frame", "step"]
 
 
 @pytest.mark.parametrize("topic", ["rheostat.journal", "rheostat.inputs"])

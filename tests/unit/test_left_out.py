@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 import tuner.decide
+from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from tuner.decide.course import LawView
 from tuner.journal.shapes import LEFT_OUT
 from tuner.model.cluster import Observation
+from tuner.model.mutation import QuotaView
 
-# What the law of the mutation quotas sees is not on film: `rheostat replay` does not replay it.
-DECIDING = sorted(p for p in Path(tuner.decide.__file__).parent.glob("*.py") if not p.stem.startswith("mutation_"))
+DECIDING = sorted(Path(tuner.decide.__file__).parent.glob("*.py"))
+QUOTAS = [path for path in DECIDING if path.stem.startswith("mutation_")]
+# What plans are executed by is not on film.
+PLANS = [path for path in DECIDING if path.stem.startswith(("reassign_", "concurrency"))]
+THROTTLES = [path for path in DECIDING if path not in (*QUOTAS, *PLANS)]
 
 
-def test_nobody_who_decides_reads_what_is_left_out() -> None:
-    read = {
-        node.attr
-        for path in DECIDING
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute)
-    }
-    left_out = {name for names in LEFT_OUT.values() for name in names}
-    assert "network_in_bytes_per_s" in read, "the search above finds nothing"
+def read_by(paths: Iterable[Path]) -> set[str]:
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize(
+    ("paths", "signals", "found"),
+    [
+        (THROTTLES, (BrokerSignal, MoveSignal), "network_in_bytes_per_s"),
+        (QUOTAS, (ControllerSignal, TenantSignal), "mutation_rate_per_s"),
+    ],
+    ids=["throttles", "mutation quotas"],
+)
+def test_nobody_who_decides_reads_what_is_left_out(
+    paths: Sequence[Path], signals: tuple[type, ...], found: str
+) -> None:
+    """Those who decide about throttles see signals of brokers and moves, the others those of controllers and tenants."""
+    read = read_by(paths)
+    assert found in read, "the search above finds nothing"
+    left_out = {name for signal in signals for name in LEFT_OUT[signal]}
     assert read & left_out == set(), "take them off LEFT_OUT: what is decided by has to be on record"
 
 
+def test_nobody_else_is_left_out() -> None:
+    assert set(LEFT_OUT) == {BrokerSignal, MoveSignal, ControllerSignal, TenantSignal}
+
+
 def test_all_of_what_is_observed_is_on_record() -> None:
-    """Of what is remembered, and of the cluster, new fields go on record by themselves; of these two they do not."""
+    """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
     told = "what is new here belongs into journal/seen.py, journal/members.py and replay/play.py"
     seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders"}
     assert {f.name for f in fields(Observation)} == seen, told
     asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering"}
     assert {f.name for f in fields(LawView)} == asked, told
+    looked = {"now_ms", "quotas", "controllers", "tenants", "beside"}
+    assert {f.name for f in fields(QuotaView)} == looked, told

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, STALL, TARGET, F, L, broker_signal, live, move, move_signal, observation
 
-from streaming.contract import MoveStep
+from streaming.contract import MoveStep, TenantSignal
 from tuner.journal.columns import unpacked
 from tuner.journal.in_force import InForce
-from tuner.journal.inputs import FRAME_EVERY_S, InputLog
+from tuner.journal.inputs import InputLog
 from tuner.journal.members import Piece, apply, changed, decoded, encoded, whole
+from tuner.journal.reel import FRAME_EVERY_S
 from tuner.journal.said import LINES_MAX, said
 from tuner.model.cluster import Observation, RateSetting
 from tuner.model.decision import Hold, Reason, SetRate
@@ -88,6 +89,36 @@ def test_one_new_step_is_all_that_is_written_of_five() -> None:
     kept, more, _ = piece.value[TARGET]
     assert (kept, more) == (4, steps[5:])
     assert json.dumps(encoded(piece)).count("gained_bytes") == 1
+
+
+def spoken(books: tuple[int, str | None, str | None], at_ms: int) -> TenantSignal:
+    node, user, client_id = books
+    return TenantSignal(
+        "", node, 0, at_ms, 1, 1.0, user=user, client_id=client_id, mutation_rate_per_s=at_ms / 7, tokens=-1.0
+    )
+
+
+@given(st.permutations([(n, u, c) for n in (1, 2) for u in ("a", None) for c in ("x", "<default>")]), st.data())
+def test_of_tenants_each_has_its_own_signal_in_whatever_order_they_come(whose: list[Any], data: Any) -> None:
+    before = {books: spoken(books, 1) for books in whose[: data.draw(st.integers(0, 8))]}
+    new = data.draw(st.permutations(whose))[: data.draw(st.integers(0, 8))]
+    same = data.draw(st.sets(st.sampled_from(whose)))
+    value = {books: before[books] if books in before and books in same else spoken(books, 2) for books in new}
+    made = made_of("signals.tenants", before, value)
+    assert made == value
+    assert list(made) == list(value)
+
+
+def test_of_tenants_that_were_there_before_names_are_not_written() -> None:
+    before = {(1, f"team-{i}", None): spoken((1, f"team-{i}", None), 1) for i in range(50)}
+    left = list(before)[3:]
+    value = {**{books: spoken(books, 2) for books in left[:20]}, **{books: before[books] for books in left[20:]}}
+    value[(1, "new", None)] = spoken((1, "new", None), 2)
+    pieces = list(changed("signals.tenants", before, value))
+    assert [(piece.op, len(piece.value)) for piece in pieces] == [("gone", 3), ("heard", 20), ("put", 1)]
+    assert "team" not in json.dumps(encoded(pieces[1]))
+    made = made_of("signals.tenants", before, value)
+    assert (made, list(made)) == (value, list(value))
 
 
 def test_what_is_the_same_is_not_written() -> None:
@@ -180,7 +211,7 @@ def test_the_writes_of_one_moment_share_what_a_second_has_room_for() -> None:
     now_s = [NOW_MS / 1000]
     log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
     log.cycle(large(0), Memory(), Memory(), SAID)
-    while log.take() or log._frame is not None:
+    while log.take() or log.waits:
         now_s[0] += 1.0
     log.cycle(large(1), Memory(), Memory(), SAID)
     log.cycle(large(2), Memory(), Memory(), SAID)

@@ -15,7 +15,7 @@ from streaming.throttles import TopicThrottle
 from tuner.decide import replication_rate
 from tuner.decide.course import LawMemory
 from tuner.journal.in_force import InForce
-from tuner.journal.inputs import FRAME_EVERY_S
+from tuner.journal.reel import FRAME_EVERY_S
 from tuner.journal.said import said
 from tuner.model import objectives
 from tuner.model.decision import Hold, Reason

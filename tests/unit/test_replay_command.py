@@ -7,18 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quota_film import Filmed
 from replay_rig import FilmedRig
 from tuner_cases import NOW_MS
 from typer.testing import CliRunner, Result
 
 from rheostat.cli import app
 from rheostat.errors import BadInputError, CommandError
+from rheostat.replay.quota_policy import NOT_DECIDED_BY, settings_of
 from rheostat.replay.times import moment_text, parse_moment
 from tuner.model.memory import Memory
+from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
 from tuner.model.objectives import Objective
+from tuner.model.quota_entity import DEFAULT, QuotaEntity
+from tuner.quota_settings import MutationQuotaSettings
 
 AT = "2023-11-14T22:13:20"  # NOW_MS: where the rigs begin.
 RANGE = ("--from", AT, "--to", "2023-11-14T22:20")
+
+
+OWN = MutationQuotaSettings().policy(1.0).rules
 
 
 def exported(tmp_path: Path, *, objective: Objective | None = None) -> Path:
@@ -87,9 +95,60 @@ def test_another_objective_of_the_law_differs(tmp_path: Path) -> None:
     assert (found["seconds_not_asked"], found["seconds"]) == (55, {"same": 0, "different": 0})
 
 
+def stormed(tmp_path: Path, policy: MutationPolicy | None = None) -> Path:
+    rig = Filmed(policy=policy)
+    rig.cycles(12, "alice", "bob")
+    file = tmp_path / "storm.jsonl"
+    file.write_bytes(b"".join(record + b"\n" for record in rig.filmed.film))
+    return file
+
+
+def test_cycles_of_the_mutation_quotas_have_a_count_of_their_own(tmp_path: Path) -> None:
+    file = stormed(tmp_path)
+    done = run("--journal", file)
+    assert done.exit_code == 0, done.output
+    assert "cycles of the mutation quotas: 12 the same, 0 different" in done.output
+    assert "seconds of the law" not in done.output
+    body = json.loads(run("--journal", file, "--json").stdout)
+    assert (body["quotas"], body["cycles"]) == ({"same": 12, "different": 0}, {"same": 0, "different": 0})
+    assert body["quota_decisions"]["same"] > 12
+    assert body["quota_decisions"]["different"] == 0
+
+
+def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(tmp_path: Path) -> None:
+    policy = tmp_path / "p.yaml"
+    file = stormed(tmp_path, MutationPolicy(default_entity=None, rules=(TenantRule(user="bob", weight=2.0), *OWN)))
+    policy.write_text("mutation_quota:\n  over_allocation: 2\n")
+    assert run("--journal", file, "--policy", policy).exit_code == 0
+    policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
+    assert run("--journal", file, "--policy", policy).exit_code == 0
+    policy.write_text("mutation_quota:\n  rate_per_s_max: 7\n")
+    done = run("--journal", file, "--policy", policy)
+    assert done.exit_code == 1, done.output
+    assert "with  total, first_look: 7.0 partitions/s in all" in done.output
+    policy.write_text("mutation_quota:\n  objective:\n    idle_ratio_min: 0.95\n")
+    found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
+    assert "at least 95 % is asked for" in found["differences"][0]["now"]
+    policy.write_text("mutation_quota: null\n")
+    found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
+    assert found["quotas"] == {"same": 0, "different": 12}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "yield_s: 9\nmutation_quota: null\n",
+            "p.yaml:2: mutation_quota: no cycle of the mutation quotas is on record there",
+        ),
+        ("mutation_quota:\n  cycle_s: 7\n", "p.yaml:2: mutation_quota.cycle_s: has no say in what is decided"),
+        ("reassign:\n  enabled: false\n", "p.yaml:1: reassign: has no say in what is decided"),
+        (
+            "mutation_quota:\n  over_alocation: 2\n",
+            "p.yaml:2: mutation_quota.over_alocation: unknown key: did you mean",
+        ),
+        ("mutation_quota:\n  tenants:\n  - {user: a, weight: -1}\n", "p.yaml:3: mutation_quota.tenants"),
+        ("mutation_quota: 7\n", "p.yaml:1: mutation_quota: "),
         (
             "rate_bytes_per_s_maxx: 5\n",
             "p.yaml:1: rate_bytes_per_s_maxx: unknown key: did you mean rate_bytes_per_s_max?",
@@ -183,3 +242,27 @@ def test_moments(text: str, at_ms: int) -> None:
 
 def test_a_moment_is_shown_with_its_zone() -> None:
     assert moment_text(NOW_MS) == "2023-11-14 22:13:20 UTC"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        MutationPolicy(rules=OWN),
+        MutationPolicy(
+            ControllerObjective(None, 70.0, 120.0, 900.0, 2_000.0),
+            (TenantRule("a*", None, 3.0, 5.0), TenantRule(None, "ops", exempt=True), *OWN),
+            MutationLimits(
+                samples=21, window_s=2.0, rate_per_s_max=30.0, rate_per_s_start=30.0, over_allocation=1.5,
+                tenants_max=50, yield_s=60.0,
+            ),
+            default_entity=None, measures=True, adopts=False, partitions_max=7_000, partitions_near_ratio=0.8,
+        ),
+        MutationPolicy(rules=OWN, default_entity=QuotaEntity(DEFAULT, DEFAULT)),
+    ],
+)  # fmt: skip
+def test_a_policy_is_what_its_settings_make_of_it(policy: MutationPolicy) -> None:
+    said = settings_of(policy)
+    assert MutationQuotaSettings.model_validate(said).policy(policy.limits.yield_s) == policy
+    assert set(said) == set(MutationQuotaSettings.model_fields) - set(NOT_DECIDED_BY), (
+        "a key that a policy file may have"
+    )

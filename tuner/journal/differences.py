@@ -1,4 +1,5 @@
-"""What is different in two long values of which most is the same: sequences by identity, successive signals by their steps."""
+"""What is different in two long values of which most is the same: sequences by identity, successive signals by their
+steps, and by whose they are."""
 
 from __future__ import annotations
 
@@ -7,13 +8,15 @@ from dataclasses import replace
 from operator import is_
 from typing import Any
 
-from streaming.contract import MoveSignal, MoveStep
-from tuner.journal.shapes import Stepless
+from streaming.contract import MoveSignal, MoveStep, TenantSignal
+from tuner.journal.shapes import Nameless, Stepless
 from tuner.model.cluster import BrokerSide
 
 _STRETCH = 256
 # How many of the last steps are kept, what comes after them, and all of the signal but its steps.
 Slid = Mapping[BrokerSide, tuple[int, tuple[MoveStep, ...], Stepless]]
+Books = tuple[int, str | None, str | None]  # Of which controller, user, client-id.
+Heard = Mapping[int, Nameless]  # By place among those before.
 
 
 def other_items(before: Sequence[Any], value: Sequence[Any]) -> tuple[list[int], list[tuple[int, Any]]]:
@@ -64,3 +67,29 @@ def joined(before: Mapping[BrokerSide, MoveSignal], rows: Slid) -> dict[BrokerSi
         side: replace(signal, steps=(*before[side].steps[-kept:], *steps) if kept else steps)
         for side, (kept, steps, signal) in rows.items()
     }
+
+
+def heard(
+    before: Mapping[Books, TenantSignal], value: Mapping[Books, TenantSignal]
+) -> tuple[list[Books], dict[int, Nameless], dict[Books, TenantSignal]] | None:
+    """Who is gone, new signals of those who are left by their place among these, and of whom there was none.
+
+    Names are most of what it takes to write a tenant's signal, and a place says as much. None where they stand in another order
+    than these three would leave them in.
+    """
+    left = [books for books in before if books in value]
+    new = {books: signal for books, signal in value.items() if books not in before}
+    if [*left, *new] != list(value):
+        return None
+    gone = [books for books in before if books not in value] if len(left) < len(before) else []
+    rows = {place: Nameless(value[b]) for place, b in enumerate(left) if value[b] is not before[b]}
+    return gone, rows, new
+
+
+def named(before: Mapping[Books, TenantSignal], rows: Heard) -> dict[Books, TenantSignal]:
+    whose = list(before)
+    found: dict[Books, TenantSignal] = {}
+    for place, signal in rows.items():
+        node, user, client_id = whose[place]
+        found[whose[place]] = replace(signal, node=node, user=user, client_id=client_id)
+    return found

@@ -5,6 +5,7 @@ entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry
 turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in one second; a ring of its own, so that
          the seconds of one day do not push the decisions of a month out.
 quotas   key ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that a cycle writes; a ring of its own, too.
+plans    key ``plan-entry|<cluster>|<seq mod RING>``: the steps of plans that a cycle asks for, and what came of others; as well.
 memory   key ``memory|<cluster>``: what is ours and what we saw moving; the last one wins.
 owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
 seen     key ``seen|<cluster>|<topic>``: what we saw moving of one topic, as much newer.
@@ -28,7 +29,9 @@ from tuner.model.memory import Memory, Owned
 RING = 100_000
 TURN = "turn"
 QUOTAS = "quotas"
-RINGS = ("entry", "turn", "quotas-entry")
+STEPS, STEPS_OVER, PACE = "steps", "steps-over", "pace"
+RINGS = ("entry", "turn", "quotas-entry", "plan-entry")
+_RING_OF = {TURN: "turn", QUOTAS: "quotas-entry", **dict.fromkeys((STEPS, STEPS_OVER, PACE), "plan-entry")}
 VERSION = 1
 _TURN_TEXTS = 3
 
@@ -36,7 +39,9 @@ _TURN_TEXTS = 3
 @dataclass(frozen=True, slots=True)
 class Entry:
     at_ms: int
-    kind: str  # "decision" (nothing to do), "intent", "turn" and "quotas" (about to act), "outcome" (acted).
+    # "decision": nothing to do; "intent", "turn", "quotas", "steps": about to act; "outcome", "steps-over": acted.
+    # "pace": how many steps at a time from now on.
+    kind: str
     action: str
     reason: str
     text: str
@@ -95,7 +100,7 @@ def lists_entry(
 
 
 def ring_of(entry: Entry) -> str:
-    return {TURN: "turn", QUOTAS: "quotas-entry"}.get(entry.kind, "entry")
+    return _RING_OF.get(entry.kind, "entry")
 
 
 def entry_prefix(ring: str, cluster: str) -> bytes:

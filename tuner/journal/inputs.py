@@ -1,11 +1,14 @@
 """What every decision stood on, so that it can be made again: a topic of its own beside the journal, one JSON value a record.
 
 Intuition: a film. Now and then a frame holds all that is seen and remembered; between two frames only what has changed is
-written. Whoever wants to see a minute again begins at the frame before it. While nothing moves, nothing is filmed.
+written. Whoever wants to see a minute again begins at the frame before it. While nothing moves, nothing is filmed; nor are the
+mutation quotas while nothing is decided about them.
 
-    step     one cycle, or one second of the law: when it was, what had changed before it, and what came of it
+    step     one cycle, one second of the law, or one cycle of the quotas: when it was, what had changed before it, and what
+             came of it
     frame    everything as it was at one step, cut into pieces, so that a large cluster's does not hold up a cycle
     piece    see members.py; tagged with the step or the frame that it belongs to
+    reel     see reel.py; the steps of the throttles are on one, those of the quotas on another
 
 To be told of a step costs next to nothing: what is handed in are values that nobody changes, so what differs in them is looked
 for when it is written. A step goes with the journal's very next write, in the same transaction, as far as the second has room:
@@ -20,53 +23,35 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from tuner.decide.course import LawMemory, LawView
 from tuner.journal.in_force import InForce
-from tuner.journal.members import Known, changed, encoded, search_weight, weight, whole
-from tuner.journal.said import said, turned
-from tuner.journal.seen import NOTHINGS, by_field, of_cycle, of_second, worth_it
+from tuner.journal.reel import Part, Reel, Told
+from tuner.journal.said import said, shared_out, turned
+from tuner.journal.seen import NO_QUOTAS, NOTHINGS, Eventful, by_field, of_cycle, of_quotas, of_second, worth_it
 from tuner.model.cluster import BrokerSide, Observation
 from tuner.model.decision import Decision, SetRate
 from tuner.model.memory import Memory
+from tuner.model.mutation import MutationPolicy, QuotaView
+from tuner.model.mutation_decision import QuotaDecision
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
 
 VERSION = 1
-FRAME_EVERY_S = 600.0
 _WEIGHT_A_RECORD = 4.0  # See members.py.
 # A cycle may write six times in a moment, and each of the four seconds after it once: what a large cluster leaves to be written
 # goes evenly with all of them.
 _WEIGHT_A_SECOND = 8.0
 _STEPS_WAITING = 6  # More than that, and more is written at a time.
 _SAID_A_WEIGHT = 1000  # Decisions.
+_LINGERS_S = 60.0  # A new frame of the quotas is as much to write as so many seconds of a storm.
 
 
 def topic_of(journal: str) -> str:
     """``rheostat.journal`` → ``rheostat.inputs``."""
     return journal.removesuffix(".journal") + ".inputs"
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A step as it came in."""
-
-    kind: str
-    now_ms: int
-    now: Mapping[str, Any]  # Members, as far as this kind of step is given them.
-    after: Mapping[str, Any]  # What is remembered after it.
-    out: Callable[[], Any]
-    weight: float
-    begins: bool  # Nothing goes before it.
-
-
-@dataclass(slots=True)
-class _Part:
-    """Something to be written, or just time that was spent on looking for it."""
-
-    weight: float
-    header: Mapping[str, Any] | None = None
-    piece: Mapping[str, Any] | None = None
 
 
 class InputLog:
@@ -80,15 +65,12 @@ class InputLog:
         """
         self._in_force = in_force
         self._run = run
-        self._program = program
         self._wall_clock = wall_clock
-        self._running = False
+        self._throttles, self._quotas = Reel(program), Reel(program)
         self._law = LawMemory()
-        self._known: Known = {}  # After the last step that was written.
-        self._steps: deque[Iterator[_Part]] = deque()
-        self._frame: Iterator[_Part] | None = None
-        self._frame_weight = 0.0
-        self._framed_at_ms = 0
+        self._eventful = Eventful()
+        self._eventful_at_ms = 0
+        self._steps: deque[Iterator[Part]] = deque()
         self._step = self._record = 0
         self._second_s = float("-inf")
         self._left = 0.0  # Of the weight that this second may write.
@@ -97,19 +79,19 @@ class InputLog:
 
     def cycle(self, observation: Observation, before: Memory, after: Memory, decisions: Sequence[Decision]) -> None:
         """One cycle: what ``decide`` was given and what it gave back."""
+        reel = self._throttles
         if not worth_it(observation, before, decisions):
-            self._running = False
+            reel.running = False
             return
-        begins, self._running = not self._running, True
+        begins, reel.running = not reel.running, True
         now = of_cycle(observation, before)
         if begins:
             now = {**NOTHINGS, **by_field("law", self._law), **now}
-        self._tell(
-            _Told(
-                "cycle", observation.now_ms, now, by_field("memory", after),
-                lambda: said(decisions), len(decisions) / _SAID_A_WEIGHT, begins,
-            )
+        told = Told(
+            "cycle", observation.now_ms, now, by_field("memory", after),
+            lambda: said(decisions), len(decisions) / _SAID_A_WEIGHT, begins, self._in_force,
         )  # fmt: skip
+        self._tell(reel, told)
 
     def second(
         self,
@@ -122,10 +104,41 @@ class InputLog:
     ) -> None:
         """One second of the law: what ``turn`` was given, and what is to be written."""
         self._law = after
-        if not self._running:
+        if not self._throttles.running:
             return
         now = of_second(view, held, quota_samples, before)
-        self._tell(_Told("second", view.now_ms, now, by_field("law", after), lambda: turned(changes), 0.0, False))
+        told = Told(
+            "second", view.now_ms, now, by_field("law", after), lambda: turned(changes), 0.0, False, self._in_force
+        )
+        self._tell(self._throttles, told)
+
+    def quotas(
+        self,
+        view: QuotaView,
+        orders: Orders,
+        policy: MutationPolicy | None,
+        before: MutationMemory,
+        after: MutationMemory,
+        decisions: Sequence[QuotaDecision],
+    ) -> None:
+        """One cycle of the mutation quotas: what ``ruled`` was given and what it gave back."""
+        reel = self._quotas
+        if self._eventful.sees(decisions, before, after):
+            self._eventful_at_ms = view.now_ms
+        elif not reel.running or abs(view.now_ms - self._eventful_at_ms) > _LINGERS_S * 1000:
+            reel.running = False
+            return
+        in_force = self._in_force
+        if policy != in_force.quotas:
+            in_force = self._in_force = replace(in_force, quotas=policy)
+            reel.running = False  # What was in force is told with a frame.
+        begins, reel.running = not reel.running, True
+        now = of_quotas(view, before, orders)
+        told = Told(
+            "quotas", view.now_ms, {**NO_QUOTAS, **now} if begins else now, by_field("mutation", after),
+            lambda: shared_out(decisions), len(decisions) / _SAID_A_WEIGHT, begins, in_force,
+        )  # fmt: skip
+        self._tell(reel, told)
 
     # -- what is written ----------------------------------------------------------------------------------------------
 
@@ -135,8 +148,8 @@ class InputLog:
         if abs(now_s - self._second_s) >= 1.0:
             self._second_s = now_s
             self._left = _WEIGHT_A_SECOND * max(1.0, len(self._steps) / _STEPS_WAITING)
-        room, records = self._left + self._frame_weight, []
-        while room > 0 and (self._steps or self._frame is not None):
+        room, records = self._left + self._throttles.frame_weight + self._quotas.frame_weight, []
+        while room > 0 and self.waits:
             # A record of its own for each handful: none grows beyond what a topic takes.
             headers, pieces, full = [], [], _WEIGHT_A_RECORD
             while full > 0 and room > 0 and (part := self._next()) is not None:
@@ -150,70 +163,31 @@ class InputLog:
         self._left = min(self._left, room)
         return records
 
+    @property
+    def waits(self) -> bool:
+        """Whether anything is left to be written."""
+        return bool(self._steps) or self._throttles.framing or self._quotas.framing
+
     def lost(self) -> None:
         """What was taken is not on record."""
-        self._running = False
         self._steps.clear()
-        self._frame, self._frame_weight = None, 0.0
+        self._eventful = Eventful()
+        for reel in (self._throttles, self._quotas):
+            reel.lost()
 
     # -- by itself ----------------------------------------------------------------------------------------------------
 
-    def _tell(self, told: _Told) -> None:
+    def _tell(self, reel: Reel, told: Told) -> None:
         self._step += 1
-        self._steps.append(self._parts(self._step, told))
+        self._steps.append(reel.step(self._step, told))
 
-    def _next(self) -> _Part | None:
+    def _next(self) -> Part | None:
         while self._steps:
             if (part := next(self._steps[0], None)) is not None:
                 return part
             self._steps.popleft()
-        if self._frame is not None:
-            if (part := next(self._frame, None)) is not None:
-                # Half of what is left of the first frame with each write: until it is there nothing can be replayed.
-                self._frame_weight = max(0.0, self._frame_weight - part.weight / 2)
-                return part
-            self._frame = None
-        return None
-
-    def _parts(self, number: int, told: _Told) -> Iterator[_Part]:
-        """A step's pieces and then its header; where it begins, or from time to time, a frame is begun with it."""
-        count = 0
-        if told.begins:
-            self._known = {}
-        else:
-            for member, value in told.now.items():
-                yield _Part(search_weight(member, self._known[member], value))
-                for piece in changed(member, self._known[member], value):
-                    count += 1
-                    yield _Part(weight(piece), piece={"step": number, **encoded(piece)})
-        self._known |= told.now
-        since_ms = told.now_ms - self._framed_at_ms
-        # One frame at a time: what is left of the one before is still on its way.
-        if told.begins or (told.kind == "cycle" and since_ms >= FRAME_EVERY_S * 1000 and self._frame is None):
-            self._framed_at_ms = told.now_ms
-            self._frame = self._frame_parts(number, dict(self._known), begins=told.begins)
-        out = told.out()
-        header = {"step": number, "kind": told.kind, "now_ms": told.now_ms, "pieces": count, "out": out}
-        yield _Part(told.weight, header=header)
-        self._known |= told.after
-
-    def _frame_parts(self, number: int, known: Known, *, begins: bool) -> Iterator[_Part]:
-        # What lives on for this frame alone goes first.
-        members = sorted(known.items(), key=lambda item: not item[0].startswith("law."))
-        pieces = [piece for member, value in members for piece in whole(member, value)]
-        del known, members
-        self._frame_weight = sum(map(weight, pieces)) / 2 if begins else 0.0
-        yield _Part(
-            0.0,
-            header={
-                "frame": number, "begins": begins, "pieces": len(pieces), "program": self._program,
-                "in_force": self._in_force.body(),
-            },
-        )  # fmt: skip
-        pieces.reverse()
-        while pieces:
-            piece = pieces.pop()
-            yield _Part(weight(piece), piece={"frame": number, **encoded(piece)})
+        part = self._throttles.frame_part()
+        return part if part is not None else self._quotas.frame_part()
 
     def _recorded(self, headers: Sequence[Mapping[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> bytes:
         self._record += 1

@@ -44,6 +44,7 @@ from tuner.journal.entries import (
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.list_records import decode_listed, encode_listed, listed_key, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.plan_records import PlanBook
 from tuner.journal.quota_records import Recovered
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
@@ -101,6 +102,7 @@ class KafkaJournal:
         self.lost = False
         self.orders = Orders()  # As ``recover`` found them.
         self.quotas = MutationMemory()  # The same.
+        self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
 
     @classmethod
     def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
@@ -139,11 +141,15 @@ class KafkaJournal:
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
         memory, quotas = Memory(), Recovered(self._cluster)
+        self.plans = PlanBook(self._cluster)
         for key, value in read_all(consumer, self._topic):
             if value is None:
                 quotas.take(key, None)
+                self.plans.take(key, None)
                 continue
             try:
+                if self.plans.take(key, value):
+                    continue
                 if key == memory_key(self._cluster):
                     memory = decode_memory(value)
                 elif key.startswith(owned_prefix(self._cluster)):

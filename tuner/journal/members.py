@@ -18,13 +18,16 @@ from itertools import islice
 from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
+from streaming.contract.quotas import QuotaEntity
 from tuner.decide.course import LawMemory
 from tuner.decide.grown import grown_since
-from tuner.journal.differences import Slid, joined, other_items, slid
+from tuner.journal.differences import Books, Heard, Slid, heard, joined, named, other_items, slid
 from tuner.journal.shapes import Shape, shape_of
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.memory import Memory
+from tuner.model.mutation import Beside
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.objectives import Capacity
 from tuner.model.orders import Orders
 
@@ -49,13 +52,23 @@ MEMBERS: Mapping[str, Any] = {
     "second.stalled": frozenset[BrokerSide],
     "second.recovering": frozenset[BrokerSide],
     "second.quota_samples": int,
+    # Of the mutation quotas, which have a reel of their own.
+    "quotas.not_seen": str | None,
+    "quotas.stand": Mapping[QuotaEntity, float],
+    "quotas.beside": Beside,
+    "quotas.orders": Orders,
+    "signals.controllers": Mapping[int, ControllerSignal],
+    "signals.tenants": Mapping[Books, TenantSignal],
+    **_fields_of(MutationMemory, "mutation"),
 }
 _MOVES = "live.moves"  # The one long sequence: its order is kept.
 _SIGNALS = "signals.moves"
+_TENANTS = "signals.tenants"
 # One item of these is as much as many of another.
 _ITEMS = {
     "law.courses": 48, "law.sights": 96, "live.lists": 20, "memory.listed": 20, "live.moves": 512, "memory.seen": 512,
     "live.rates": 1024, "second.stands": 1024, "second.capacities": 1024, "live.quota_samples": 1024,
+    "live.fetchers": 1024, "quotas.stand": 1024, "signals.tenants": 1024, "mutation.tenants": 512, "mutation.owned": 512,
 }  # fmt: skip
 _ITEMS_OF_OTHERS = 256
 _SEARCHED = 12_500  # So many items are looked through in the time that it takes to write one full piece.
@@ -66,7 +79,8 @@ Known = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Piece:
     """``op``: "is" the whole or its beginning, "put" into a mapping, "gone" keys of one, "more" of a sequence, places that go
-    "out" of one and those that come "in" with what is there then; "slide": signals that share steps with those before."""
+    "out" of one and those that come "in" with what is there then; "slide": signals that share steps with those before;
+    "heard": signals of tenants of whom there were some before."""
 
     member: str
     op: str
@@ -126,6 +140,8 @@ def apply(known: Known, piece: Piece) -> None:
             known[member] = {**known[member], **value}
         case "slide":
             known[member] = {**known[member], **joined(known[member], value)}
+        case "heard":
+            known[member] = {**known[member], **named(known[member], value)}
         case "gone":
             known[member] = {key: kept for key, kept in known[member].items() if key not in set(value)}
         case "more":
@@ -180,6 +196,8 @@ def _shape(member: str, op: str) -> Shape:
             return shape_of(GenericAlias(tuple, (GenericAlias(tuple, (int, arguments[0])), ...)))
         case "slide":
             return shape_of(Slid)
+        case "heard":
+            return shape_of(Heard)
         case _:
             return shape_of(kind)
 
@@ -198,6 +216,9 @@ def _other_entries(member: str, before: Mapping[Any, Any], value: Mapping[Any, A
     if (more := grown_since(before, value)) is not None:
         yield from (Piece(member, "put", chunk) for chunk in _chunks(member, more))
         return
+    if member == _TENANTS:
+        yield from _other_tenants(before, value)
+        return
     if gone := tuple(key for key in before if key not in value):
         yield Piece(member, "gone", gone)
     nothing = object()
@@ -212,6 +233,18 @@ def _other_entries(member: str, before: Mapping[Any, Any], value: Mapping[Any, A
             yield Piece(member, "slide", slid(before, chunk))
         else:
             yield Piece(member, "put", chunk)
+
+
+def _other_tenants(before: Mapping[Books, TenantSignal], value: Mapping[Books, TenantSignal]) -> Iterator[Piece]:
+    found = heard(before, value)
+    if found is None:
+        yield from whole(_TENANTS, value)
+        return
+    gone, rows, new = found
+    if gone:
+        yield Piece(_TENANTS, "gone", tuple(gone))
+    for op, part in (("heard", rows), ("put", new)):
+        yield from (Piece(_TENANTS, op, chunk) for chunk in _chunks(_TENANTS, part) if chunk)
 
 
 def _items(member: str) -> int:

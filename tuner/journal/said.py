@@ -1,4 +1,4 @@
-"""What came of a cycle or of a second of the law, in the form in which it is on record and compared."""
+"""What came of a cycle, of a second of the law or of a cycle of the quotas, in the form in which it is on record and compared."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 from tuner.journal.columns import packed
 from tuner.model.decision import Decision, Hold, SetRate, Steer, action_of
+from tuner.model.mutation_decision import HoldQuota, QuotaDecision, TotalSaid
+from tuner.model.mutation_decision import action_of as quota_action_of
+from tuner.model.quota_entity import QuotaEntity
 
 LINES_MAX = 64  # Decisions of one cycle that are written out.
 
@@ -20,6 +23,16 @@ def said(decisions: Sequence[Decision]) -> dict[str, Any]:
     if len(decisions) > LINES_MAX:
         written = [d for d in decisions if not isinstance(d, Hold | Steer)][:LINES_MAX]
     return {"sums": packed(sums), "rows": [_row(decision) for decision in written]}
+
+
+def shared_out(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
+    """The same of the mutation quotas."""
+    sums = [zlib.crc32(repr(decision).encode()) for decision in decisions]
+    written: Sequence[QuotaDecision] = decisions
+    if len(decisions) > LINES_MAX:
+        said = [d for d in decisions if isinstance(d, HoldQuota | TotalSaid)]
+        written = [*said, *(d for d in decisions if not isinstance(d, HoldQuota | TotalSaid))][:LINES_MAX]
+    return {"sums": packed(sums), "rows": [_quota_row(decision) for decision in written]}
 
 
 def turned(changes: Sequence[SetRate]) -> list[list[Any]]:
@@ -39,4 +52,12 @@ def _row(decision: Decision) -> dict[str, Any]:
         value = getattr(decision, each.name)
         # Tens of thousands of replicas may stand in one; that they are the same is enough to know.
         row[each.name] = value if not isinstance(value, tuple) else [len(value), zlib.crc32(repr(value).encode())]
+    return row
+
+
+def _quota_row(decision: QuotaDecision) -> dict[str, Any]:
+    row: dict[str, Any] = {"action": quota_action_of(decision)}
+    for each in fields(decision):
+        value = getattr(decision, each.name)
+        row[each.name] = str(value) if isinstance(value, QuotaEntity) else value
     return row

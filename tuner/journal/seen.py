@@ -1,4 +1,5 @@
-"""What one cycle, and one second of the law, is given to decide on, member by member as members.py names them."""
+"""What one cycle, one second of the law, and one cycle of the mutation quotas is given to decide on, member by member as
+members.py names them; and whether it is worth a record."""
 
 from __future__ import annotations
 
@@ -8,10 +9,14 @@ from typing import Any
 
 from tuner.decide.course import LawMemory, LawView
 from tuner.journal.members import Known
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision, Hold
 from tuner.model.memory import Memory
+from tuner.model.mutation import QuotaView
+from tuner.model.mutation_decision import HoldQuota, QuotaDecision, TotalSaid
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.objectives import LawLimits
+from tuner.model.orders import Orders
 
 
 def of_cycle(observation: Observation, before: Memory) -> Known:
@@ -43,12 +48,43 @@ def of_second(view: LawView, held: frozenset[BrokerSide], quota_samples: int, be
     }
 
 
+def of_quotas(view: QuotaView, before: MutationMemory, orders: Orders) -> Known:
+    quotas = view.quotas
+    return {
+        "quotas.not_seen": quotas.reason if isinstance(quotas, NotSeen) else None,
+        **({"quotas.stand": quotas} if not isinstance(quotas, NotSeen) else {}),
+        "quotas.beside": view.beside,
+        "quotas.orders": orders,
+        "signals.controllers": view.controllers,
+        "signals.tenants": {(s.node, s.user, s.client_id): s for s in view.tenants},
+        **by_field("mutation", before),
+    }
+
+
 def worth_it(observation: Observation, before: Memory, decisions: Iterable[Decision]) -> bool:
     """While something moves, or is ours, or is decided about one throttle."""
     live = observation.live
     moves = isinstance(live, LiveCluster) and bool(live.moves)
     about_one = (d for d in decisions if not (isinstance(d, Hold) and d.broker is None))
     return moves or bool(before.seen or before.owned) or any(True for _ in about_one)
+
+
+class Eventful:
+    """Whether anything is decided in a cycle of the quotas that was not decided in the one before."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[object, ...]] = set()
+
+    def sees(self, decisions: Iterable[QuotaDecision], before: MutationMemory, after: MutationMemory) -> bool:
+        """Told of every cycle: a quota is written, put back or let go of, or comes into doubt; another total; another reason."""
+        said, acts = set[tuple[object, ...]](), False
+        for decision in decisions:
+            if isinstance(decision, HoldQuota | TotalSaid):
+                said.add((getattr(decision, "entity", None), decision.reason))
+            else:
+                acts = True
+        new, self._said = said != self._said, said
+        return acts or new or (before.total, before.doubted) != (after.total, after.doubted)
 
 
 def by_field(prefix: str, value: Any) -> dict[str, Any]:
@@ -61,3 +97,4 @@ NOTHINGS = {
     "second.stands": {}, "second.held": frozenset(), "second.capacities": {}, "second.stalled": frozenset(),
     "second.recovering": frozenset(), "second.quota_samples": LawLimits().quota_samples,
 }  # fmt: skip
+NO_QUOTAS: Known = {"quotas.stand": {}}

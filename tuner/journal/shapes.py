@@ -16,7 +16,8 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, NewType, Protocol, Union, get_args, get_origin, get_type_hints
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
+from streaming.contract.quotas import Default
 from tuner.journal.columns import packed, unpacked
 
 # Fields that no decision reads, and what stands there when they come back.
@@ -31,8 +32,18 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
         "cluster": "", "window_end_ms": 0, "done_partitions": 0, "lag_messages": None,
         "remaining_slope_bytes_per_s": None, "remaining_slope_r2": None, "progress_age_s": None, "largest": (),
     },
+    # What the signals of several nodes say together is on record by itself (model/mutation.py, Beside).
+    ControllerSignal: {
+        "cluster": "", "window_end_ms": 0, "completeness": 1.0, "event_queue_time_p99_ms": None,
+        "event_processing_p99_ms": None, "event_processing_mean_ms": None, "events_per_s": None, "queue_depth_mean": None,
+        "operations_per_s": None, "operations_timed_out_per_s": None, "mutations_rejected_per_s": None,
+        "metadata_lag_ms": None, "create_mean_ms": None, "delete_mean_ms": None, "metadata_records_per_s": None,
+        "active_brokers": None, "fenced_brokers": None,
+    },
+    TenantSignal: {"cluster": "", "window_end_ms": 0, "completeness": 1.0, "throttle_time_ms": None},
 }  # fmt: skip
 Stepless = NewType("Stepless", MoveSignal)  # Its steps are written beside it.
+Nameless = NewType("Nameless", TenantSignal)  # Whose it is, is told by its place among those before.
 _SCALARS = {int, float, str, bool, NoneType}
 
 
@@ -70,6 +81,16 @@ class _Word:
         if isinstance(body, dict) and "at" in body:
             return [self._members[at] for at in unpacked(body["at"])]
         return [self._of[word] for word in unpacked(body)]
+
+
+class _Name:
+    """A name in Kafka's quotas: text, none, or ``<default>``, which is not the name of anybody."""
+
+    def put(self, values: Sequence[Any]) -> Any:
+        return packed([0 if value is Default.DEFAULT else value for value in values])
+
+    def got(self, body: Any) -> list[Any]:
+        return [Default.DEFAULT if value == 0 else value for value in unpacked(body)]
 
 
 class _Maybe:
@@ -174,10 +195,14 @@ def shape_of(kind: Any) -> Shape:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Stepless:
         return _Record(MoveSignal, {**LEFT_OUT[MoveSignal], "steps": ()})
+    if kind is Nameless:
+        return _Record(TenantSignal, {**LEFT_OUT[TenantSignal], "node": 0, "user": None, "client_id": None})
     if origin in (Union, UnionType):
         rest = [argument for argument in arguments if argument is not NoneType]
         if set(rest) <= _SCALARS:
             return _Plain()
+        if set(rest) == {str, Default}:
+            return _Name()
         if len(rest) == 1:
             return _Maybe(shape_of(rest[0]))
     elif kind in _SCALARS:

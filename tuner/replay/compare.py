@@ -14,6 +14,10 @@ from tuner.model.cluster import side_name
 from tuner.replay.play import Played
 
 NOTHING = "nothing"
+_EXACT = (
+    ("wanted_bytes_per_s", "bytes/s"), ("wanted_per_s", "partitions/s"), ("value_per_s", "partitions/s"),
+    ("rate_per_s", "partitions/s"),
+)  # fmt: skip
 UNWRITTEN = "not written out then, as there were too many; something else by its checksum"
 
 
@@ -23,7 +27,7 @@ class Difference:
 
     at_ms: int
     run: str
-    kind: str  # "cycle", "second", "memory".
+    kind: str  # "cycle", "second", "quotas", "memory".
     then: str
     now: str
 
@@ -39,6 +43,8 @@ class Compared:
     cycles: Count = field(default_factory=Count)
     decisions: Count = field(default_factory=Count)  # Of the cycles.
     seconds: Count = field(default_factory=Count)
+    quotas: Count = field(default_factory=Count)  # Cycles of theirs.
+    quota_decisions: Count = field(default_factory=Count)
     memory: Count = field(default_factory=Count)  # At each frame that something led up to.
     not_asked: int = 0  # Seconds of the law, where there is none now.
     first_ms: int | None = None
@@ -49,11 +55,11 @@ class Compared:
 
     @property
     def steps(self) -> int:
-        return sum(c.same + c.different for c in (self.cycles, self.seconds)) + self.not_asked
+        return sum(c.same + c.different for c in (self.cycles, self.seconds, self.quotas)) + self.not_asked
 
     @property
     def different(self) -> int:
-        return self.cycles.different + self.seconds.different + self.memory.different
+        return self.cycles.different + self.seconds.different + self.quotas.different + self.memory.different
 
 
 def compared(played: Iterable[Played], from_ms: int, to_ms: int, *, kept: int) -> Compared:
@@ -79,11 +85,14 @@ def compared(played: Iterable[Played], from_ms: int, to_ms: int, *, kept: int) -
                 new.append(Difference(step.now_ms, step.run, "memory", "what is on record was remembered", came_to))
         if one.now is None:
             found.not_asked += 1
-        elif step.kind == "cycle":
+        elif step.kind in ("cycle", "quotas"):
             different, pairs = _cycle(step.said, one.now, one.texts)
-            found.decisions.different += different
-            found.decisions.same += max(0, len(one.texts) - different)
-            _count(found.cycles, same=not pairs)
+            cycles, decisions = (
+                (found.cycles, found.decisions) if step.kind == "cycle" else (found.quotas, found.quota_decisions)
+            )
+            decisions.different += different
+            decisions.same += max(0, len(one.texts) - different)
+            _count(cycles, same=not pairs)
             new += [Difference(step.now_ms, step.run, step.kind, then, now) for then, now in pairs]
         else:
             pairs = [] if one.now == step.said else _second(step.said, one.now)
@@ -104,7 +113,7 @@ def _cycle(then: Mapping[str, Any], now: Mapping[str, Any], texts: Sequence[str]
     was, came = Counter(unpacked(then["sums"])), Counter(sums)
     new = came - was
     different = max((was - came).total(), new.total())
-    before, after = ({_subject(row): row for row in said["rows"]} for said in (then, now))
+    before, after = (_by_subject(said["rows"]) for said in (then, now))
     subjects = [*before, *(subject for subject in after if subject not in before)]
     pairs = [
         (_text(before.get(subject)), _text(after.get(subject)))
@@ -118,18 +127,31 @@ def _cycle(then: Mapping[str, Any], now: Mapping[str, Any], texts: Sequence[str]
     return max(different, min(len(pairs), len(sums))), pairs
 
 
+def _by_subject(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Of several about one thing the first is held against the first, the second against the second."""
+    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    met = Counter[tuple[Any, ...]]()
+    for row in rows:
+        subject = _subject(row)
+        found[(*subject, met[subject])] = row
+        met[subject] += 1
+    return found
+
+
 def _subject(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    # Of what is about no throttle there may be several, each of its own kind.
-    about = row.get("broker"), row.get("side"), row.get("topic")
-    return about if any(part is not None for part in about) else (*about, row.get("reason"))
+    # Of what is about no throttle and nobody's quota there may be several, each of its own kind; the total is one.
+    about = row.get("broker"), row.get("side"), row.get("topic"), row.get("entity")
+    if any(part is not None for part in about):
+        return about
+    return (*about, row["action"] if row["action"] == "total" else row.get("reason"))
 
 
 def _text(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return NOTHING
     # Where the words are the same it is a number behind them that is not.
-    wanted = row.get("wanted_bytes_per_s")
-    exact = f" ({wanted} bytes/s)" if wanted is not None else ""
+    number = next(((row[key], unit) for key, unit in _EXACT if row.get(key) is not None), None)
+    exact = f" ({number[0]} {number[1]})" if number is not None else ""
     return f"{row['action']}, {row['reason']}: {row['text']}{exact}"
 
 

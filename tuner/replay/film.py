@@ -1,5 +1,8 @@
 """The records of the inputs as a film: runs of steps, each with all that was seen and remembered before it.
 
+The throttles and the mutation quotas are two reels of it (journal/reel.py): each begins with a frame of its own, and what is
+missing of one is not missed by the other.
+
 Invariant: a step is only shown where everything that it needs is there. A run whose beginning was deleted starts with its first
 whole frame; one that was killed ends with the last step of which every piece was written; where a record is missing between
 two others, what follows waits for a frame.
@@ -29,7 +32,7 @@ class Record:
 
 @dataclass(slots=True)
 class Step:
-    """One cycle or second.
+    """One cycle or second, or one cycle of the quotas.
 
     ``pieces`` are what changed since the step before, None where that is not known; ``frame`` is all that was known just before
     it was decided, where that is on record as a whole. One of the two is there.
@@ -37,13 +40,17 @@ class Step:
 
     run: str
     number: int
-    kind: str  # "cycle", "second"
+    kind: str  # "cycle", "second", "quotas"
     now_ms: int
     said: Any  # As said.py has it.
     in_force: InForce
     program: str
     pieces: list[Piece] | None
     frame: Known | None
+
+
+def reel_of(kind: str) -> str:
+    return "quotas" if kind == "quotas" else "throttles"
 
 
 @dataclass(slots=True)
@@ -112,6 +119,15 @@ class _Frame:
         return known
 
 
+@dataclass(slots=True)
+class _Reel:
+    """What came of its last step."""
+
+    settings: Mapping[str, Any] | None = None
+    running: bool = False
+    unfinished: bool = False
+
+
 class _Stretch:
     """Records one after another, none missing."""
 
@@ -146,22 +162,24 @@ class _Stretch:
                 frame.pieces += [piece] if piece is not None else []
 
     def _shown(self, run: str) -> Iterator[Step]:
-        settings: Mapping[str, Any] | None = None
-        running = unfinished = False
+        reels: defaultdict[str, _Reel] = defaultdict(_Reel)
         for header in self._headers:
-            number = header["step"]
+            number, reel = header["step"], reels[reel_of(header["kind"])]
             frame = self._frames.pop(number, None)
             pieces = self._pieces.pop(number, [])
-            settings = settings if frame is None else frame.header
+            reel.settings = reel.settings if frame is None else frame.header
             known = frame.known() if frame is not None else None
-            follows = running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
+            follows = (
+                reel.running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
+            )
             if known is None and not follows:
-                unfinished = unfinished or running or frame is not None
-                running = False
-                self._missed.unfinished += unfinished
-                self._missed.before_a_frame += not unfinished
+                reel.unfinished = reel.unfinished or reel.running or frame is not None
+                reel.running = False
+                self._missed.unfinished += reel.unfinished
+                self._missed.before_a_frame += not reel.unfinished
                 continue
-            running, unfinished = True, False
+            reel.running, reel.unfinished = True, False
+            settings = reel.settings
             assert settings is not None, "nothing runs before a frame"
             yield Step(
                 run, number, header["kind"], header["now_ms"], header["out"],

@@ -15,15 +15,19 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tuner.decide.course import LawMemory, LawView
+from tuner.decide.mutation_orders import ruled
 from tuner.decide.policy import decide
 from tuner.decide.replication_rate import turn
 from tuner.journal.in_force import InForce
 from tuner.journal.members import Known, apply
-from tuner.journal.said import said, turned
+from tuner.journal.said import said, shared_out, turned
 from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Decision
 from tuner.model.memory import Memory
-from tuner.replay.film import Step
+from tuner.model.mutation import QuotaView
+from tuner.model.mutation_decision import QuotaDecision
+from tuner.model.mutation_memory import MutationMemory
+from tuner.replay.film import Step, reel_of
 from tuner.steering import changes_of
 
 
@@ -46,7 +50,8 @@ class Player:
             policy: in place of what was in force.
         """
         self._policy = policy
-        self._known: Known = {}
+        self._reels: dict[str, Known] = {}
+        self._known: Known = {}  # Of the reel that the step is on.
 
     def play(self, steps: Iterable[Step]) -> Iterator[Played]:
         for step in steps:
@@ -55,19 +60,24 @@ class Player:
             if step.kind == "cycle":
                 decisions = self._cycle(step, in_force)
                 yield Played(step, said(decisions), tuple(decision.text for decision in decisions), other)
+            elif step.kind == "quotas":
+                dealt = self._quotas(step, in_force)
+                yield Played(step, shared_out(dealt), tuple(decision.text for decision in dealt), other)
             else:
                 yield Played(step, self._second(step, in_force), (), other)
 
     def _see(self, step: Step) -> tuple[str, ...]:
+        self._known = self._reels.setdefault(reel_of(step.kind), {})
         if step.pieces is not None:
             for piece in step.pieces:
                 apply(self._known, piece)
         if step.frame is None:
             return ()
         then, self._known = self._known, dict(step.frame)
+        self._reels[reel_of(step.kind)] = self._known
         if step.pieces is None:
             return ()
-        remembered = (name for name in then if name.startswith(("memory.", "law.")))
+        remembered = (name for name in then if name.startswith(("memory.", "law.", "mutation.")))
         return tuple(name for name in remembered if then[name] != self._known.get(name))
 
     def _cycle(self, step: Step, in_force: InForce) -> Sequence[Decision]:
@@ -101,10 +111,21 @@ class Player:
         self._remember("law", memory)
         return turned(changes_of(rates, memory, stands, {}, known["second.held"], in_force.writes_max))
 
+    def _quotas(self, step: Step, in_force: InForce) -> Sequence[QuotaDecision]:
+        known = self._known
+        quotas = NotSeen(known["quotas.not_seen"]) if known["quotas.not_seen"] is not None else known["quotas.stand"]
+        view = QuotaView(
+            step.now_ms, quotas, known["signals.controllers"], tuple(known["signals.tenants"].values()),
+            known["quotas.beside"],
+        )  # fmt: skip
+        made = ruled(view, self._of(MutationMemory, "mutation"), in_force.quotas, known["quotas.orders"])
+        self._remember("mutation", made.memory)
+        return made.decisions
+
     def _of(self, kind: type[Any], prefix: str) -> Any:
         """What a member that is not on record would be by default, it is."""
         names = {f.name: f"{prefix}.{f.name}" for f in fields(kind)}
         return kind(**{name: self._known[member] for name, member in names.items() if member in self._known})
 
-    def _remember(self, prefix: str, value: Memory | LawMemory) -> None:
+    def _remember(self, prefix: str, value: Memory | LawMemory | MutationMemory) -> None:
         self._known |= {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}

@@ -1,0 +1,83 @@
+"""The mutation quotas' loop of test_mutation_loop.py with everything that it decides on put on record, and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from fake_quotas import FakeQuotas
+from mutation_rig import START_MS
+from test_mutation_loop import FakeJournal, Rig
+from tuner_cases import LIMITS, STALL
+
+from tuner.journal.entries import Entry
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.journal.kafka_journal import JournalError
+from tuner.model.mutation import MutationPolicy
+from tuner.model.quota_window import QuotaWindow
+from tuner.replay.film import Missed, record_of, steps_of
+from tuner.replay.play import Played, Player
+
+BEGAN_S = START_MS / 1000
+
+
+@dataclass
+class FilmedJournal(FakeJournal):
+    """Takes the inputs with each write, all of it or nothing, as the topic does."""
+
+    inputs: InputLog | None = None
+    runs: int = 0
+    film: list[bytes] = field(default_factory=list)
+
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+        assert self.inputs is not None
+        taken = self.inputs.take()
+        try:
+            super().write(entries, beside=beside)
+        except JournalError:
+            self.inputs.lost()
+            raise
+        self.film += taken
+
+
+class Filmed(Rig):
+    """One run of a tuner; another one after it is given its journal, and the quotas that stand."""
+
+    def __init__(
+        self,
+        quotas: FakeQuotas | None = None,
+        policy: MutationPolicy | None = None,
+        *,
+        journal: FilmedJournal | None = None,
+        inputs: InputLog | None = None,
+        now_s: float = BEGAN_S,
+        asked: bool = True,
+        dry_run: bool = False,
+        windows: Callable[[], Set[QuotaWindow]] | None = None,
+    ) -> None:
+        self.filmed = journal or FilmedJournal()
+        self.filmed.runs += 1
+        self.inputs = inputs or InputLog(
+            InForce(LIMITS, STALL), run=f"run {self.filmed.runs}", program="test", wall_clock=lambda: self.now_s
+        )
+        self.filmed.inputs = self.inputs
+        super().__init__(
+            quotas, policy, journal=self.filmed, now_s=now_s, asked=asked, dry_run=dry_run, inputs=self.inputs,
+            windows=windows,
+        )  # fmt: skip
+
+    def cycles(self, count: int, *users: str) -> None:
+        for _ in range(count):
+            self.cycle(*users)
+
+    def replayed(self, records: Iterable[bytes] | None = None, policy: InForce | None = None) -> list[Played]:
+        return replayed(self.filmed.film if records is None else records, policy)
+
+
+def replayed(records: Iterable[bytes], policy: InForce | None = None) -> list[Played]:
+    return list(Player(policy).play(steps_of(map(record_of, records), Missed())))
+
+
+def differing(played: Iterable[Played]) -> list[Played]:
+    return [one for one in played if one.now != one.step.said or one.other_memory]

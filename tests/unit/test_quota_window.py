@@ -1,0 +1,93 @@
+"""How large a tenant's bucket is, as brokers have it: what they have alike is believed, and decides who is held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from fake_quotas import FakeQuotas
+from mutation_rig import START_MS, controller, tenant
+from test_live_reader import Answers, over
+from test_mutation_loop import ALICE, Rig
+
+from streaming.kafka.cluster import ClusterError, ConfigValue, Unreachable
+from tuner.model.mutation import MutationLimits, MutationPolicy
+from tuner.model.quota_window import QuotaWindow, with_window
+
+NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({QuotaWindow(21, 2.0)}, (21, 2.0)),
+        ({QuotaWindow()}, (11, 1.0)),
+        ({QuotaWindow(21, 2.0), QuotaWindow()}, (7, 3.0)),  # Some have it and some have not: nobody knows.
+        (set(), (7, 3.0)),
+    ],
+)
+def test_what_all_brokers_have_alike_is_taken(found: set[QuotaWindow], expected: tuple[int, float]) -> None:
+    policy = MutationPolicy(limits=MutationLimits(samples=7, window_s=3.0, yield_s=60.0), adopts=False)
+    made = with_window(policy, found)
+    assert (made.limits.samples, made.limits.window_s) == expected
+    assert (made.limits.yield_s, made.adopts) == (60.0, False)
+
+
+def test_what_is_there_already_is_the_same_policy() -> None:
+    policy = MutationPolicy()
+    assert with_window(policy, {QuotaWindow()}) is policy
+
+
+class Configured(Answers):
+    """Brokers on which somebody set it."""
+
+    def __init__(self, configs: dict[int, dict[str, str] | ClusterError]) -> None:
+        super().__init__({})
+        self.configs = configs
+        self.keys: set[str] = set()
+
+    def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
+        self.keys = set(keys)
+        found = {broker: self.configs.get(broker, {}) for broker in brokers}
+        return {
+            broker: configs  # type: ignore[misc]  # The real one hands out errors as well.
+            if isinstance(configs, ClusterError)
+            else {key: ConfigValue(value, 4) for key, value in configs.items()}
+            for broker, configs in found.items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({}, {QuotaWindow()}),
+        ({1: {NUM: "21"}, 2: {NUM: "21"}, 3: {NUM: "21"}}, {QuotaWindow(21)}),
+        ({1: {NUM: "21", SIZE: "2"}}, {QuotaWindow(21, 2.0), QuotaWindow()}),
+        ({1: {SIZE: "5"}, 2: {SIZE: "5"}, 3: Unreachable("broker 3 does not answer")}, {QuotaWindow(11, 5.0)}),
+    ],
+)
+def test_it_is_read_with_a_full_look(
+    configs: dict[int, dict[str, str] | ClusterError], expected: set[QuotaWindow]
+) -> None:
+    answers = Configured(configs)
+    reader = over(answers)
+    reader.look(full=False)
+    assert reader.quota_windows == set()
+    reader.look(full=True)
+    assert reader.quota_windows == expected
+    assert {NUM, SIZE} <= answers.keys
+    # It stays as it was until the next full look.
+    answers.configs = {broker: {NUM: "99"} for broker in (1, 2, 3)}
+    reader.look(full=False)
+    assert reader.quota_windows == expected
+
+
+@pytest.mark.parametrize(("window", "held_back"), [(QuotaWindow(), False), (QuotaWindow(samples=60), True)])
+def test_a_bucket_is_as_nearly_empty_as_its_size_says(window: QuotaWindow, held_back: bool) -> None:
+    """30 tokens at 10/s: a quarter of a bucket of eleven seconds, a twentieth of one of sixty."""
+    rig = Rig(FakeQuotas({ALICE: 10.0}), windows=lambda: {window})
+    rig.signals.controllers = {1: controller(START_MS)}
+    rig.signals.tenants = {(1, "alice", None): tenant(START_MS, 8.0, 30.0, user="alice")}
+    rig.cycle()
+    [share] = rig.watcher.seen[-1][1].shares
+    assert share.hungry is held_back
