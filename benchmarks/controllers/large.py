@@ -21,6 +21,9 @@ from tuner.api.quota_board import QuotaBoard
 from tuner.app import calm_the_collector
 from tuner.decide.mutation_tenants import want_per_s
 from tuner.journal.entries import Entry, encode_entry
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.model.limits import Limits, StallLimits
 from tuner.model.mutation import MutationPolicy, TenantRule
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
@@ -81,12 +84,15 @@ class _Inline:
 
 
 class _Journal:
-    written = 0  # Bytes.
+    def __init__(self, inputs: InputLog) -> None:
+        self._inputs = inputs
+        self.written = 0  # Bytes.
 
     def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
         for entry in entries:
             self.written += len(encode_entry(entry))
         self.written += sum(len(value or b"") for value in (beside or {}).values())
+        self.written += sum(map(len, self._inputs.take()))
 
 
 def measure() -> dict[str, Any]:
@@ -99,10 +105,14 @@ def measure() -> dict[str, Any]:
         return clock[0]
 
     memory = MutationMemory()
+    film = InputLog(
+        InForce(Limits(rate_bytes_per_s_max=100e6), StallLimits()), run="large", program="benchmark", wall_clock=now
+    )
     loop = MutationLoop(
         quotas=cluster, caller=_Inline(), signals=cluster, orders=cluster, refusal=lambda: None,
-        ledger=MutationLedger(_Journal(), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
+        ledger=MutationLedger(_Journal(film), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
         watcher=QuotaBoard("large"), policy=policy, cycle_s=CYCLE_S, wall_clock=now, monotonic=now, dry_run=False,
+        inputs=film,
     )  # fmt: skip
     spent = []
     for _ in range(CYCLES):

@@ -38,10 +38,14 @@ STORMS, CALM = 4, 2
 CREATE_RATIO = 1.5  # The objective: a creation takes so much longer than where nobody storms, on average.
 # Idle it moves between 0 and 520 ms, as the controller writes something twice a second.
 APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
-ALONE_S, STORM_S, OURS_S = 60.0, 75.0, 300.0
+ALONE_S, STORM_S, OURS_S = 90.0, 75.0, 360.0
 WARM_UP_S = 25.0  # A window's length until signals tell of the storm alone, less what is left of it.
-OURS_SETTLED_S = 180.0
+OURS_SETTLED_S = 240.0
 _STEPS = 5
+# Memory is collected as brokers do by default. With the lab's own collector and heap, made for small clusters, 1,600 partitions
+# stop a broker for a quarter of a second to one and a half at a time, and metadata and whoever creates a topic wait meanwhile.
+HEAP_MB = 1_200
+_JAVA_OPTIONS = ("-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 _READY_S_MAX = 240.0
 _LOOK_S = 1.0
 _AGE_S_MAX = 15.0
@@ -89,7 +93,7 @@ class Bench:
 
     def _alone(self) -> None:
         seen, requests = self._blow((), ALONE_S)
-        took = [1000 * (r.ended_s - r.due_s) for r in requests if r.creates and r.failed is None]
+        took = [1000 * (r.ended_s - r.due_s) for r in self._calm(requests) if r.failed is None and r.due_s >= WARM_UP_S]
         if not seen.create_ms or not took:
             raise ClusterError("the well-behaved tenants alone: no creation was measured")
         # Signals look back for half a minute: what the start of the cluster took is gone from the last of them.
@@ -132,7 +136,7 @@ class Bench:
         storms = [
             Tenant(
                 f"storm-{self._run}-{i}", 10, topics_per_request=5, partitions=4, replication_factor=3, topics_max=100,
-                connections=4, honours=i % 2 == 0,
+                connections=2, honours=i % 2 == 0,
             )
             for i in range(STORMS)
         ]  # fmt: skip
@@ -193,7 +197,7 @@ class Bench:
 
     def _blow(self, storms: Sequence[Tenant], seconds: float) -> tuple[Seen, list[Request]]:
         calm = [
-            Tenant(f"calm-{self._run}-{i}", 0.5, partitions=4, replication_factor=3, topics_max=4, connections=2)
+            Tenant(f"calm-{self._run}-{i}", 1, partitions=2, replication_factor=3, topics_max=4, connections=2)
             for i in range(CALM)
         ]
         storm, seen = Storm(self._lab.bootstrap_servers.split(",")), Seen()
@@ -304,7 +308,7 @@ def measure(statics: int, keep: Path | None = None) -> list[Row]:
     Args:
         keep: where the logs are copied to.
     """
-    with Lab(LabSpec(brokers=3, controllers=3)) as lab:
+    with Lab(LabSpec(brokers=3, controllers=3, heap_mb=HEAP_MB, java_options=_JAVA_OPTIONS)) as lab:
         bench = Bench(lab)
         try:
             return bench.measure(statics)

@@ -4,8 +4,9 @@ Intuition: what a storm does is seen in how long requests take, and a client tha
 hides just that. So requests are due at set times, whatever came of those before, and each is told from when it was due.
 
 A tenant has as many connections as it is given; requests beyond those wait, and are told as late. Kafka's own clients wait for
-the time a refusal tells them (KIP-599). A tenant that does not ``honour`` it asks again at once, and on a new connection, as the
-broker reads nothing from the old one until that time is over.
+the time a refusal tells them (KIP-599). A tenant that does not ``honour`` it asks again on a new connection, as the broker reads
+nothing from the old one until that time is over; between two tries it waits as Kafka's clients do by default after any other
+error: 0.1 s, twice as long each time, at most 1 s.
 
 Vocabulary:
     due     when the tenant wanted the request to begin.
@@ -34,7 +35,8 @@ _ANSWER_S_MAX = 30.0
 # The first that may be refused by a quota: older ones are delayed in silence.
 _CREATE_VERSION = 7
 _DELETE_VERSION = 6
-_RETRY_S = 0.05
+# retry.backoff.ms and retry.backoff.max.ms
+_RETRY_S, _RETRY_S_MAX = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class _Caller:
                 throttled_s += wait_s
                 if not self._tenant.honours:
                     line.close()
-                await asyncio.sleep(wait_s if self._tenant.honours else _RETRY_S)
+                await asyncio.sleep(wait_s if self._tenant.honours else back_off_s(tries))
         self._storm.requests.append(
             Request(
                 self._tenant.client_id, creates, due_s, began_s, self._storm.now_s(), tries,
@@ -185,6 +187,12 @@ class _Caller:
         request = CreateTopicsRequest(topics=topics, timeout_ms=int(_ANSWER_S_MAX * 1000), validate_only=False)
         request.API_VERSION = _CREATE_VERSION
         return request
+
+
+def back_off_s(tries: int) -> float:
+    """Until the next one, after so many."""
+    doublings = min(tries - 1, 10)  # More would only be a number too large for a float.
+    return min(_RETRY_S_MAX, _RETRY_S * 2.0**doublings)
 
 
 def _deletion(names: list[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -19,12 +19,14 @@ from tuner.decide.mutation_defaults import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.decide.mutation_orders import recalled
 from tuner.decide.mutation_quota import Turn
 from tuner.journal.entries import QUOTAS, Entry
+from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Recovered
 from tuner.model.mutation import MutationPolicy, QuotaView, TenantRule
 from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Pause
+from tuner.model.quota_window import QuotaWindow
 from tuner.mutation_ledger import MutationLedger
 from tuner.mutation_loop import SHOWN_S_MAX, MutationLoop
 
@@ -106,6 +108,8 @@ class Rig:
         now_s: float = START_MS / 1000,
         port: Quotas | None = None,
         caller: HeldCaller | None = None,
+        inputs: InputLog | None = None,
+        windows: Callable[[], Set[QuotaWindow]] | None = None,
     ) -> None:
         self.quotas = quotas if quotas is not None else FakeQuotas()
         self.journal = journal or FakeJournal()
@@ -130,6 +134,8 @@ class Rig:
             wall_clock=self._now,
             monotonic=self._now,
             dry_run=dry_run,
+            inputs=inputs,
+            windows=windows,
         )
 
     @property

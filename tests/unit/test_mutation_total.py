@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.contract import ControllerSignal
+from tuner.decide.mutation_backlog import Course
 from tuner.decide.mutation_cost import at_start, learned
 from tuner.decide.mutation_pressure import Measure, Pressure, pressure
 from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
@@ -20,6 +21,7 @@ LIMITS = MutationLimits()
 NOW = 1_000_000
 SIGNAL = ControllerSignal("c", 1, NOW, NOW, 6, 1.0, active=1.0)
 CAP = 1_000.0
+FIRST = Course()
 
 
 def pressed(ratio: float) -> Pressure:
@@ -30,13 +32,13 @@ def after(
     total: Total,
     ratio: float,
     *,
-    before: float | None = None,
+    course: Course = FIRST,
     late: bool = False,
     binds: bool = True,
     done: float = 0.0,
     cap: float = CAP,
 ) -> tuple[Total, QuotaReason]:
-    return next_total(total, pressed(ratio), before, late, binds, done, cap, NOW, LIMITS)
+    return next_total(total, pressed(ratio), course, late, binds, done, cap, NOW, LIMITS)
 
 
 # -- pressure -------------------------------------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
 def test_it_is_raised_only_where_it_binds_and_nothing_presses(
     rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
 ) -> None:
-    total, reason = next_total(Total(rate, raised, cut), pressed(ratio), None, late, binds, done, cap, NOW, LIMITS)
+    total, reason = next_total(Total(rate, raised, cut), pressed(ratio), Course(), late, binds, done, cap, NOW, LIMITS)
     assert LIMITS.rate_per_s_min <= total.rate_per_s <= max(rate, cap)
     if total.rate_per_s > rate:
         assert reason is QuotaReason.ROOM_IS_LEFT
@@ -154,9 +156,13 @@ def test_it_is_raised_only_where_it_binds_and_nothing_presses(
 
 
 def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
-    assert after(Total(100), 20.0, before=24.0) == (Total(100), QuotaReason.RESTING)
-    assert after(Total(100), 20.0, before=21.0)[1] is QuotaReason.OVER_OBJECTIVE
-    assert after(Total(100), 20.0, before=24.0, late=True)[1] is QuotaReason.HEARTBEATS_TIME_OUT
+    assert after(Total(100), 20.0, course=Course(24.0)) == (Total(100), QuotaReason.RESTING)
+    assert after(Total(100), 20.0, course=Course(21.0))[1] is QuotaReason.OVER_OBJECTIVE
+    assert after(Total(100), 20.0, course=Course(24.0), late=True)[1] is QuotaReason.HEARTBEATS_TIME_OUT
+
+
+def test_what_was_judged_once_is_not_judged_again() -> None:
+    assert after(Total(100), 20.0, course=Course(newer=False)) == (Total(100), QuotaReason.RESTING)
 
 
 # -- cap and brake --------------------------------------------------------------------------------------------------------

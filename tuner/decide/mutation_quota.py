@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streaming.contract import ControllerSignal
+from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_cost import at_start, learned
 from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import Pressure, pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
-from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
+from tuner.decide.mutation_total import cap_per_s, counted_against, first_total, next_total, partitions_left_ratio, sunk
 from tuner.model.cluster import NotSeen
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
 from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare, TotalSaid
@@ -60,7 +61,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, rests=rested(view.beside, memory.rests))
     pressed = pressure(signal, view.beside, policy.objective, memory.rests)
-    left = partitions_left_ratio(signal.partitions, policy)
+    left = partitions_left_ratio(signal.partitions, policy, view.beside.replicas)
     if pressed is None or left is None:
         what = "how hard it is pressed" if pressed is None else "how many partitions there are"
         text = f"controller {signal.node}: {what} is not measured: quotas stay as they are"
@@ -77,7 +78,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         text = f"{', '.join(silent)} of controller {signal.node} and its brokers: asked for and not measured, so nothing is raised"
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
     if left < 1:
-        decisions.append(_near_limit(signal, left, whole, policy))
+        decisions.append(_near_limit(view, signal, left, whole, policy))
     memory, written, shares = dealt(view, quotas, memory, places, whole, policy)
     return Turn(replace(memory, turned_at_ms=view.now_ms), (*decisions, *written), shares)
 
@@ -176,8 +177,9 @@ def _judged(
     if newer:
         cost = _learned(cost, signal, before, done, limits)
         window = Window(
-            signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio
-        )
+            signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
+            view.beside.apply_lag_ms,
+        )  # fmt: skip
         memory = replace(memory, cost=cost, window=window)
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
@@ -186,8 +188,15 @@ def _judged(
     else:
         binds = not brakes and any(place.state.hungry and place.left_alone is None for place in places)
         late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        was = before.pressure if newer and before is not None and before.node == signal.node else None
-        total, reason = next_total(total, pressed, was, late, binds, done, cap, view.now_ms, limits)
+        same = before if newer and before is not None and before.node == signal.node else None
+        course = Course(
+            same.pressure if same is not None else None,
+            falls_behind(pressed, same.apply_lag_ms, signal.sampled_at_ms - same.sampled_at_ms)
+            if same is not None
+            else 0.0,
+            newer,
+        )
+        total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
     return replace(memory, total=total), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
 
@@ -199,6 +208,7 @@ _WHY = {
     QuotaReason.RESTING: "the last change is still to be seen",
     QuotaReason.AT_CAP: "more would be too much if all buckets were spent at once",
     QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
+    QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
@@ -227,9 +237,13 @@ def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal
     return abs(now - was) / since_s if now is not None and was is not None and since_s > 0 else 0.0
 
 
-def _near_limit(signal: ControllerSignal, left: float, whole: float, policy: MutationPolicy) -> HoldQuota:
+def _near_limit(
+    view: QuotaView, signal: ControllerSignal, left: float, whole: float, policy: MutationPolicy
+) -> HoldQuota:
+    there, most = counted_against(signal.partitions, view.beside.replicas, policy)
+    what = "partitions" if policy.partitions_max is not None else "replicas"
     text = (
-        f"{signal.partitions:.0f} partitions of {policy.partitions_max} allowed: quotas shrink to {100 * left:.0f} % of what the "
+        f"{there:.0f} {what} of {most} allowed: quotas shrink to {100 * left:.0f} % of what the "
         f"controller bears, {whole:.1f}/s in all. Deleting is held back as well, but for who is exempt"
     )
     return HoldQuota(None, QuotaReason.PARTITIONS_NEAR_LIMIT, text)

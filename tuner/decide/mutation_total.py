@@ -5,8 +5,9 @@ and who brakes harder than he accelerates. What is seen is the pressure on the c
 that every tenant's bucket holds: it passes at once whenever its tenant likes, and no law is quick enough to prevent that.
 
     cap    span × cost × total ≤ what the controller may be busy with when as much as is admitted is spent at once
-    up     by half of what the pressure leaves, never by more than a step; only while somebody is held back
-    down   in proportion to what is too much, at once
+    up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
+           and by half of what is left to where it was too much before
+    down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -19,6 +20,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tuner.decide.mutation_backlog import (
+    Course,
+    borne_per_s,
+    is_falling_behind,
+    is_first_lag,
+    most_per_s,
+    with_missed,
+)
 from tuner.decide.mutation_pressure import Pressure
 from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
 from tuner.model.mutation_decision import QuotaReason
@@ -48,7 +57,7 @@ def first_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, 
 def next_total(
     total: Total,
     pressure: Pressure,
-    before: float | None,
+    course: Course,
     heartbeats_time_out: bool,
     binds: bool,
     done_per_s: float,
@@ -59,7 +68,7 @@ def next_total(
     """After one more window.
 
     Args:
-        before: the pressure of the window before; None: there is none, or it is this very one.
+        course: where the pressure comes from and how it goes on.
     """
     rate = total.rate_per_s
     rested = now_ms - total.cut_at_ms >= limits.rest_s * 1000
@@ -67,14 +76,20 @@ def next_total(
     base = rate if binds else min(rate, limits.want_slack * done_per_s)
     # Brokers are about to be fenced: every event that does not come is worth more than fairness.
     if heartbeats_time_out and rested:
-        return _cut(base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
+        return _cut(total, base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
     if pressure.ratio > 1:
+        if is_falling_behind(pressure, course) and now_ms - total.missed_at_ms >= limits.rest_s * 1000:
+            total, ratio = with_missed(total, base, course, now_ms, limits), limits.drain_ratio
+            return _cut(total, ratio * borne_per_s(base, course), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
         # What piled up takes its time to go: while it goes, what comes in is little enough.
+        before = course.pressure_before
         goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
-        if not rested or goes_down:
+        if not course.newer or not rested or goes_down:
             return total, QuotaReason.RESTING
         ratio = min(limits.cut_ratio_least, max(limits.cut_ratio_most, 1 / pressure.ratio))
-        return _cut(base * ratio, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
+        # How late it is says nothing of how much is too much, and one look may be a burst that is over.
+        ratio = limits.cut_ratio_least if is_first_lag(pressure, course) else ratio
+        return _cut(total, base * ratio, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
     # Not pressed, but a burst would press it.
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
@@ -87,7 +102,10 @@ def next_total(
     # The window has to see the last change before it is judged by it.
     if not rested or now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.RESTING
-    step = _step(rate, pressure.ratio, cap, limits)
+    room = limits.near_missed_ratio * most_per_s(total, now_ms, limits) - rate
+    if room <= limits.deadband_ratio * rate:
+        return total, QuotaReason.WAS_TOO_MUCH
+    step = min(_step(rate, pressure.ratio, cap, limits), max(room / 2, limits.deadband_ratio * rate))
     return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
 
 
@@ -104,18 +122,32 @@ def sunk(total: Total, blind_s: float, limits: MutationLimits) -> Total:
     return replace(total, rate_per_s=max(limits.rate_per_s_min, total.rate_per_s * limits.decay_per_s**blind_s))
 
 
-def partitions_left_ratio(partitions: float | None, policy: MutationPolicy) -> float | None:
+def counted_against(
+    partitions: float | None, replicas: float | None, policy: MutationPolicy
+) -> tuple[float | None, int | None]:
+    """What there is and how much there may be: partitions by the brake's own limit, else replicas by the cluster's."""
+    if policy.partitions_max is not None:
+        return partitions, policy.partitions_max
+    return replicas, policy.replicas_max
+
+
+def partitions_left_ratio(
+    partitions: float | None, policy: MutationPolicy, replicas: float | None = None
+) -> float | None:
     """The soft brake: 1 far from the limit of partitions, 0 at it and beyond. None: there is one, and nobody knows how far."""
-    if policy.partitions_max is None:
+    there, most = counted_against(partitions, replicas, policy)
+    if most is None:
         return 1.0
-    if partitions is None:
+    if there is None:
         return None
-    near = policy.partitions_near_ratio * policy.partitions_max
-    return min(1.0, max(0.0, (policy.partitions_max - partitions) / (policy.partitions_max - near)))
+    if there >= most:
+        return 0.0
+    near = policy.partitions_near_ratio * most
+    return min(1.0, (most - there) / (most - near))
 
 
-def _cut(rate: float, cap: float, now_ms: int, limits: MutationLimits) -> Total:
-    return Total(_within(rate, cap, limits), raised_at_ms=now_ms, cut_at_ms=now_ms)
+def _cut(total: Total, rate: float, cap: float, now_ms: int, limits: MutationLimits) -> Total:
+    return replace(total, rate_per_s=_within(rate, cap, limits), raised_at_ms=now_ms, cut_at_ms=now_ms)
 
 
 def _within(rate: float, cap: float, limits: MutationLimits) -> float:

@@ -5,7 +5,7 @@ Rates are partitions/s, created or deleted. A number that could not be measured 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
@@ -80,6 +80,12 @@ class MutationLimits:
     rest_s: float = 35.0
     # Nor is it cut further while the pressure comes down by this in a signal: a backlog of half a minute takes that long to apply.
     goes_down_ratio: float = 0.9
+    # What falls behind is cut to this much of what it seems to bear, so that the backlog goes as well.
+    drain_ratio: float = 0.85
+    # What was too much once is come near to, half of the way at a time, and forgotten with the third power of time as TCP's CUBIC
+    # does: 4 % of it in ten minutes, all of it in half an hour.
+    near_missed_ratio: float = 0.95
+    missed_forgotten_s: float = 1_800.0
     # Heartbeats that time out fence brokers: nothing else matters then.
     heartbeat_cut: float = 0.5
 
@@ -128,6 +134,9 @@ class MutationPolicy:
     adopts: bool = True  # Quotas that stood before us are turned and put back; or else left alone.
     partitions_max: int | None = None  # Of the cluster: quotas shrink as it comes near. None: no such brake.
     partitions_near_ratio: float = 0.9
+    replicas_max: int | None = (
+        None  # The cluster's max.partitions, where the number above is not given: replicas, as KIP-578.
+    )
 
 
 # -- what is seen ---------------------------------------------------------------------------------------------------------
@@ -139,6 +148,7 @@ class Beside:
 
     create_ms: float | None = None
     apply_lag_ms: float | None = None
+    replicas: float | None = None  # That all brokers host.
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +174,14 @@ def beside_of(
     heard = [s for s in controllers.values() if s.sampled_at_ms >= oldest_ms]
     active = [s.create_mean_ms for s in heard if s.active and s.create_mean_ms is not None]
     lags = [s.metadata_lag_ms for s in heard if s.metadata_lag_ms is not None]
-    lags += [
-        s.metadata_lag_ms for s in brokers.values() if s.sampled_at_ms >= oldest_ms and s.metadata_lag_ms is not None
-    ]
-    return Beside(create_ms=max(active, default=None), apply_lag_ms=max(lags, default=None))
+    told = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
+    lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
+    hosted = [s.partitions for s in told if s.partitions is not None]
+    return Beside(max(active, default=None), max(lags, default=None), _on_all(hosted, heard))
+
+
+def _on_all(hosted: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:
+    """Brokers that are down or silent host as much as the others do; None where most are."""
+    there = [(s.active_brokers or 0.0) + (s.fenced_brokers or 0.0) for s in controllers if s.active]
+    brokers = max([float(len(hosted)), *there])
+    return sum(hosted) * brokers / len(hosted) if hosted and 2 * len(hosted) >= brokers else None

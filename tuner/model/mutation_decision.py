@@ -28,6 +28,7 @@ class QuotaReason(StrEnum):
     NOT_BINDING = "not_binding"
     RESTING = "resting"
     AT_CAP = "at_cap"
+    WAS_TOO_MUCH = "was_too_much"
     ROOM_IS_LEFT = "room_is_left"
     OVER_OBJECTIVE = "over_objective"
     HEARTBEATS_TIME_OUT = "heartbeats_time_out"

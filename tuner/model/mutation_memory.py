@@ -34,6 +34,8 @@ class Total:
     rate_per_s: float
     raised_at_ms: int = 0
     cut_at_ms: int = 0
+    missed_per_s: float | None = None  # At most what was borne when the objective was missed last; None: it never was.
+    missed_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Window:
     partitions: float | None = None
     idle_ratio: float | None = None  # Evened out.
     pressure: float | None = None
+    apply_lag_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,167 @@
+"""What falls behind, and what was too much once: with literal numbers."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutation_rig import Rig, controller, tenant
+
+from tuner.decide.mutation_backlog import Course, borne_per_s, falls_behind, most_per_s, with_missed
+from tuner.decide.mutation_pressure import Measure, Pressure
+from tuner.decide.mutation_total import next_total
+from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy
+from tuner.model.mutation_decision import QuotaReason
+from tuner.model.mutation_memory import Total
+
+LIMITS = MutationLimits()
+NOW = 10_000_000
+MINUTE = 60_000
+
+
+def lag(ms: float) -> Pressure:
+    return Pressure(ms / 1_000, Measure.APPLY_LAG, ms, 1_000)
+
+
+def after(total: Total, ms: float, course: Course, cap: float = 10_000.0) -> tuple[Total, QuotaReason]:
+    return next_total(total, lag(ms), course, False, True, 0.0, cap, NOW, LIMITS)
+
+
+def test_who_is_a_second_later_after_four_does_three_quarters() -> None:
+    behind = falls_behind(lag(1_500), 500, 4_000)
+    assert behind == 0.25
+    assert borne_per_s(160, Course(falls_behind=behind)) == 120
+
+
+def test_only_a_lag_tells_it() -> None:
+    assert falls_behind(Pressure(2.0, Measure.QUEUE, 1_000, 500), 500, 5_000) == 0.0
+    assert falls_behind(lag(1_500), None, 5_000) == 0.0
+    assert falls_behind(lag(1_500), 500, 0) == 0.0
+
+
+def test_one_odd_look_is_not_believed_beyond_a_half() -> None:
+    assert borne_per_s(160, Course(falls_behind=3.0)) == 80
+
+
+def test_what_falls_behind_is_cut_to_less_than_it_does() -> None:
+    total, reason = after(Total(160), 2_500, Course(1.2, 0.25))
+    assert reason is QuotaReason.OVER_OBJECTIVE
+    assert total == Total(102, NOW, NOW, 120, NOW)
+
+
+def test_that_is_done_at_once_though_a_moment_ago_it_was_cut_a_little() -> None:
+    assert after(Total(160, NOW - 5_000, NOW - 5_000), 2_500, Course(1.2, 0.25))[0].missed_per_s == 120
+    again = Total(100, NOW - 5_000, NOW - 5_000, 120, NOW - 5_000)
+    assert after(again, 2_500, Course(1.2, 0.25)) == (again, QuotaReason.RESTING)
+
+
+def test_a_look_over_the_objective_may_be_a_burst_and_costs_little() -> None:
+    assert after(Total(160), 2_500, Course(0.3, 0.45))[0] == Total(152, NOW, NOW)
+    assert after(Total(160), 2_500, Course())[0] == Total(152, NOW, NOW)
+
+
+def test_what_catches_up_too_slowly_is_cut_and_nothing_is_learned_of_it() -> None:
+    known = Total(100, missed_per_s=120, missed_at_ms=1)
+    total, reason = after(known, 4_000, Course(4.1, -0.02))
+    assert reason is QuotaReason.OVER_OBJECTIVE
+    assert total == Total(50, NOW, NOW, 120, 1)
+
+
+def test_what_was_missed_is_never_taken_for_more_than_before() -> None:
+    known = Total(110, missed_per_s=100, missed_at_ms=NOW)
+    assert with_missed(known, 200, Course(falls_behind=0.1), NOW, LIMITS).missed_per_s == 100
+
+
+def test_half_of_the_way_is_gone_to_where_it_was_too_much() -> None:
+    total, reason = after(Total(60, missed_per_s=100, missed_at_ms=NOW), 100, Course())
+    assert reason is QuotaReason.ROOM_IS_LEFT
+    assert total.rate_per_s == pytest.approx(60 + 35 / 2)
+
+
+def test_just_below_it_nothing_is_raised() -> None:
+    near = Total(92, missed_per_s=100, missed_at_ms=NOW)
+    assert after(near, 100, Course()) == (near, QuotaReason.WAS_TOO_MUCH)
+
+
+@pytest.mark.parametrize(("minutes", "most"), [(0, 100), (10, 103.7), (15, 112.5), (30, 200), (60, 900)])
+def test_it_is_forgotten_slowly_and_then_soon(minutes: int, most: float) -> None:
+    known = Total(90, missed_per_s=100, missed_at_ms=NOW - minutes * MINUTE)
+    assert most_per_s(known, NOW, LIMITS) == pytest.approx(most, abs=0.1)
+
+
+def test_who_never_missed_it_has_no_such_bound() -> None:
+    assert most_per_s(Total(90), NOW, LIMITS) == math.inf
+
+
+@given(
+    rate=st.floats(1, 5_000),
+    ms=st.floats(0, 1e5),
+    behind=st.floats(-5, 5),
+    missed=st.none() | st.floats(1, 5_000),
+    since_ms=st.integers(0, NOW),
+)
+def test_near_what_was_too_much_it_is_never_passed(
+    rate: float, ms: float, behind: float, missed: float | None, since_ms: int
+) -> None:
+    total = Total(rate, missed_per_s=missed, missed_at_ms=NOW - since_ms)
+    found, _ = after(total, ms, Course(None, behind))
+    if found.rate_per_s > rate:
+        assert found.rate_per_s <= 0.95 * most_per_s(total, NOW, LIMITS) + 1e-6
+    assert (found.missed_per_s or math.inf) <= most_per_s(total, NOW, LIMITS)
+
+
+class Sink:
+    """A cluster that applies so many partitions/s in the order in which they came, and how old the next one is."""
+
+    def __init__(self, applies_per_s: float) -> None:
+        self.applies_per_s = applies_per_s
+        self.now_s = 0.0
+        self.waiting: deque[tuple[float, float]] = deque()  # (when they came, how many are left of them)
+
+    def flow(self, rate_per_s: float, lasts_s: float) -> None:
+        for _ in range(round(10 * lasts_s)):
+            self.now_s += 0.1
+            self.waiting.append((self.now_s, 0.1 * rate_per_s))
+            room = 0.1 * self.applies_per_s
+            while self.waiting and room > 0:
+                at_s, left = self.waiting.popleft()
+                if left > room:
+                    self.waiting.appendleft((at_s, left - room))
+                room -= left
+
+    @property
+    def lag_s(self) -> float:
+        return 0.2 + (self.now_s - self.waiting[0][0] if self.waiting else 0.0)
+
+
+def settled(applies_per_s: float, bursts_every: int) -> tuple[list[float], list[float]]:
+    """How late the sink is and what is given, in the second half of ten minutes."""
+    objective = ControllerObjective(apply_lag_ms_max=1_000.0, burst_ms_max=1e6)
+    rig, sink = Rig(MutationPolicy(objective, default_entity=None)), Sink(applies_per_s)
+    lags, rates = [], []
+    for look in range(120):
+        given_per_s = sum(rig.quotas.values()) or 60.0
+        books = [tenant(rig.now_ms, given_per_s / 2, -1.0, client_id=name) for name in ("a", "b")]
+        burst_s = 0.9 if look % bursts_every == bursts_every - 1 else 0.0
+        rig.cycle(books, [controller(rig.now_ms)], beside=Beside(apply_lag_ms=1_000 * (sink.lag_s + burst_s)))
+        sink.flow(sum(rig.quotas.values()), 5.0)
+        lags.append(sink.lag_s)
+        rates.append(sum(rig.quotas.values()))
+    return lags[60:], rates[60:]
+
+
+@pytest.mark.parametrize("applies_per_s", [37.0, 90.0, 130.0, 210.0])
+def test_a_storm_settles_below_what_is_applied_and_stays_there(applies_per_s: float) -> None:
+    lags, rates = settled(applies_per_s, 1_000)
+    assert max(lags) <= 1.0
+    assert min(rates) >= 0.85 * applies_per_s
+
+
+@pytest.mark.parametrize("applies_per_s", [37.0, 90.0, 130.0, 210.0])
+def test_bursts_that_come_and_go_take_little_of_it(applies_per_s: float) -> None:
+    lags, rates = settled(applies_per_s, 12)
+    assert max(lags) <= 1.0
+    assert sum(rates) / len(rates) >= 0.8 * applies_per_s
