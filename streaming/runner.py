@@ -28,6 +28,7 @@ from streaming.errors import StreamError
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterError
 from streaming.pipeline import Live
+from streaming.progress import behind_records, event_time_s
 from streaming.session import Standalone, spark_session
 from streaming.settings import StreamSettings
 from streaming.sources import Feed
@@ -49,7 +50,8 @@ class Listener:
 
     # Of every batch that had input: ``batch``, ``batch_ms``, ``input_rows``, ``input_rows_per_s``, ``state_rows``,
     # ``late_rows_dropped`` (behind the watermark), ``at`` (ISO time), ``backlog_remaining_records``, ``refused`` records and
-    # ``refused_not_written``: those that are not in the rejects topic, because they were too many for the state or too late.
+    # ``refused_not_written``: those that are not in the rejects topic, because they were too many for the state or too late;
+    # ``newest_input_at_s`` and ``watermark_at_s`` (Kafka's time) and ``behind_records``, which it left unread.
     progress: Callable[[Progress], None] = _nobody
     again: Callable[[str, float], None] = _nobody  # The query starts again: because of what, in how many seconds.
     backlog: Callable[[backlog.State], None] = _nobody  # At its begin and after every chunk.
@@ -173,6 +175,9 @@ def progress(last: Any) -> Progress:
         "late_rows_dropped": sum(operator["numRowsDroppedByWatermark"] for operator in state),
         "refused": _observed(last, pipeline.REFUSED),
         "refused_not_written": _observed(last, pipeline.REFUSED) - _observed(last, pipeline.WRITTEN),
+        "newest_input_at_s": event_time_s(last, "max"),
+        "watermark_at_s": event_time_s(last, "watermark"),
+        "behind_records": behind_records(last["sources"]),
     }
 
 

@@ -43,6 +43,17 @@ class SourceSettings(BaseModel):
     )
 
 
+class StreamHttpSettings(BaseModel):
+    """Where the stream tells of itself over HTTP, for Prometheus: batches, how far it is behind, what it could not read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int | None = Field(
+        default=None, ge=0, le=65535, description="port to listen on; 0 takes any free one, none: no endpoint"
+    )
+
+
 Compiler = Literal["quick", "thorough"]
 
 
@@ -133,6 +144,7 @@ class StreamSettings(BaseModel):
         description="about how many skipped records are worked off at a time: one task, whose length is how long the live"
         " query may have to wait for a core",
     )
+    http: StreamHttpSettings = Field(default_factory=StreamHttpSettings, description="the stream's own metrics")
 
     @model_validator(mode="after")
     def _windows_fit(self) -> StreamSettings:

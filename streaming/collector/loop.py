@@ -328,8 +328,10 @@ class Collector:
         self._stamp = stamp
         try:
             self._access = self._files.load()
+            self.counts.access_good = True
             log.info("certificates or password have changed and are in use")
         except AccessError as error:
+            self.counts.access_good = False
             log.error(
                 "certificates or password have changed and cannot be used; going on with the old ones", error=str(error)
             )

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
-from socketserver import ThreadingMixIn
-from typing import Any, Literal
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streaming.collector.counts import SCRAPE_S_BUCKETS, Counts
-
-STOP_S_MAX = 5.0
-_READ_S_MAX = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class MetricDef:
-    name: str
-    kind: Literal["gauge", "counter", "histogram"]
-    labels: tuple[str, ...]
-    meaning: str
-
+from streaming.metric_defs import MetricDef, defined_in
+from streaming.metric_page import family
 
 SCRAPE_SECONDS = MetricDef(
     "rheostat_collector_scrape_seconds", "histogram", ("cluster",), "How long scrapes took, failed ones too."
@@ -55,8 +39,12 @@ ADMIN_FAILURES = MetricDef(
 )  # fmt: skip
 SWEEPS = MetricDef("rheostat_collector_sweeps_total", "counter", ("cluster",), "Looks at every topic that have ended.")
 SWEEP_SECONDS = MetricDef("rheostat_collector_sweep_seconds", "gauge", ("cluster",), "How long the last of them took.")
+ACCESS_GOOD = MetricDef(
+    "rheostat_collector_access_reload_successful", "gauge", ("cluster",),
+    "1 while certificates and password of the agents are in use as they stand on disk, 0 when they could not be read again.",
+)  # fmt: skip
 
-ALL: tuple[MetricDef, ...] = tuple(value for value in list(globals().values()) if isinstance(value, MetricDef))
+ALL = defined_in(globals())
 
 
 class CountsCollector(Collector):
@@ -67,11 +55,11 @@ class CountsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         counts, c = self._counts, (self._cluster,)
         yield self._scrape_seconds()
-        yield _family(
+        yield family(
             SCRAPE_FAILURES,
             {(*c, str(node), cause.value): n for (node, cause), n in counts.failures.copy().items()},
         )
-        yield _family(SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()})
+        yield family(SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()})
         for definition, value in (
             (ROUNDS, counts.rounds),
             (LATE_ROUNDS, counts.late_rounds),
@@ -81,8 +69,9 @@ class CountsCollector(Collector):
             (ADMIN_FAILURES, counts.admin_failures),
             (SWEEPS, counts.sweeps),
             (SWEEP_SECONDS, counts.sweep_s),
+            (ACCESS_GOOD, float(counts.access_good)),
         ):
-            yield _family(definition, {c: value})
+            yield family(definition, {c: value})
 
     def _scrape_seconds(self) -> Metric:
         family = HistogramMetricFamily(SCRAPE_SECONDS.name, SCRAPE_SECONDS.meaning, labels=SCRAPE_SECONDS.labels)
@@ -93,54 +82,13 @@ class CountsCollector(Collector):
         return family
 
 
-def _family(definition: MetricDef, values: dict[tuple[str, ...], float]) -> Metric:
-    make = CounterMetricFamily if definition.kind == "counter" else GaugeMetricFamily
-    family = make(definition.name, definition.meaning, labels=definition.labels)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
-    return family
-
-
-def registry_of(cluster: str, counts: Counts) -> CollectorRegistry:
+def registry_of(cluster: str, counts: Counts, own: Collector | None = None) -> CollectorRegistry:
+    """
+    Args:
+        own: what every process tells of itself.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(CountsCollector(cluster, counts))
+    if own is not None:
+        registry.register(own)
     return registry
-
-
-class MetricsServer:
-    """Answers every path with the metrics, each request in a thread of its own."""
-
-    def __init__(self, server: WSGIServer) -> None:
-        self.port: int = server.server_port
-        self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join(timeout=STOP_S_MAX)
-        self._server.server_close()
-
-
-def serve(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
-    """
-    Raises:
-        OSError: the address cannot be listened on.
-    """
-    kind = _ThreadedV6 if ":" in host else _Threaded
-    return MetricsServer(make_server(host, port, make_wsgi_app(registry), kind, _Quiet))
-
-
-class _Threaded(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _ThreadedV6(_Threaded):
-    address_family = socket.AF_INET6
-
-
-class _Quiet(WSGIRequestHandler):
-    timeout = _READ_S_MAX  # A client that opens a connection and says nothing keeps no thread.
-
-    def log_message(self, *args: Any) -> None:
-        """A scrape every few seconds is no news."""

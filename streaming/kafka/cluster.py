@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.protocol.admin import (
@@ -48,6 +48,9 @@ from streaming.kafka.values import (
 from streaming.kafka.wire import Wire
 
 _LATEST = -1
+# Whom a leader takes the asker of offsets for: a consumer sees what all in-sync replicas have, this one what the leader has.
+_CONSUMER = -1
+_DEBUGGER = -2
 
 __all__ = [
     "Append", "ClusterClient", "ClusterError", "ConfigValue", "Endpoint", "MissingRight", "PartitionState", "Subtract",
@@ -61,7 +64,7 @@ class ClusterClient:
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
         self._wire = Wire(settings, client_id)
 
-    def __enter__(self) -> ClusterClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -199,7 +202,14 @@ class ClusterClient:
         return {broker: failure_or(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
-        """Log end offsets from the leaders; partitions whose leader does not answer are absent."""
+        """Ends of what all in-sync replicas have, from the leaders; partitions whose leader does not answer are absent."""
+        return self._offsets(partitions, _CONSUMER)
+
+    def log_end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
+        """The same of what the leaders themselves have."""
+        return self._offsets(partitions, _DEBUGGER)
+
+    def _offsets(self, partitions: Iterable[PartitionState], asker: int) -> dict[tuple[str, int], int]:
         by_leader: dict[int, dict[str, list[int]]] = {}
         for state in partitions:
             if state.leader >= 0:
@@ -208,7 +218,7 @@ class ClusterClient:
         partition_type = topic_type.ListOffsetsPartition
         requests = {
             leader: ListOffsetsRequest(
-                replica_id=-1,
+                replica_id=asker,
                 isolation_level=0,
                 topics=[
                     topic_type(

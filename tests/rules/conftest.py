@@ -1,4 +1,4 @@
-"""promtool, which decides what a rule means. Where it is missing a laptop skips, and CI fails."""
+"""promtool and amtool, which decide what a rule and a route mean. Where one is missing a laptop skips, and CI fails."""
 
 from __future__ import annotations
 
@@ -10,20 +10,34 @@ from pathlib import Path
 
 import pytest
 
-INSTALL_PROMTOOL = (
-    "promtool is not on PATH: apt-get install prometheus (Debian, Ubuntu), brew install prometheus (macOS), "
-    "or the archive from prometheus.io/download"
-)
+Tool = Callable[..., None]
+
+INSTALL = {
+    "promtool": "apt-get install prometheus (Debian, Ubuntu), brew install prometheus (macOS), "
+    "or the archive from prometheus.io/download",
+    "amtool": "apt-get install prometheus-alertmanager (Debian, Ubuntu), or the archive from prometheus.io/download",
+}
 
 
 @pytest.fixture(scope="session")
-def promtool() -> Callable[..., None]:
+def promtool() -> Tool:
     """Runs promtool with these arguments and fails the test, in promtool's words, when it isn't content."""
-    program = shutil.which("promtool")
-    if program is None and os.environ.get("CI"):
-        pytest.fail(INSTALL_PROMTOOL)
+    return tool("promtool")
+
+
+@pytest.fixture(scope="session")
+def amtool() -> Tool:
+    """The same of amtool."""
+    return tool("amtool")
+
+
+def tool(name: str) -> Tool:
+    program = shutil.which(name)
     if program is None:
-        pytest.skip(INSTALL_PROMTOOL)
+        missing = f"{name} is not on PATH: {INSTALL[name]}"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
 
     def run(*arguments: str | Path) -> None:
         done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The dashboard: the committed JSON is what build.py writes, Prometheus can read each query, each metric exists."""
+"""The dashboards: the committed JSON is what build.py writes, Prometheus can read each query, each metric exists."""
 
 from __future__ import annotations
 
@@ -13,30 +13,47 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.api import metric_defs
+from dashboards.catalogue import ALL
 
 ROOT = Path(__file__).parents[2]
-DASHBOARD = ROOT / "dashboards" / "rheostat-reassignments.json"
-BOARD: dict[str, Any] = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
-METRICS = {metric.name: metric for metric in metric_defs.ALL}
+FOLDER = ROOT / "dashboards"
+BOARDS: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))
+}
+PANELS = [
+    pytest.param(panel, id=f"{uid.removeprefix('rheostat-')}: {panel['title']}")
+    for uid, board in BOARDS.items()
+    for panel in board["panels"]
+    if panel["type"] != "row"
+]
+METRICS = {metric.name: metric for metric in ALL}
+IN_NO_PANEL = {"rheostat_build_info", "rheostat_released"}  # Versions are no line, and who has released has paused.
 PROMQL_WORDS = {"and", "or", "unless", "bool", "offset"}
 
 
 def expressions() -> Iterator[str]:
-    for panel in PANELS:
-        for target in panel["targets"]:
-            yield target["expr"]
-    for variable in BOARD["templating"]["list"]:
-        if variable["type"] == "query":
-            yield re.sub(r"label_values\((.*), *\w+\)", r"\1", variable["query"])
+    for board in BOARDS.values():
+        for panel in board["panels"]:
+            for target in panel.get("targets", ()):
+                yield target["expr"]
+        for annotation in board["annotations"]["list"]:
+            yield annotation["expr"]
+        for variable in board["templating"]["list"]:
+            if variable["type"] == "query":
+                yield re.sub(r"label_values\((.*), *\w+\)", r"\1", variable["query"])
 
 
 def metric_names(expr: str) -> set[str]:
     """Every word that is not a string, a matcher, a range, a label list, a function or a keyword."""
-    for left_out in (r'"[^"]*"', r"\{[^}]*\}", r"\[[^\]]*\]", r"\b(by|without|on|ignoring|group_\w+)\s*\([^)]*\)"):
+    ranges = r"offset\s+\S+?(?=\)|\s|$)"
+    lists = r"\b(by|without|on|ignoring|group_\w+)\s*\([^)]*\)"
+    for left_out in (r'"[^"]*"', r"\{[^}]*\}", r"\[[^\]]*\]", ranges, lists):
         expr = re.sub(left_out, " ", expr)
     return set(re.findall(r"\b[a-zA-Z_:][\w:]*\b(?!\s*\()", expr)) - PROMQL_WORDS
+
+
+def of_family(name: str) -> str:
+    return name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name)
 
 
 def build(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,42 +61,54 @@ def build(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
-def test_the_committed_dashboard_is_current() -> None:
+def test_the_committed_dashboards_are_current() -> None:
     done = build("--check")
     assert done.returncode == 0, done.stderr
 
 
 # Version 2 of the dashboard's format needs a recent Grafana; every Grafana reads version 1.
 @pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning")
-def test_a_dashboard_that_is_not_current_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dashboard_that_is_not_current_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dashboards import build as dashboards_build
 
-    stale = tmp_path / "board.json"
-    monkeypatch.setattr(dashboards_build, "DASHBOARD_JSON", stale)
-    assert dashboards_build.main(["--check"]) == 1
-    assert f"{stale} is missing: run `python -m dashboards.build`" in capsys.readouterr().err
+    assert dashboards_build.main(["--check"], tmp_path) == 1
+    said = capsys.readouterr().err
+    for uid in BOARDS:
+        assert f"{tmp_path / uid}.json is missing: run `python -m dashboards.build`" in said
+    assert dashboards_build.main([], tmp_path) == 0
+    assert dashboards_build.main(["--check"], tmp_path) == 0
+    stale, stranger = tmp_path / "rheostat-overview.json", tmp_path / "mine.json"
     stale.write_text("{}\n", encoding="utf-8")
-    assert dashboards_build.main(["--check"]) == 1
-    assert f"{stale} is not what dashboards/build.py writes" in capsys.readouterr().err
+    stranger.write_text("{}\n", encoding="utf-8")
+    capsys.readouterr()
+    assert dashboards_build.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"{stale} is not what dashboards/build.py writes: run `python -m dashboards.build` and commit the result",
+        f"{stranger} is no dashboard of dashboards/build.py: run `python -m dashboards.build` and commit the result",
+    ]
     assert stale.read_text(encoding="utf-8") == "{}\n", "--check writes nothing"
-    assert dashboards_build.main([]) == 0
-    assert stale.read_bytes() == DASHBOARD.read_bytes()
+    assert dashboards_build.main([], tmp_path) == 0
+    for uid in BOARDS:
+        assert (tmp_path / f"{uid}.json").read_bytes() == (FOLDER / f"{uid}.json").read_bytes()
 
 
 @pytest.mark.parametrize("expr", sorted(set(expressions())))
 def test_an_expression_names_only_metrics_and_labels_that_exist(expr: str) -> None:
     names = metric_names(expr)
     assert names
-    assert names <= set(METRICS)
+    assert {of_family(name) for name in names} <= set(METRICS)
     for name, matchers in re.findall(r"\b(\w+)\{([^}]*)\}", expr):
-        assert set(re.findall(r"(\w+)\s*(?:=|!)", matchers)) <= set(METRICS[name].labels)
+        assert set(re.findall(r"(\w+)\s*(?:=|!)", matchers)) <= set(METRICS[of_family(name)].labels)
 
 
 def test_metric_names_are_found_whoever_gave_them() -> None:
-    expr = 'sum by (a) (rate(kafka_x_total{b="c"}[5m])) / on (a) group_left (d) up or vector(0)'
-    assert metric_names(expr) == {"kafka_x_total", "up"}
+    expr = 'sum by (a) (rate(kafka_x_total{b="c"}[5m])) / on (a) group_left (d) up or vector(0) unless y offset 5m'
+    assert metric_names(expr) == {"kafka_x_total", "up", "y"}
+
+
+def test_every_metric_is_in_a_panel() -> None:
+    shown = {of_family(name) for expr in expressions() for name in metric_names(expr)}
+    assert set(METRICS) - shown == IN_NO_PANEL
 
 
 def test_prometheus_can_read_every_expression(promtool: Callable[..., None], tmp_path: Path) -> None:
@@ -90,27 +119,54 @@ def test_prometheus_can_read_every_expression(promtool: Callable[..., None], tmp
     promtool("check", "rules", path)
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+@pytest.mark.parametrize("panel", PANELS)
 def test_a_panel_says_what_it_shows_and_in_which_unit(panel: dict[str, Any]) -> None:
-    assert panel["description"]
+    assert panel["description"].endswith(".")
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    assert panel["targets"]
     for target in panel["targets"]:
         assert "$cluster" in target["expr"]
         assert target["legendFormat"]
+        assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_the_dashboard_is_portable() -> None:
-    assert BOARD["uid"] == "rheostat-reassignments"
-    assert BOARD["title"] == "rheostat / Reassignments"
-    assert [variable["name"] for variable in BOARD["templating"]["list"]] == ["datasource", "cluster", "broker"]
-    ids = [panel["id"] for panel in BOARD["panels"]]
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_link_to_the_runbook_leads_to_a_section(panel: dict[str, Any]) -> None:
+    """Of an alert that is there, by the anchor that its heading has."""
+    headings = re.findall(r"^## (\w+)$", (FOLDER / "runbook.md").read_text(encoding="utf-8"), re.M)
+    anchors = {f"${{runbook}}#{heading.lower()}" for heading in headings}
+    assert {link["url"] for link in panel.get("links") or ()} <= anchors
+
+
+@pytest.mark.parametrize("uid", BOARDS)
+def test_a_dashboard_is_portable(uid: str) -> None:
+    board = BOARDS[uid]
+    assert board["uid"] == uid
+    assert board["title"].startswith("rheostat / ")
+    assert [v["name"] for v in board["templating"]["list"]] == ["datasource", "cluster", "broker", "runbook"]
+    assert board.get("id") is None
+    assert [link["tags"] for link in board["links"]] == [["rheostat"]]
+    assert "rheostat" in board["tags"]
+    assert {annotation["name"] for annotation in board["annotations"]["list"]} == {"Decisions", "Paused by a person"}
+    ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
 
 
-def test_every_panel_has_a_place_of_its_own() -> None:
+def test_bookmarks_go_on_working() -> None:
+    assert set(BOARDS) == {
+        "rheostat-overview",
+        "rheostat-reassignments",
+        "rheostat-controller",
+        "rheostat-fetchers",
+        "rheostat-itself",
+    }
+
+
+@pytest.mark.parametrize("uid", BOARDS)
+def test_every_panel_has_a_place_of_its_own(uid: str) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in BOARD["panels"]:
+    for panel in BOARDS[uid]["panels"]:
         at = panel["gridPos"]
         cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
         assert not cells & taken, panel["title"]

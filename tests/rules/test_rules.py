@@ -10,20 +10,40 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.api import metric_defs
+from dashboards.catalogue import ALL as METRICS
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "dashboards" / "rules" / "alerts.yaml"
+RULES = ROOT / "dashboards" / "rules"
+FILES = [RULES / f"{name}.yaml" for name in ("moves", "cluster", "rheostat")]  # In the runbook's order.
 RUNBOOK = ROOT / "dashboards" / "runbook.md"
+DOCS = ROOT / "docs" / "alerts.md"
 THROTTLE_COMMANDS = ("rheostat status", "rheostat doctor", "kafka-configs", "kafka-reassign-partitions", "--verify")
 QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
-ABOUT_QUOTAS = {"ControllerUnderPressure", "TenantQuotaExhausted"}
+# What a person needs who has been called for something else.
+OTHER_COMMANDS = {
+    "ControllerUnderPressure": QUOTA_COMMANDS,
+    "TenantQuotaExhausted": QUOTA_COMMANDS,
+    "PartitionLimitNear": ("rheostat limits", "rheostat move", "rheostat doctor", "kafka-configs"),
+    "FetcherCollision": ("rheostat fetchers", "kafka-configs"),
+    "PipelineLagging": ("rheostat signals", "rheostat status", "rheostat doctor", "rheostat override"),
+    "RejectsRising": ("rheostat signals", "rheostat doctor", "kafka-console-consumer"),
+    "TunerNotLeading": ("rheostat status", "rheostat doctor", "rheostat run", "rheostat release", "/readyz"),
+    "TunerActuationFailing": ("rheostat status", "rheostat doctor", "kafka-configs", "rheostat pause"),
+    "ConfigReloadFailed": ("rheostat config check", "rheostat config show"),
+    "OperatorOverrideInForce": ("rheostat status", "rheostat resume", "rheostat override", "kafka-configs"),
+}
+# A verdict that stands on its own: it is told by the part it is about, or by what Prometheus remembers.
+RESTS_ON_NOTHING = {"RejectsRising", "TunerNotLeading", "ConfigReloadFailed"}
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
+BY_NAME = {metric.name: metric for metric in METRICS}
 
 
-def alerts() -> list[dict[str, Any]]:
-    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+def rules(kind: str) -> list[dict[str, Any]]:
+    groups = [group for file in FILES for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]]
+    return [rule for group in groups for rule in group["rules"] if kind in rule]
+
+
+ALERTS, RECORDS = rules("alert"), rules("record")
 
 
 def section(alert: str) -> str:
@@ -33,8 +53,13 @@ def section(alert: str) -> str:
     return found[1]
 
 
-def test_prometheus_accepts_the_rules(promtool: Callable[..., None]) -> None:
-    promtool("check", "rules", RULES)
+def test_every_file_of_rules_is_among_those_that_are_tested() -> None:
+    assert sorted(FILES) == sorted(RULES.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_prometheus_accepts_the_rules(promtool: Callable[..., None], path: Path) -> None:
+    promtool("check", "rules", path)
 
 
 @pytest.mark.parametrize("path", RULE_TESTS, ids=lambda path: path.stem)
@@ -42,7 +67,7 @@ def test_alerts_fire_when_they_should_and_not_otherwise(promtool: Callable[..., 
     promtool("test", "rules", path)
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_is_tested_firing_and_silent(rule: dict[str, Any]) -> None:
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in RULE_TESTS]
     expected = [
@@ -55,7 +80,7 @@ def test_an_alert_is_tested_firing_and_silent(rule: dict[str, Any]) -> None:
     assert set(expected) == {True, False}
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"([A-Z][a-z]+)+", rule["alert"])
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
@@ -65,28 +90,65 @@ def test_an_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
     assert "for" in rule
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_it_rests_on(rule: dict[str, Any]) -> None:
+    assert set(rule["labels"]) <= {"severity", "rests_on"}
+    if rule["alert"] in RESTS_ON_NOTHING:
+        assert "rests_on" not in rule["labels"]
+    else:
+        assert rule["labels"]["rests_on"] in {"signals", "tuner"}
+
+
+def test_the_table_in_the_docs_is_that_of_the_rules() -> None:
+    rows = re.findall(r"^\| (\w+) \| (\w+) \| (\d+m) \|", DOCS.read_text(encoding="utf-8"), re.M)
+    assert rows == [(rule["alert"], rule["labels"]["severity"], rule["for"]) for rule in ALERTS]
+
+
+def test_no_two_alerts_have_one_name() -> None:
+    names = [rule["alert"] for rule in ALERTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("rule", RECORDS, ids=lambda rule: rule["record"])
+def test_what_is_recorded_is_named_by_level_metric_and_operation_and_used(rule: dict[str, Any]) -> None:
+    assert re.fullmatch(r"(cluster|cluster_broker):rheostat_[a-z0-9_]+:[a-z0-9_]+", rule["record"])
+    level = rule["record"].split(":")[0].replace("_", ", ")
+    assert f"by ({level})" in rule["expr"], "it is aggregated to the level that its name says"
+    assert any(rule["record"] in alert["expr"] for alert in ALERTS)
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_has_its_section_in_the_runbook(rule: dict[str, Any]) -> None:
     assert rule["annotations"]["runbook_url"] == f"dashboards/runbook.md#{rule['alert'].lower()}"
     text = section(rule["alert"])
     for question in ("What it means.", "What rheostat already did.", "What to look at.", "What to do."):
         assert f"**{question}**" in text
-    for command in QUOTA_COMMANDS if rule["alert"] in ABOUT_QUOTAS else THROTTLE_COMMANDS:
+    for command in OTHER_COMMANDS.get(rule["alert"], THROTTLE_COMMANDS):
         assert command in text
 
 
 def test_the_runbook_explains_no_alert_that_is_gone() -> None:
     headings = re.findall(r"^## (.*)$", RUNBOOK.read_text(encoding="utf-8"), re.M)
-    assert headings == [rule["alert"] for rule in alerts()]
+    assert headings == [rule["alert"] for rule in ALERTS]
 
 
-@pytest.mark.parametrize("path", [RULES, *RULE_TESTS], ids=lambda path: path.stem)
-def test_rules_and_their_tests_speak_of_metrics_that_exist(path: Path) -> None:
+def test_links_within_the_runbook_lead_somewhere() -> None:
+    text = RUNBOOK.read_text(encoding="utf-8")
+    anchors = {heading.lower() for heading in re.findall(r"^## (.*)$", text, re.M)}
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors
+    for path in re.findall(r"\]\(([^)#]+)", text):
+        assert (RUNBOOK.parent / path).exists(), path
+
+
+@pytest.mark.parametrize("path", [*FILES, *RULE_TESTS, RUNBOOK], ids=lambda path: path.stem)
+def test_rules_their_tests_and_the_runbook_speak_of_metrics_that_exist(path: Path) -> None:
+    recorded = {rule["record"] for rule in RECORDS}
     text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"\b\w+:rheostat_\w+:\w+", text)) <= recorded
+    text = re.sub(r"\b\w+:rheostat_\w+:\w+", "", text)
     named = set(re.findall(r"\brheostat_\w+", text))
     assert named
-    assert named <= {metric.name for metric in metric_defs.ALL}
+    assert named <= BY_NAME.keys()
     for name, matchers in re.findall(r"\b(rheostat_\w+)\{([^}]*)\}", text):
         labels = set(re.findall(r"(\w+)=", matchers)) - {"instance"}  # Prometheus adds it to every series.
-        metric = next(metric for metric in metric_defs.ALL if metric.name == name)
-        assert labels <= set(metric.labels), f"{name} has no such labels"
+        assert labels <= set(BY_NAME[name].labels), f"{name} has no such labels"

@@ -1,99 +1,90 @@
-"""The metrics, made anew from the last cycle at each scrape: a broker that has vanished vanishes here too."""
+"""The metrics, made anew from the last cycle at each scrape: a broker that has vanished vanishes here too.
+
+Ages are of the moment of the scrape, so that a tuner whose cycles hang is not one whose signals stay young.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.contract import Side
+from streaming.contract import ControllerSignal, TenantSignal
+from streaming.metric_page import family
 from tuner.api import metric_defs as defs
 from tuner.api.board import Board, Snapshot
-from tuner.api.families import Labels, family
-from tuner.api.quota_board import QuotaBoard, QuotaCollector
+from tuner.api.broker_families import broker_families
+from tuner.api.decision_families import decision_families
+from tuner.api.move_families import Collisions, move_families
+from tuner.api.plan_board import PlanBoard, PlanCollector
+from tuner.api.quota_board import QuotaBoard, QuotaCollector, Shown
 from tuner.decide.freshness import age_s
 
 
-def installed_version() -> str:
-    try:
-        return version("rheostat")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 class BoardCollector(Collector):
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, quotas: QuotaBoard) -> None:
         self._board = board
+        self._quotas = quotas
+        self._collisions = Collisions()
 
     def collect(self) -> Iterator[Metric]:
         board = self._board
-        snapshot = board.snapshot()
+        snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
-        yield family(defs.BUILD_INFO, {(installed_version(),): 1.0})
         yield family(defs.READY, {c: float(board.ready()[0])})
         yield family(defs.ACTING, {c: float(board.acting)})
         yield family(defs.DRY_RUN, {c: float(board.dry_run)})
-        yield family(defs.CYCLE_SECONDS, {c: board.cycle_s})
+        yield family(defs.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
+        at_s = board.cycled_at_s
+        yield family(defs.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
+        yield family(defs.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
+        ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.shown()[0], now_ms)
+        yield family(defs.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
         yield family(defs.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
-        yield family(defs.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
-        yield family(defs.ACTUATION_FAILURES, {c: float(snapshot.failures)})
-        yield from self._cluster(snapshot, c)
-        yield from self._moves(snapshot, c)
-
-    def _cluster(self, snapshot: Snapshot, c: Labels) -> Iterator[Metric]:
-        live, seen = snapshot.live, snapshot.observation
-        if live is not None:
-            yield family(defs.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
-            yield family(defs.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
-            yield family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
-            yield family(defs.RATE_LIVE, {(*c, *_side(s)): float(r.bytes_per_s) for s, r in live.rates.items()})
-        yield family(defs.RATE_WANTED, {(*c, *_side(s)): float(r) for s, r in snapshot.wanted.items()})
-        courses = seen.courses if seen is not None else {}
-        yield family(defs.NO_HEADROOM, {(*c, *_side(s)): float(course.no_headroom) for s, course in courses.items()})
-        if seen is None:
-            return
-        now_ms = seen.now_ms
-        brokers = seen.brokers
-        yield family(defs.SIGNAL_AGE_SECONDS, {(*c, str(b)): age_s(s, now_ms) for b, s in brokers.items()})
-        yield family(
-            defs.PRODUCE_P99_SECONDS,
-            {(*c, str(b)): s.produce_p99_ms / 1000 for b, s in brokers.items() if s.produce_p99_ms is not None},
-        )
-        throttled = {(*c, str(b), "leader"): s.leader_throttled_bytes_per_s for b, s in brokers.items()}
-        throttled |= {(*c, str(b), "follower"): s.follower_throttled_bytes_per_s for b, s in brokers.items()}
-        yield family(defs.THROTTLED_BYTES, {k: v for k, v in throttled.items() if v is not None})
-
-    def _moves(self, snapshot: Snapshot, c: Labels) -> Iterator[Metric]:
-        loads = snapshot.loads()
-        yield family(defs.KEEP_UP_BYTES, {(*c, *_side(s)): load.keep_up_bytes_per_s for s, load in loads.items()})
-        yield family(defs.INFEASIBLE, {(*c, *_side(s)): float(snapshot.infeasible(s)) for s in loads})
-        stalls = snapshot.memory.stalls
-        yield family(defs.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
-        yield family(defs.STALL_SCORE_SECONDS, {(*c, str(b)): s.lost_s for b, s in stalls.items()})
-        onto = {b: s for (b, side), s in snapshot.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
-        yield family(
-            defs.REMAINING_BYTES,
-            {(*c, str(b)): s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None},
-        )
-        yield family(
-            defs.REMAINING_SLOPE,
-            {
-                (*c, str(b)): s.remaining_slope_bytes_per_s
-                for b, s in onto.items()
-                if s.remaining_slope_bytes_per_s is not None
-            },
-        )
+        yield family(defs.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
+        yield from decision_families(snapshot, now_ms, c)
+        yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
+        yield from broker_families(board, snapshot, now_ms, c)
 
 
-def registry_of(board: Board, quotas: QuotaBoard) -> CollectorRegistry:
+def _input_ages(snapshot: Snapshot, now_ms: int) -> dict[str, float]:
+    """Of the newest of each kind; a kind of which nothing has come is not there."""
+    seen, ages = snapshot.observation, dict[str, float]()
+    if snapshot.cluster_seen_at_ms is not None:
+        ages["cluster"] = max(0.0, (now_ms - snapshot.cluster_seen_at_ms) / 1000)
+    if seen is not None and seen.brokers:
+        ages["broker_signals"] = min(age_s(signal, now_ms) for signal in seen.brokers.values())
+    if seen is not None and seen.moves:
+        ages["move_signals"] = min(age_s(signal, now_ms) for signal in seen.moves.values())
+    return ages
+
+
+def _quota_input_ages(shown: Shown | None, now_ms: int) -> dict[str, float]:
+    """What only mutation quotas are turned by."""
+    if shown is None:
+        return {}
+    heard: dict[str, list[ControllerSignal | TenantSignal]] = {
+        "controller_signals": [*shown.view.controllers.values()],
+        "tenant_signals": [*shown.view.tenants],
+    }
+    return {name: min(age_s(signal, now_ms) for signal in signals) for name, signals in heard.items() if signals}
+
+
+def registry_of(
+    board: Board, quotas: QuotaBoard, own: Collector | None = None, plans: PlanBoard | None = None
+) -> CollectorRegistry:
+    """
+    Args:
+        own: what every process tells of itself.
+        plans: None where no plans are executed.
+    """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BoardCollector(board))
+    registry.register(BoardCollector(board, quotas))
     registry.register(QuotaCollector(quotas))
+    if plans is not None:
+        registry.register(PlanCollector(plans))
+    if own is not None:
+        registry.register(own)
     return registry
-
-
-def _side(side: tuple[int, Side]) -> Labels:
-    return (str(side[0]), side[1].value)

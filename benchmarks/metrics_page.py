@@ -1,0 +1,160 @@
+"""What the tuner's /metrics costs on large clusters: how long a page takes to make, and how long it is.
+
+The worst that a cluster can be: every broker takes part in a move on both sides and carries a throttle there, the law means
+something for each, an objective, capacities and limits are set, and everything is measured; 200 partitions a broker, a quarter
+of them moving; and once more with all of it stalled. Figures are CPU time of the process, the median of some pages, garbage
+collection included; beside it the first page, for which fetcher threads are counted (of a large move once a minute), and the
+same page as prometheus_client makes it. Bounds, at 1,000 brokers: time and length of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from benchmarks.sizes.world import CLUSTER, RATE_BYTES_PER_S, LargeCluster, now_ms, records, sized
+from streaming.contract import BrokerSignal, decode_signal
+from streaming.kafka.cluster import ClusterClient
+from streaming.metric_page import page
+from streaming.own_metrics import ConfigState, OwnCollector
+from tuner.api.board import Board
+from tuner.api.metrics import registry_of
+from tuner.api.quota_board import QuotaBoard
+from tuner.app import calm_the_collector
+from tuner.decide.policy import decide
+from tuner.model.cluster import Course, LiveCluster, Observation
+from tuner.model.decision import Hold, Reason
+from tuner.model.limits import MB, Limits, StallLimits
+from tuner.model.memory import Memory, StallState
+from tuner.model.objectives import Capacity, Objective
+from tuner.model.partition_limits import PartitionLimits
+from tuner.observe.live import LiveReader
+from tuner.observe.signals import NewestSignals
+
+PAGE_MS_MAX = 200.0
+PAGE_KB_MAX = 2_000.0
+BOUND_AT = 1_000
+SIZES = (100, 1_000, 5_000)
+PAGES = 7
+_SEED = 1
+
+Row = dict[str, Any]
+
+
+class _Signals(NewestSignals):
+    """Filled here."""
+
+
+def registry_at(brokers: int, *, stalled: bool = False) -> CollectorRegistry:
+    """Of a tuner whose last cycle saw a cluster of that size, with everything there is to tell.
+
+    Args:
+        stalled: every move is, and no throttle is what holds it.
+    """
+    cluster, signals, cycle = LargeCluster(sized(brokers), _SEED, throttled=True), _Signals(), 1
+    for value in records(cluster.size, cycle, drained=0.9):
+        signal = decode_signal(value)
+        signals.take(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
+    live = LiveReader(cast(ClusterClient, cluster)).look(full=True)
+    assert isinstance(live, LiveCluster)
+    courses = {side: Course(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
+    observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses)
+    limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
+    link = Capacity(125.0 * MB, 125.0 * MB)
+    board = Board(
+        CLUSTER, limits, dry_run=False, wall_clock=lambda: now_ms(cycle) / 1000,
+        objective=Objective(latency_ms=50.0), capacity=link,
+        partition_limits=PartitionLimits(4_000, 4_000 * brokers),
+    )  # fmt: skip
+    memory, decisions = decide(observation, Memory(), limits, StallLimits())
+    if stalled:
+        memory = replace(memory, stalls=dict.fromkeys(range(brokers), StallState(lost_s=20.0, stalled=True)))
+        decisions = tuple(Hold(*side, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle") for side in live.rates)
+    board.acts()
+    board.observed(observation, memory, decisions)
+    own = OwnCollector(CLUSTER, "tune", lambda: ConfigState(good=True, good_at_s=0.0, in_force=True))
+    return registry_of(board, QuotaBoard(CLUSTER), own)
+
+
+def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
+    rows = [_row(size) for size in sizes]
+    if BOUND_AT in sizes:
+        rows.append(_row(BOUND_AT, stalled=True))
+    found = {"sizes": rows, "bounds": {"page_ms": PAGE_MS_MAX, "page_kB": PAGE_KB_MAX, "at_brokers": BOUND_AT}}
+    return found | {"missed": missed(rows)}
+
+
+def missed(rows: list[Row]) -> list[str]:
+    """What is over its bound, in words."""
+    at = [row for row in rows if row["brokers"] == BOUND_AT]
+    slow = [
+        f"a page takes {row['page_ms']:.0f} ms, allowed are {PAGE_MS_MAX:.0f}"
+        for row in at
+        if row["page_ms"] > PAGE_MS_MAX
+    ]
+    long = [
+        f"a page has {row['page_kB']:.0f} kB, allowed are {PAGE_KB_MAX:.0f}"
+        for row in at
+        if row["page_kB"] > PAGE_KB_MAX
+    ]
+    return slow + long
+
+
+def _row(brokers: int, *, stalled: bool = False) -> Row:
+    registry = registry_at(brokers, stalled=stalled)
+    began_s = time.process_time()
+    text = page(registry)
+    first_ms = 1000 * (time.process_time() - began_s)
+    return {
+        "brokers": brokers,
+        "all_stalled": stalled,
+        "series": sum(not line.startswith(b"#") for line in text.splitlines()),
+        "first_ms": round(first_ms, 1),
+        "page_ms": round(_median_ms(lambda: page(registry)), 1),
+        "plain_ms": round(_median_ms(lambda: generate_latest(registry)), 1),
+        "page_kB": round(len(text) / 1000, 1),
+        "gzip_kB": round(len(gzip.compress(text)) / 1000, 1),
+    }
+
+
+def _median_ms(work: Callable[[], object]) -> float:
+    took_ms = []
+    for _ in range(PAGES):
+        began_s = time.process_time()
+        work()
+        took_ms.append(1000 * (time.process_time() - began_s))
+    return statistics.median(took_ms)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.metrics_page", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object for machines")
+    as_json = parser.parse_args(arguments).json
+    calm_the_collector()
+    found = measure()
+    if as_json:
+        print(json.dumps(found))
+    else:
+        for row in found["sizes"]:
+            print(
+                f"{row['brokers']:>6} brokers: {row['series']:>7} series, {row['page_kB']:>8.0f} kB "
+                f"({row['gzip_kB']:.0f} gzipped), "
+                f"{row['page_ms']:>6.0f} ms CPU (first: {row['first_ms']:.0f}, prometheus_client alone: {row['plain_ms']:.0f})"
+                + (", all stalled" if row["all_stalled"] else "")
+            )
+        for one in found["missed"]:
+            print(f"MISSED: {one}")
+    return int(bool(found["missed"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""What a throttle cannot help: fetcher threads that idle beside others, brokers that fill up, replicas that fall out."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import stat, timeseries
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.parts import (
+    BYTES,
+    COUNT,
+    GREEN,
+    PER_SECOND,
+    RATIO,
+    RED,
+    YELLOW,
+    limit_line,
+    lines,
+    made,
+    most,
+    none_is_well,
+    per,
+    per_broker,
+    query,
+    select,
+    thresholds,
+    verdict,
+)
+from tuner.api import metric_defs as metrics
+
+UID = "rheostat-fetchers"
+_WARN_RATIO = 0.8  # As rheostat limits warns.
+
+
+def _fill() -> str:
+    return f"{per_broker(metrics.PARTITIONS)} / {per_broker(metrics.PARTITIONS_LIMIT)}"
+
+
+def wrong() -> list[stat.Panel]:
+    return [
+        verdict(
+            "Fetcher collisions",
+            "Fetcher threads that idle beside one of the same source with two or more of the moving partitions.",
+            f"sum({per_broker(metrics.FETCHER_COLLISIONS)}) or vector(0)",
+            thresholds((None, GREEN), (1, YELLOW)),
+            alert="FetcherCollision",
+            span=6,
+        ),
+        verdict(
+            "Fullest broker",
+            "Replicas on it, of as many as it may host. No data: no limit is set (section limits of the settings).",
+            f"max({_fill()})",
+            thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
+            unit=RATIO,
+            alert="PartitionLimitNear",
+            span=6,
+        ),
+        verdict(
+            "Cluster",
+            "Replicas on all brokers, of as many as there may be. No data: no limit is set.",
+            f"{most(metrics.CLUSTER_PARTITIONS)} / {most(metrics.CLUSTER_PARTITIONS_LIMIT)}",
+            thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
+            unit=RATIO,
+            alert="PartitionLimitNear",
+            span=6,
+        ),
+        verdict(
+            "Under min ISR",
+            "Partitions that take no writes with acks=all, as too few replicas are in sync.",
+            f"sum({per_broker(metrics.UNDER_MIN_ISR)})",
+            none_is_well(),
+            alert="UnderMinIsrDuringMove",
+            span=6,
+        ),
+    ]
+
+
+def fetchers() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Fetcher threads that idle, per destination",
+            "Beside one of the same source that copies two or more moving partitions. `rheostat fetchers` says what would part "
+            "them.",
+            COUNT,
+            query(per_broker(metrics.FETCHER_COLLISIONS), "broker {{broker}}"),
+            alert="FetcherCollision",
+        ).min(0),
+        lines(
+            "Stalled, and no throttle is what holds it",
+            "1 where the source, a disk, the network or a fetcher thread holds the move onto this broker.",
+            COUNT,
+            query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
+            alert="ThrottleSaturatedBySourceOrDisk",
+        )
+        .min(0)
+        .axis_soft_max(1),
+        lines(
+            "Largest moving partitions",
+            "What their adding replicas lack: of as many as tuner.metrics.partitions_named_max says, which is none unless set.",
+            BYTES,
+            query(
+                per("broker, topic, partition", metrics.PARTITION_REMAINING_BYTES),
+                "{{topic}}-{{partition}} onto {{broker}}",
+            ),
+        ).min(0),
+        lines(
+            "Throttles not judged, or not to be helped",
+            "By reason; the first hundred.",
+            COUNT,
+            query(f"count by (reason) ({select(metrics.SIDE_NOT_WELL)})", "{{reason}}"),
+        ).min(0),
+    ]
+
+
+def limits() -> list[timeseries.Panel]:
+    return [
+        limit_line(
+            lines(
+                "Replicas, per broker",
+                "Those of internal topics included, and the least that any broker may host.",
+                COUNT,
+                query(per_broker(metrics.PARTITIONS), "broker {{broker}}"),
+                query(f"min({select(metrics.PARTITIONS_LIMIT)})", "limit"),
+                alert="PartitionLimitNear",
+            ).min(0),
+            "limit",
+        ),
+        lines(
+            "Share of its limit, per broker",
+            "New partitions go where there is room (`rheostat limits place`); at 100 % nothing more is placed there.",
+            RATIO,
+            query(_fill(), "broker {{broker}}"),
+            alert="PartitionLimitNear",
+        ).min(0),
+        limit_line(
+            lines(
+                "Replicas, in all",
+                "On all brokers that are heard of, and how many there may be.",
+                COUNT,
+                query(most(metrics.CLUSTER_PARTITIONS), "replicas"),
+                query(most(metrics.CLUSTER_PARTITIONS_LIMIT), "limit"),
+            ).min(0),
+            "limit",
+        ),
+        lines(
+            "Replicas falling out of sync",
+            "On all brokers together: what a move must not cause.",
+            PER_SECOND,
+            query(most(metrics.ISR_SHRINKS), "ISR shrinks"),
+        ).min(0),
+        lines(
+            "Partitions under min ISR, per leader",
+            "They take no writes with acks=all.",
+            COUNT,
+            query(per_broker(metrics.UNDER_MIN_ISR), "broker {{broker}}"),
+            alert="UnderMinIsrDuringMove",
+        ).min(0),
+    ]
+
+
+def board() -> dashboard.Dashboard:
+    return made(
+        "Fetchers and limits",
+        UID,
+        "What a throttle cannot help: fetcher threads, partition limits (KIP-578), replicas in sync.",
+        [
+            ("Is anything wrong?", wrong()),
+            ("Do fetcher threads get in each other's way?", fetchers()),
+            ("How full is it?", limits()),
+        ],
+    )

@@ -1,0 +1,235 @@
+"""rheostat itself: how old is what it sees, does it keep up, what can it not read, what does it cost?"""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import stat, timeseries
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.parts import (
+    BYTES,
+    COUNT,
+    GREEN,
+    RATIO,
+    RED,
+    SECONDS,
+    YELLOW,
+    bars,
+    grown,
+    limit_line,
+    lines,
+    made,
+    most,
+    none_is_well,
+    per,
+    query,
+    select,
+    thresholds,
+    verdict,
+)
+from streaming import metric_defs as own
+from streaming import stream_metrics as stream
+from streaming.collector import metrics as collector
+from tuner.api import metric_defs as metrics
+
+UID = "rheostat-itself"
+_LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.
+
+
+def wrong() -> list[stat.Panel]:
+    return [
+        verdict(
+            "Parts that tell of themselves",
+            "Collector, stream and tuner: their /metrics answers (collector.http, stream.http, tuner.http).",
+            f"count({per('part', own.STARTED_AT)}) or vector(0)",
+            thresholds((None, RED), (1, YELLOW), (3, GREEN)),
+        ),
+        verdict(
+            "Last batch",
+            "How long ago the stream last made signals.",
+            f"time() - {most(stream.BATCH_AT)}",
+            thresholds((None, GREEN), (_LATE_SECONDS, YELLOW), (_LAGGING_SECONDS, RED)),
+            unit=SECONDS,
+            alert="PipelineLagging",
+        ),
+        verdict(
+            "Rejects",
+            "Records that could not be read, within the time range shown. The rejects topic has them, with reasons.",
+            grown(stream.REJECTS, over="$__range"),
+            none_is_well(),
+            alert="RejectsRising",
+        ),
+        verdict(
+            "Scrapes that gave nothing",
+            "Within the time range shown.",
+            f"{grown(collector.SCRAPE_FAILURES, over='$__range')} or vector(0)",
+            thresholds((None, GREEN), (1, YELLOW)),
+        ),
+        verdict(
+            "Last cycle",
+            "How long ago the tuner's last cycle ended.",
+            f"time() - {most(metrics.CYCLED_AT)}",
+            thresholds((None, GREEN), (_LATE_SECONDS * 2, YELLOW), (_LAGGING_SECONDS, RED)),
+            unit=SECONDS,
+            alert="TunerNotLeading",
+        ),
+        verdict(
+            "Settings file",
+            "Whether every part runs with what the settings file says now, or a restart would change that.",
+            f"min({select(own.CONFIG_IN_FORCE)})",
+            thresholds((None, YELLOW), (1, GREEN)),
+            words={"0": "changed since", "1": "in force"},
+            alert="ConfigReloadFailed",
+        ),
+        verdict(
+            "Certificates and password",
+            "Of the JMX agents: whether the collector uses them as they stand on disk.",
+            f"min({select(collector.ACCESS_GOOD)})",
+            thresholds((None, RED), (1, GREEN)),
+            words={"0": "not readable", "1": "in use"},
+        ),
+    ]
+
+
+def stream_panels() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Age of a signal when it is made",
+            "From Kafka taking the newest record of a batch to the batch's end.",
+            SECONDS,
+            query(f"{most(stream.BATCH_AT)} - {most(stream.NEWEST_INPUT_AT)}", "newest input"),
+            query(f"{most(stream.BATCH_AT)} - {most(stream.WATERMARK_AT)}", "watermark"),
+            alert="PipelineLagging",
+        ).min(0),
+        limit_line(
+            lines(
+                "A batch",
+                "How long it takes, and how often windows end: what takes longer falls behind.",
+                SECONDS,
+                query(most(stream.BATCH_SECONDS), "took"),
+                query(most(stream.BATCH_INTERVAL), "a window every"),
+                alert="PipelineLagging",
+            ).min(0),
+            "a window every",
+        ),
+        lines(
+            "Records not read yet",
+            "Of all sources when the last batch began; and of an outage, worked off beside the live query.",
+            COUNT,
+            query(most(stream.BEHIND), "behind"),
+            query(most(stream.BACKLOG), "of an outage"),
+            query(most(stream.BACKLOG_LOST), "of it deleted before they were read"),
+        ).min(0),
+        lines(
+            "Rows of state", "What Spark keeps between two batches.", COUNT, query(most(stream.STATE_ROWS), "rows")
+        ).min(0),
+        bars(
+            "Records read, refused, late",
+            "refused: could not be read. not written: nor are they in the rejects topic. late: too late for their windows.",
+            query(grown(stream.INPUT_ROWS), "read"),
+            query(grown(stream.REJECTS), "refused"),
+            query(grown(stream.REJECTS_LOST), "refused, not written"),
+            query(grown(stream.LATE_ROWS), "late"),
+        ),
+        bars(
+            "Batches and restarts of the query",
+            "A query that died because Kafka was away is started again from its checkpoint.",
+            query(grown(stream.BATCHES), "batches"),
+            query(grown(stream.RESTARTS), "restarts"),
+        ),
+    ]
+
+
+def collector_panels() -> list[timeseries.Panel]:
+    buckets = f'{collector.SCRAPE_SECONDS.name}_bucket{{cluster="$cluster"}}'
+    rates = f"sum by (le) (rate({buckets}[$__rate_interval]))"
+    return [
+        lines(
+            "A scrape of one node",
+            "Failed ones included.",
+            SECONDS,
+            query(f"histogram_quantile(0.5, {rates})", "median"),
+            query(f"histogram_quantile(0.99, {rates})", "99 %"),
+        ).min(0),
+        bars(
+            "Scrapes that gave nothing, by cause",
+            "And which node it was: `rheostat doctor` looks closer.",
+            query(grown(collector.SCRAPE_FAILURES, by="node, cause"), "node {{node}}: {{cause}}"),
+        ),
+        lines(
+            "Age of a node's last good scrape",
+            "Longest of all nodes.",
+            SECONDS,
+            query(f"time() - min({select(collector.SCRAPED_AT)})", "oldest"),
+        ).min(0),
+        lines(
+            "Rounds and sweeps",
+            "A round scrapes every node; a sweep looks at every topic's throttle lists.",
+            SECONDS,
+            query(most(collector.ROUND_SECONDS), "round"),
+            query(most(collector.SWEEP_SECONDS), "sweep"),
+        ).min(0),
+        bars(
+            "Rounds, records and what went wrong",
+            "late: took longer than the interval. not taken: the metrics topic did not take a record. not answered: the Admin API.",
+            query(grown(collector.ROUNDS), "rounds"),
+            query(grown(collector.LATE_ROUNDS), "late rounds"),
+            query(grown(collector.SWEEPS), "sweeps"),
+            query(grown(collector.RECORDS), "records"),
+            query(grown(collector.RECORDS_NOT_TAKEN), "records not taken"),
+            query(grown(collector.ADMIN_FAILURES), "not answered"),
+        ),
+    ]
+
+
+def tuner_panels() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "A cycle", "How long the tuner's last one took.", SECONDS, query(most(metrics.CYCLE_SECONDS), "cycle")
+        ).min(0),
+        lines(
+            "Age of what the tuner knows",
+            "The look at the cluster, and of each kind of signal the newest sample.",
+            SECONDS,
+            query(per("input", metrics.INPUT_AGE_SECONDS), "{{input}}"),
+            alert="SignalsStale",
+        ).min(0),
+    ]
+
+
+def cost() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "CPU",
+            "Of each part, one core being 100 %; Spark's JVM is a process of its own and not in it.",
+            RATIO,
+            query(f"sum by (part) (rate({select(own.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
+        ).min(0),
+        lines(
+            "Memory", "Resident; Spark's JVM is not in it.", BYTES, query(per("part", own.RESIDENT_BYTES), "{{part}}")
+        ).min(0),
+        lines(
+            "Running for", "Since its start.", SECONDS, query(f"time() - {per('part', own.STARTED_AT)}", "{{part}}")
+        ).min(0),
+        lines(
+            "Settings file last found in order",
+            "How long ago each part read it and found no fault.",
+            SECONDS,
+            query(f"time() - {per('part', own.CONFIG_GOOD_AT)}", "{{part}}"),
+            alert="ConfigReloadFailed",
+        ).min(0),
+    ]
+
+
+def board() -> dashboard.Dashboard:
+    return made(
+        "rheostat itself",
+        UID,
+        "How old is what it sees, does it keep up, what can it not read, what does it cost?",
+        [
+            ("Is anything wrong?", wrong()),
+            ("Stream: does it keep up?", stream_panels()),
+            ("Collector: does it see every node?", collector_panels()),
+            ("Tuner", tuner_panels()),
+            ("What does it cost?", cost()),
+        ],
+    )

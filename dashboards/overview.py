@@ -1,0 +1,245 @@
+"""Is anything wrong, and what is rheostat doing? The board to open first, and to leave open."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import stat, timeseries
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.parts import (
+    BYTES,
+    CHANGES,
+    FROM_NOW,
+    GREEN,
+    RED,
+    SECONDS,
+    SIGNAL_AGE_SECONDS_LATE,
+    SIGNAL_AGE_SECONDS_STALE,
+    YELLOW,
+    bars,
+    decided,
+    grown,
+    limit_line,
+    lines,
+    made,
+    most,
+    none_is_well,
+    per,
+    per_broker,
+    query,
+    select,
+    thresholds,
+    verdict,
+)
+from streaming import metric_defs as own
+from tuner.api import metric_defs as metrics
+
+UID = "rheostat-overview"
+
+
+def wrong() -> list[stat.Panel]:
+    """The cluster."""
+    return [
+        verdict(
+            "Stalled moves",
+            "Destination brokers whose move is judged stalled.",
+            f"sum({per_broker(metrics.STALLED)}) or vector(0)",
+            none_is_well(),
+            alert="ReassignmentStalled",
+        ),
+        verdict(
+            "Infeasible throttles",
+            "Broker sides where no throttle up to the ceiling ends the move.",
+            f"sum(max by (broker, side) ({select(metrics.INFEASIBLE)})) or vector(0)",
+            none_is_well(),
+            alert="ThrottleInfeasible",
+        ),
+        verdict(
+            "Under min ISR",
+            "Partitions that take no writes with acks=all, as too few replicas are in sync.",
+            f"sum({per_broker(metrics.UNDER_MIN_ISR)})",
+            none_is_well(),
+            alert="UnderMinIsrDuringMove",
+        ),
+        verdict(
+            "Worst produce latency",
+            "99th percentile of the broker where it is longest, over the objective: 100 % is as long as promised. Absent "
+            "without an objective.",
+            f"{most(metrics.PRODUCE_P99_SECONDS)} / {most(metrics.LATENCY_OBJECTIVE_SECONDS)}",
+            thresholds((None, GREEN), (0.9, YELLOW), (1, RED)),
+            unit="percentunit",
+            alert="ClientLatencyOverObjective",
+        ),
+        verdict(
+            "Controller pressure",
+            "Of its worst objective: 100 % is as hard as it may be pressed. Absent where no mutation quotas are turned.",
+            most(metrics.CONTROLLER_PRESSURE),
+            thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
+            unit="percentunit",
+            alert="ControllerUnderPressure",
+        ),
+        verdict(
+            "Tenants held back",
+            "Tenants whose mutation quota is exhausted now.",
+            most(metrics.TENANTS_HELD),
+            thresholds((None, GREEN), (1, YELLOW)),
+            alert="TenantQuotaExhausted",
+        ),
+        verdict(
+            "Idle throttle settings",
+            "Rates and replica lists standing while nothing is being reassigned.",
+            most(metrics.THROTTLE_KEYS_IDLE),
+            none_is_well(),
+            alert="ThrottleLeftBehind",
+        ),
+        verdict(
+            "Not judged, or not to be helped",
+            "Throttles that the last cycle could not judge, or that turning does not help; the first hundred.",
+            f"count({select(metrics.SIDE_NOT_WELL)}) or vector(0)",
+            thresholds((None, GREEN), (1, YELLOW)),
+            alert="SignalsStale",
+        ),
+    ]
+
+
+def itself() -> list[stat.Panel]:
+    """rheostat."""
+    return [
+        verdict(
+            "Tuner",
+            "Ready while the tuner sees the cluster and fresh signals. A tuner that isn't there counts as not ready.",
+            f"{most(metrics.READY)} or vector(0)",
+            thresholds((None, RED), (1, GREEN)),
+            words={"0": "not ready", "1": "ready"},
+        ),
+        verdict(
+            "Leading",
+            "Whether some tuner of this cluster has the lease, or looks on in a dry run.",
+            f"{most(metrics.ACTING)} or vector(0)",
+            thresholds((None, RED), (1, GREEN)),
+            words={"0": "nobody", "1": "yes"},
+            alert="TunerNotLeading",
+        ),
+        verdict(
+            "Mode",
+            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it.",
+            most(metrics.DRY_RUN),
+            thresholds((None, GREEN), (1, YELLOW)),
+            words={"0": "acting", "1": "dry run"},
+        ),
+        verdict(
+            "Paused",
+            "Whether a person has paused the tuner.",
+            most(metrics.PAUSED),
+            thresholds((None, GREEN), (1, YELLOW)),
+            words={"0": "no", "1": "by a person"},
+        ),
+        verdict(
+            "Overrides",
+            "Throttles that a person has set for a while.",
+            f"count({select(metrics.OVERRIDE_UNTIL)}) or vector(0)",
+            thresholds((None, GREEN), (1, YELLOW)),
+            alert="OperatorOverrideInForce",
+        ),
+        verdict(
+            "Oldest signal",
+            "Age of the newest sample of the broker that has been silent longest. No throttle is raised on stale signals.",
+            most(metrics.SIGNAL_AGE_SECONDS),
+            thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
+            unit=SECONDS,
+            alert="SignalsStale",
+        ),
+        verdict(
+            "Failed writes",
+            "Writes to the cluster that failed or did not read back, within the time range shown.",
+            grown(metrics.ACTUATION_FAILURES, over="$__range"),
+            none_is_well(),
+            alert="TunerActuationFailing",
+        ),
+        verdict(
+            "Settings file",
+            "Whether the next start of every part would take the settings file as it stands now.",
+            f"min({select(own.CONFIG_GOOD)})",
+            thresholds((None, RED), (1, GREEN)),
+            words={"0": "would be refused", "1": "in order"},
+            alert="ConfigReloadFailed",
+        ),
+    ]
+
+
+def doing() -> list[stat.Panel | timeseries.Panel]:
+    blue = thresholds((None, "blue"))
+    return [
+        verdict(
+            "Partitions moving",
+            "Partitions being reassigned now, as the controller lists them.",
+            most(metrics.REASSIGNING_PARTITIONS),
+            blue,
+            span=8,
+        ),
+        verdict(
+            "Still to be copied",
+            "Bytes that all adding replicas still lack.",
+            f"sum({per_broker(metrics.REMAINING_BYTES)}) or vector(0)",
+            blue,
+            unit=BYTES,
+            span=8,
+        ),
+        verdict(
+            "Done",
+            "When the slowest move will be done as it goes now; absent while nothing moves, or one of them makes no progress.",
+            f"{most(metrics.EXPECTED_END)} * 1000",
+            blue,
+            unit=FROM_NOW,
+            span=8,
+        ),
+        bars(
+            "Throttles, by what the last cycle decided",
+            "Every side of every broker that takes part in a move, by action and reason.",
+            query(per("action, reason", metrics.SIDES), "{{action}}: {{reason}}"),
+        ),
+        bars(
+            "Decisions that change something",
+            "By action and reason; the journal holds each with its inputs.",
+            query(decided(metrics.DECISIONS, CHANGES), "{{action}}: {{reason}}"),
+        ),
+    ]
+
+
+def notice() -> list[timeseries.Panel]:
+    return [
+        limit_line(
+            lines(
+                "Produce latency, 99th percentile",
+                "The slowest broker, and what clients are promised.",
+                SECONDS,
+                query(most(metrics.PRODUCE_P99_SECONDS), "slowest broker"),
+                query(most(metrics.LATENCY_OBJECTIVE_SECONDS), "objective"),
+            ).min(0),
+            "objective",
+        ),
+        limit_line(
+            lines(
+                "Age of what the tuner knows",
+                "The look at the cluster, and of each kind of signal the newest sample. The tuner never raises a throttle on "
+                "signals older than the line.",
+                SECONDS,
+                query(per("input", metrics.INPUT_AGE_SECONDS), "{{input}}"),
+                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+            ).min(0),
+            "raises nothing above",
+        ),
+    ]
+
+
+def board() -> dashboard.Dashboard:
+    return made(
+        "Overview",
+        UID,
+        "Is anything wrong, and what is rheostat doing?",
+        [
+            ("Is anything wrong with the cluster?", wrong()),
+            ("Is anything wrong with rheostat?", itself()),
+            ("What is it doing?", doing()),
+            ("Does anybody notice?", notice()),
+        ],
+    )

@@ -1,0 +1,59 @@
+"""What a metric is, and those that every process of rheostat has. The others stand where they are made: collector/metrics.py,
+stream_metrics.py, and the tuner's own in its api/metric_defs.py. Units are the last word of a name, as Prometheus asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDef:
+    name: str
+    kind: Literal["gauge", "counter", "histogram"]
+    labels: tuple[str, ...]
+    meaning: str
+
+
+def defined_in(names: Mapping[str, Any]) -> tuple[MetricDef, ...]:
+    """
+    Args:
+        names: a module's ``globals()``.
+    """
+    return tuple(value for value in list(names.values()) if isinstance(value, MetricDef))
+
+
+_PART = ("cluster", "part")
+
+BUILD_INFO = MetricDef(
+    "rheostat_build_info", "gauge", ("version", "part"),
+    "1, labelled with the running version and what runs: collect, stream or tune.",
+)  # fmt: skip
+CONFIG_GOOD = MetricDef(
+    "rheostat_config_last_reload_successful", "gauge", _PART,
+    "1 while the settings file is in order as it stands on disk now, 0 when the next start would refuse it. "
+    "Nothing is reloaded: what runs goes on with what it read at its start.",
+)  # fmt: skip
+CONFIG_GOOD_AT = MetricDef(
+    "rheostat_config_last_reload_success_timestamp_seconds", "gauge", _PART,
+    "When the settings file was last read and found in order.",
+)  # fmt: skip
+CONFIG_IN_FORCE = MetricDef(
+    "rheostat_config_in_force", "gauge", _PART,
+    "1 while this process runs with what the settings file says now, 0 when a restart would change that.",
+)  # fmt: skip
+CPU_SECONDS = MetricDef(
+    "rheostat_process_cpu_seconds_total", "counter", _PART,
+    "CPU time of this process since its start, Spark's JVM left out.",
+)  # fmt: skip
+RESIDENT_BYTES = MetricDef(
+    "rheostat_process_resident_memory_bytes", "gauge", _PART,
+    "Memory of this process, Spark's JVM left out; absent where the system has no /proc.",
+)  # fmt: skip
+STARTED_AT = MetricDef(
+    "rheostat_process_start_timestamp_seconds", "gauge", _PART, "When this process began to tell of itself."
+)
+
+ALL = defined_in(globals())

@@ -1,0 +1,69 @@
+"""What happened to the stream since its process began: for Prometheus. Told by the runner's listener."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class BacklogState(Protocol):
+    @property
+    def remaining_records(self) -> int: ...
+
+    @property
+    def lost_records(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The last one that had input; None where Spark did not say."""
+
+    ended_at_s: float
+    took_s: float | None
+    newest_input_at_s: float | None
+    watermark_at_s: float | None
+    behind_records: int | None
+    state_rows: int
+
+
+@dataclass(slots=True)
+class StreamCounts:
+    """Written by the runner's thread, but for the backlog's; read by any."""
+
+    last: Batch | None = None
+    batches: int = 0
+    input_rows: int = 0
+    late_rows: int = 0
+    refused: int = 0
+    refused_not_written: int = 0
+    restarts: int = 0
+    backlog_remaining: int = 0
+    backlog_lost: int = 0
+
+    def progressed(self, progress: Mapping[str, Any], ended_at_s: float) -> None:
+        """
+        Args:
+            progress: of one batch, as ``runner.Listener.progress`` is given it.
+        """
+        took_ms = progress["batch_ms"]
+        self.last = Batch(
+            ended_at_s,
+            took_ms / 1000 if took_ms is not None else None,
+            progress["newest_input_at_s"],
+            progress["watermark_at_s"],
+            progress["behind_records"],
+            progress["state_rows"],
+        )
+        self.batches += 1
+        self.input_rows += progress["input_rows"]
+        self.late_rows += progress["late_rows_dropped"]
+        self.refused += progress["refused"]
+        self.refused_not_written += progress["refused_not_written"]
+        self.backlog_remaining = progress["backlog_remaining_records"]
+
+    def restarted(self) -> None:
+        self.restarts += 1
+
+    def of_backlog(self, state: BacklogState) -> None:
+        self.backlog_remaining, self.backlog_lost = state.remaining_records, state.lost_records

@@ -1,0 +1,112 @@
+"""A stalled move, from the call to the end of it: brokers, rheostat, Prometheus and Alertmanager as shipped, and somebody who
+is called. What else goes wrong on the way, and what people do afterwards, has its alert as well."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from alerts_kit import Scene, watched
+from kafka.admin import NewTopic
+from lab_parts import rheostat, until
+from story_kit import make_topic, moving
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.tools import reassign_partitions
+from streaming.contract import Side
+from streaming.kafka import producer
+from streaming.kafka.cluster import ClusterClient
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.model.limits import MB
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
+
+# Two partitions of five move, and clients write 0.75 MB/s to each: keeping up takes 3 MB/s on the leader side.
+WRITES = 3_750_000
+THROTTLE, FLOOR, CEILING, PLENTY = 1 * MB, MB // 2, 5 * MB // 4, 40 * MB
+# Both fall to the same of four fetcher threads.
+LAB = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": "4"})
+TARGET = {("orders", p): [1, 3] for p in (0, 4)}
+
+
+def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Path) -> None:
+    with Lab(LAB) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        make_topic(lab, "orders", {p: [1, 2] for p in range(5)}, 150)
+        with lab.admin() as admin:
+            strict = {"min.insync.replicas": "2"}
+            admin.create_topics([NewTopic("audit", -1, -1, replica_assignments={0: [1, 2]}, topic_configs=strict)])
+        load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=WRITES, record_bytes=10_000)
+        bounds = {"rate_bytes_per_s_min": FLOOR, "rate_bytes_per_s_max": CEILING}
+        with load, watched(lab, tmp_path, {"limits": {"max_broker_partitions": 20}}, **bounds) as scene:
+            parts, ear = scene.parts, scene.ear
+            parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 120)
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, "--execute", "--throttle", str(THROTTLE))
+            assert "broker 3 of cluster lab" in scene.hears("page", "ReassignmentStalled", 150, broker="3")
+            said = scene.hears("ticket", "ThrottleInfeasible", 60, broker="1", side="leader")
+            assert "The ceiling is 1.25MB/s." in said
+            scene.hears("notice", "FetcherCollision", 60, broker="3")
+            scene.hears("ticket", "PartitionLimitNear", 60)
+
+            _a_stale_pipeline_silences_what_depends_on_it(scene)
+
+            # A broker dies, and comes back to a throttle that keeps it out.
+            lab.nodes[2].kill()
+            scene.hears("page", "UnderMinIsrDuringMove", 120)
+            lab.start_again(2)
+            scene.hears("ticket", "RecoveryDuringMove", 120)
+
+            # What the runbook says: the ceiling is raised, clearly above what keeping up takes.
+            assert moving(client)
+            assert ear.heard("ReassignmentStalled", "resolved") is None
+            parts.write(rate_bytes_per_s_max=PLENTY)
+            parts.part("tune").terminate()
+            parts.until("the move ends", lambda: not moving(client), 180)
+            for alert in ("ReassignmentStalled", "ThrottleInfeasible", "RecoveryDuringMove", "UnderMinIsrDuringMove"):
+                scene.hears_the_end_of(alert, 90)
+
+            _what_people_do(lab, scene, client)
+            parts.supervisor.stop()
+            until(lambda: ear.heard("TunerNotLeading"), 60, "without a tuner somebody is told")
+
+
+def _a_stale_pipeline_silences_what_depends_on_it(scene: Scene) -> None:
+    scene.parts.until(
+        "SignalsStale is over, if the move began with it", lambda: not scene.monitoring.firing("SignalsStale"), 60
+    )
+    told = scene.ear.times("SignalsStale")
+    scene.parts.part("collect").send_signal(signal.SIGSTOP)
+    scene.hears("ticket", "PipelineLagging", 90)
+    scene.parts.until("Prometheus says SignalsStale", lambda: scene.monitoring.firing("SignalsStale"), 90)
+    for alert in ("ReassignmentStalled", "SignalsStale"):
+        scene.is_silenced(alert, 30)
+    assert scene.ear.times("SignalsStale") == told
+    scene.parts.part("collect").send_signal(signal.SIGCONT)
+    scene.hears_the_end_of("PipelineLagging", 90)
+    scene.parts.until("heard again", lambda: not scene.monitoring.silenced("ReassignmentStalled"), 60)
+    assert scene.monitoring.firing("ReassignmentStalled")
+
+
+def _what_people_do(lab: Lab, scene: Scene, client: ClusterClient) -> None:
+    config = scene.parts.config
+    assert rheostat("pause", "--config", config).returncode == 0
+    assert "until somebody says resume" in scene.hears("notice", "OperatorOverrideInForce", 60, what="pause")
+    assert rheostat("resume", "--config", config).returncode == 0
+
+    throttles = KafkaThrottles(client)
+    assert set(throttles.write_rates({(2, Side.LEADER): 5 * MB}).values()) == {None}
+    scene.hears("ticket", "ThrottleLeftBehind", 90)
+    throttles.write_rates({(2, Side.LEADER): None})
+    scene.hears_the_end_of("ThrottleLeftBehind", 60)
+
+    garbage = producer(lab.kafka_settings(), "somebody-else", linger_ms=0)
+    for _ in range(20):
+        garbage.send("rheostat.metrics", b"not a scrape").get(timeout=10)
+    garbage.close()
+    scene.hears("ticket", "RejectsRising", 60)
+
+    good = config.read_text()
+    config.write_text(good.replace('"rate_bytes_per_s_max"', '"rate_bytes_per_s_maximum"'))
+    scene.hears("ticket", "ConfigReloadFailed", 60, part="tune")
+    config.write_text(good)
+    scene.hears_the_end_of("ConfigReloadFailed", 60)

@@ -1,0 +1,121 @@
+"""Alerts that take another cluster than a stalled move: clients that leave no room, a slow destination, a missing right, a storm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alerts_kit import watched
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
+from story_kit import make_topic, moving, slowed
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.storm import Storm, Tenant
+from rheostat.lab.tools import reassign_partitions
+from streaming.kafka.cluster import ClusterClient
+from tuner.model.limits import MB
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
+
+USER = "watcher"
+# One batch of records a fetch, so that a move lasts on a destination that gets little of the processor.
+SMALL = {3: {"replica.fetch.response.max.bytes": "200000", "replica.fetch.max.bytes": "100000"}}
+TARGET = {("orders", p): [1, 3] for p in range(4)}
+
+
+def test_clients_that_leave_no_room_are_slower_than_anybody_promised(tmp_path: Path) -> None:
+    # Keeping up takes 6 MB/s of broker 1, which is said to carry 4; and no broker answers in a tenth of a millisecond.
+    law = {"objective": {"latency_ms": 0.1}, "capacity": {"in_bytes_per_s": 4 * MB, "out_bytes_per_s": 4 * MB}}
+    with Lab(LabSpec(brokers=3)) as lab:
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 400)
+        load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000)
+        with load, watched(lab, tmp_path, rate_bytes_per_s_max=12 * MB, **law) as scene:
+            scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, "--execute")
+            said = scene.hears("page", "ClientLatencyOverObjective", 150, broker="1")
+            assert "times tuner.objective.latency_ms" in said
+            scene.hears("ticket", "ThrottleWithoutHeadroom", 90, broker="1", side="leader")
+
+
+@pytest.fixture
+def allowed() -> list[ACL]:
+    """All that a tuner needs, but to change brokers' settings."""
+    kinds = {
+        ResourceType.TOPIC: "*", ResourceType.GROUP: "*", ResourceType.TRANSACTIONAL_ID: "*",
+    }  # fmt: skip
+    wanted = [(kind, name, ACLOperation.ALL) for kind, name in kinds.items()]
+    looks = (ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS)
+    wanted += [(ResourceType.CLUSTER, "kafka-cluster", operation) for operation in looks]
+    return [
+        ACL(f"User:{USER}", "*", operation, ACLPermissionType.ALLOW,
+            ResourcePattern(kind, name, ACLResourcePatternType.LITERAL))
+        for kind, name, operation in wanted
+    ]  # fmt: skip
+
+
+def test_a_slow_destination_and_a_tuner_that_may_not_write(tmp_path: Path, allowed: list[ACL]) -> None:
+    spec = LabSpec(brokers=3, users={USER: "secret"}, settings_by_node=SMALL)
+    with Lab(spec) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        with lab.admin() as admin:
+            admin.create_acls(allowed)
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 200)
+        make_topic(lab, "payments", {p: [1, 2] for p in range(4)}, 120)
+        kafka = {
+            "bootstrap_servers": lab.sasl_bootstrap_servers, "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN", "sasl_username": USER, "sasl_password": "secret",
+        }  # fmt: skip
+        with watched(lab, tmp_path, {"kafka": kafka}, rate_bytes_per_s_max=40 * MB) as scene:
+            scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
+            with slowed(lab.nodes[3], share=0.04):
+                throttle = ("--execute", "--throttle", str(30 * MB))
+                reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, *throttle)
+                said = scene.hears("ticket", "ThrottleSaturatedBySourceOrDisk", 150, broker="3")
+                assert "a higher throttle would not help" in said
+                assert moving(client), "the move ended before somebody was told: make it longer"
+            scene.parts.until("the move ends", lambda: not moving(client), 90)
+            scene.hears_the_end_of("ThrottleSaturatedBySourceOrDisk", 90)
+
+            # Writes of 3 MB/s need 6 to keep up: the rescue is decided, and refused.
+            load = Load(lab.artifacts, lab.bootstrap_servers, "payments", rate_bytes_per_s=3 * MB, record_bytes=10_000)
+            with load:
+                target = {("payments", p): [1, 3] for p in range(4)}
+                throttle = ("--execute", "--throttle", "4500000")
+                reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, *throttle)
+                assert "throttles of cluster lab" in scene.hears("ticket", "TunerActuationFailing", 240)
+
+
+@contextmanager
+def storm(lab: Lab) -> Iterator[None]:
+    """One client-id that creates and deletes far more than it gets, until the block is left."""
+    tenant = Tenant(
+        "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
+    )
+    blown, done = Storm(lab.bootstrap_servers.split(",")), threading.Event()
+    thread = threading.Thread(target=blown.run, args=([tenant], 400.0, done), name="storm", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(timeout=40)
+
+
+def test_a_storm_that_nothing_holds_back_enough(tmp_path: Path) -> None:
+    # The tenant is promised more than the controller can bear within a millisecond each: the law may not brake below that.
+    asked: dict[str, Any] = {
+        "default_entity": "client-id",
+        "objective": {"create_ms_max": 1.0},
+        "tenants": [{"client_id": "etl", "rate_per_s_min": 20}],
+    }
+    with (
+        Lab(LabSpec(brokers=2, heap_mb=320)) as lab,
+        watched(lab, tmp_path, rate_bytes_per_s_max=40 * MB, mutation_quota=asked) as scene,
+    ):
+        scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
+        with storm(lab):
+            assert 'client-id "etl"' in scene.hears("ticket", "TenantQuotaExhausted", 180, client_id="etl")
+            scene.hears("page", "ControllerUnderPressure", 120)

@@ -1,0 +1,157 @@
+"""conf/prometheus, conf/alertmanager and conf/grafana: their own tools take them, and they fit the rules and the settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROMETHEUS = ROOT / "conf" / "prometheus" / "prometheus.yaml"
+ALERTMANAGER = ROOT / "conf" / "alertmanager" / "alertmanager.yaml"
+GRAFANA = ROOT / "conf" / "grafana" / "provisioning"
+
+
+def load(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+CONF = load(ALERTMANAGER)
+ALERTS = [
+    rule
+    for file in sorted((ROOT / "dashboards" / "rules").glob("*.yaml"))
+    for group in load(file)["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+]
+
+
+# -- Prometheus ----------------------------------------------------------------------------------------------------------
+
+
+def test_prometheus_takes_its_file_and_finds_the_rules(promtool: Callable[..., None]) -> None:
+    promtool("check", "config", PROMETHEUS)
+    (pattern,) = load(PROMETHEUS)["rule_files"]
+    found = {path.resolve() for path in PROMETHEUS.parent.glob(pattern)}
+    assert found == set((ROOT / "dashboards" / "rules").glob("*.yaml"))
+
+
+def test_prometheus_takes_the_example_with_a_token(promtool: Callable[..., None], tmp_path: Path) -> None:
+    text = PROMETHEUS.read_text(encoding="utf-8").replace("../../", f"{ROOT}/")
+    file = tmp_path / "prometheus.yaml"
+    file.write_text(re.sub(r"(?m)^    # (scheme|authorization|  credentials_file)", r"    \1", text), encoding="utf-8")
+    job = load(file)["scrape_configs"][0]
+    assert job["scheme"] == "https"
+    assert job["authorization"] == {"credentials_file": "/etc/prometheus/rheostat-read-token"}
+    promtool("check", "config", "--syntax-only", file)
+
+
+def test_prometheus_scrapes_each_part_once_and_keeps_the_name_of_the_cluster() -> None:
+    jobs = load(PROMETHEUS)["scrape_configs"]
+    targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in jobs}
+    assert targets == {
+        "rheostat-tuner": ["localhost:9464"],
+        "rheostat-collector": ["localhost:9465"],
+        "rheostat-stream": ["localhost:9466"],
+    }
+    assert all(job["honor_labels"] for job in jobs)
+
+
+# -- Alertmanager --------------------------------------------------------------------------------------------------------
+
+
+def test_alertmanager_takes_its_file(amtool: Callable[..., None]) -> None:
+    amtool("check-config", ALERTMANAGER)
+
+
+def test_alertmanager_takes_the_example_of_a_chat(amtool: Callable[..., None], tmp_path: Path) -> None:
+    text = ALERTMANAGER.read_text(encoding="utf-8")
+    example = re.search(r"(?ms)^#   (slack_configs:.*?)\nreceivers:", text)
+    assert example is not None
+    lines = [line.removeprefix("#   ") for line in example[1].splitlines()]
+    body = load(ALERTMANAGER)
+    body["receivers"][1] |= yaml.safe_load("\n".join(lines))
+    file = tmp_path / "alertmanager.yaml"
+    file.write_text(yaml.safe_dump(body), encoding="utf-8")
+    amtool("check-config", file)
+
+
+@pytest.mark.parametrize(
+    ("severity", "receiver"), [("critical", "page"), ("warning", "ticket"), ("info", "notice"), ("unheard", "ticket")]
+)
+def test_who_hears_of_an_alert_is_told_by_its_severity(
+    amtool: Callable[..., None], severity: str, receiver: str
+) -> None:
+    labels = (f"severity={severity}", "cluster=prod", "alertname=Any")
+    amtool("config", "routes", "test", f"--config.file={ALERTMANAGER}", f"--verify.receivers={receiver}", *labels)
+
+
+def test_every_severity_has_a_route_and_messages_are_by_cluster() -> None:
+    routed = {matcher.split('"')[1] for route in CONF["route"]["routes"] for matcher in route["matchers"]}
+    assert routed == {rule["labels"]["severity"] for rule in ALERTS}
+    assert CONF["route"]["group_by"] == ["cluster"]
+    assert not any("group_by" in route for route in CONF["route"]["routes"])
+
+
+def inhibited() -> set[tuple[str, str]]:
+    """(what speaks, what is silent then), by name."""
+    found = set()
+    for rule in CONF["inhibit_rules"]:
+        (source,), (target,) = rule["source_matchers"], rule["target_matchers"]
+        sources = [a for a in ALERTS if _matches(source, a)]
+        targets = [a for a in ALERTS if _matches(target, a)]
+        assert sources, f"nothing is called {source}"
+        assert targets, f"nothing is called {target}"
+        for label in rule["equal"]:
+            # A label that one of the two never has would be equal to none, and silence other brokers' alerts.
+            assert all(label in alert["expr"] for alert in sources), label
+            assert label == "cluster" or all(label in alert["expr"] for alert in targets), label
+        found |= {(a["alert"], b["alert"]) for a in sources for b in targets}
+    return found
+
+
+def _matches(matcher: str, rule: dict[str, Any]) -> bool:
+    parts = re.fullmatch(r'(\w+) =(~?) "([^"]*)"', matcher)
+    assert parts is not None, matcher
+    value = {"alertname": rule["alert"], **rule["labels"]}.get(parts[1], "")
+    return re.fullmatch(parts[3] if parts[2] else re.escape(parts[3]), value) is not None
+
+
+def test_a_stale_pipeline_silences_what_rests_on_signals_and_nothing_else() -> None:
+    silent = {target for source, target in inhibited() if source == "PipelineLagging"}
+    assert silent == {a["alert"] for a in ALERTS if a["labels"].get("rests_on") == "signals"}
+    assert {"ReassignmentStalled", "SignalsStale", "ClientLatencyOverObjective", "ControllerUnderPressure"} <= silent
+    assert not silent & {"ThrottleLeftBehind", "TunerNotLeading", "RejectsRising", "ConfigReloadFailed"}
+
+
+def test_one_broker_that_is_unseen_silences_nobody() -> None:
+    assert not any(source == "SignalsStale" for source, _ in inhibited())
+
+
+def test_without_a_tuner_only_what_stands_on_its_own_is_heard() -> None:
+    silent = {target for source, target in inhibited() if source == "TunerNotLeading"}
+    assert {a["alert"] for a in ALERTS} - silent == {"TunerNotLeading", "RejectsRising", "ConfigReloadFailed"}
+
+
+def test_no_alert_silences_itself_or_whoever_silences_it() -> None:
+    pairs = inhibited()
+    assert not {(a, b) for a, b in pairs if (b, a) in pairs}
+
+
+# -- Grafana -------------------------------------------------------------------------------------------------------------
+
+
+def test_grafana_is_given_prometheus_and_the_folder_of_dashboards() -> None:
+    data = load(GRAFANA / "datasources" / "prometheus.yaml")
+    (source,) = data["datasources"]
+    assert (data["apiVersion"], source["type"], source["isDefault"]) == (1, "prometheus", True)
+    assert source["jsonData"]["timeInterval"] == load(PROMETHEUS)["global"]["scrape_interval"]
+    boards = load(GRAFANA / "dashboards" / "rheostat.yaml")
+    (provider,) = boards["providers"]
+    assert (boards["apiVersion"], provider["type"]) == (1, "file")
+    assert provider["options"]["path"].startswith("/")

@@ -1,0 +1,220 @@
+"""Everything that a process can tell about itself, told at once: what no single cluster would have, every panel has to show.
+
+Of the real classes: only what happened is made up. Brokers 1 and 2 lead, 3 and 4 receive; the move onto 3 is stalled by its
+throttle, the one onto 4 by something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from prometheus_client import CollectorRegistry
+
+from streaming.collector import metrics as collector_metrics
+from streaming.collector.counts import Counts
+from streaming.collector.jmx import Cause
+from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, MovingPartition, Side, TenantSignal
+from streaming.own_metrics import ConfigState, OwnCollector
+from streaming.stream_counts import StreamCounts
+from streaming.stream_metrics import registry_of as stream_registry_of
+from tuner.api.board import Board
+from tuner.api.metrics import registry_of
+from tuner.api.plan_board import PlanBoard
+from tuner.api.quota_board import QuotaBoard
+from tuner.decide.mutation_quota import Turn
+from tuner.decide.reassign_parts import Parts
+from tuner.decide.reassign_turn import PlanTurn
+from tuner.model.cluster import Course, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.model.decision import Decision, Hold, LetGo, Reason, SetRate, Steer
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory, Owned, StallState
+from tuner.model.mutation import ControllerObjective, QuotaView
+from tuner.model.mutation_decision import QuotaReason, SetQuota, TenantShare, TotalSaid
+from tuner.model.mutation_memory import MutationMemory, OwnedQuota, Total
+from tuner.model.objectives import Capacity, Objective
+from tuner.model.orders import Orders, Override, Pause
+from tuner.model.partition_limits import PartitionLimits
+from tuner.model.quota_entity import QuotaEntity, Tenant
+from tuner.model.reassigning import Part, Plan, PlanHead
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Step, StepReason, Way
+
+CLUSTER = "lab"
+L, F = Side.LEADER, Side.FOLLOWER
+SIDES = ((1, L), (2, L), (3, F), (4, F))
+
+
+@dataclass
+class Backlog:
+    remaining_records: int = 500
+    lost_records: int = 3
+
+
+@dataclass
+class Everything:
+    """``beat`` lets every counter go on, as a cycle, a round and a batch would."""
+
+    wall_clock: Callable[[], float]
+    named: int = 2
+    beats: int = 0
+    board: Board = field(init=False)
+    quotas: QuotaBoard = field(init=False)
+    plans: PlanBoard = field(default_factory=lambda: PlanBoard(CLUSTER))
+    counts: Counts = field(default_factory=Counts)
+    stream: StreamCounts = field(default_factory=StreamCounts)
+
+    def __post_init__(self) -> None:
+        self.board = Board(
+            CLUSTER, Limits(50.0 * MB, steers=True), dry_run=False, wall_clock=self.wall_clock,
+            objective=Objective(50.0), capacity=Capacity(125.0 * MB, 125.0 * MB),
+            capacity_by_broker={4: Capacity(60.0 * MB, 125.0 * MB)},
+            partition_limits=PartitionLimits(4_000, 9_000), partitions_named_max=self.named,
+        )  # fmt: skip
+        self.board.cycle_s = 0.012
+        self.board.acts()
+        self.quotas = QuotaBoard(CLUSTER, ControllerObjective())
+
+    def registries(self) -> dict[str, CollectorRegistry]:
+        """By process."""
+
+        def own(part: str) -> OwnCollector:
+            state = ConfigState(good=True, good_at_s=self.wall_clock(), in_force=True)
+            return OwnCollector(CLUSTER, part, lambda: state, self.wall_clock)
+
+        return {
+            "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
+            "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
+            "tune": registry_of(self.board, self.quotas, own("tune"), self.plans),
+        }
+
+    def beat(self) -> None:
+        self.beats += 1
+        now_ms = round(self.wall_clock() * 1000)
+        seen, decided = observation(now_ms), decisions()
+        self.board.observed(seen, memory(now_ms), decided)
+        self.board.acted(decided[0], None)
+        self.board.acted(decided[0], "refused")
+        self.plans.planned((plan(),), BatchLimits())
+        self.quotas.shared_out(quota_view(now_ms), turn(), quota_memory(), self.beats)
+        self._collected()
+        self._streamed()
+
+    def _collected(self) -> None:
+        counts, now_s = self.counts, self.wall_clock()
+        counts.rounds += 1
+        counts.late_rounds += 1
+        counts.sweeps += 1
+        counts.admin_failures += 1
+        counts.records += 5
+        counts.round_s, counts.sweep_s = 0.4, 0.7
+        counts.scrape_took(0.03)
+        counts.failed(2, Cause.TIMEOUT)
+        counts.not_taken()
+        counts.scraped_at_s |= dict.fromkeys((1, 2, 3, 4, 100), now_s)
+
+    def _streamed(self) -> None:
+        now_s = self.wall_clock()
+        self.stream.progressed(
+            {
+                "batch_ms": 240, "newest_input_at_s": now_s - 0.8, "watermark_at_s": now_s - 11, "behind_records": 7,
+                "state_rows": 42, "input_rows": 5, "late_rows_dropped": 1, "refused": 2, "refused_not_written": 1,
+                "backlog_remaining_records": 500,
+            },
+            now_s,
+        )  # fmt: skip
+        self.stream.restarted()
+        self.stream.of_backlog(Backlog())
+
+
+def observation(now_ms: int) -> Observation:
+    moves = tuple(
+        PartitionMove("orders", p, 1 + p % 2, (t, 1, 2), (t,), (2,), isr=(1,) if p == 0 else (1, 2))
+        for p, t in ((0, 3), (2, 3), (1, 4), (3, 4))  # Of each destination both hang on one thread of two.
+    )
+    live = LiveCluster(
+        frozenset({1, 2, 3, 4}),
+        moves,
+        {side: RateSetting(10 * MB) for side in SIDES},
+        fetchers=dict.fromkeys((1, 2, 3, 4), 2),
+    )
+    return Observation(
+        now_ms,
+        live,
+        brokers={b: _broker(b, now_ms) for b in (1, 2, 3, 4)},
+        moves={side: _move(side, now_ms) for side in SIDES},
+        courses={(1, L): Course(12.0 * MB), (2, L): Course(5.0 * MB, no_headroom=True)},
+        orders=Orders(
+            now_ms,
+            pause=Pause(now_ms - 60_000, "kim@desk", released=True),
+            overrides=dict.fromkeys(((1, L), (3, F)), Override(8 * MB, now_ms + 600_000, "kim@desk")),
+        ),
+    )
+
+
+def decisions() -> tuple[Decision, ...]:
+    return (
+        SetRate(3, F, 10 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it"),
+        Hold(4, F, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle"),
+        Steer(1, L, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows"),
+        LetGo(2, L, 10 * MB, 11 * MB, 0, Reason.CHANGED_BY_SOMEBODY, "theirs"),
+        Hold(None, None, Reason.WATCHING, "in all"),
+    )
+
+
+def memory(now_ms: int) -> Memory:
+    stalled = StallState(lost_s=20.0, stalled=True, stalled_since_ms=now_ms, judged_until_ms=now_ms, observed_s=60.0)
+    return Memory(
+        stalls={3: stalled, 4: replace(stalled, lost_s=18.0)},
+        owned={(3, F): Owned(None, 20 * MB, (20 * MB,))},
+        theirs_until_ms={(2, L): now_ms + 3_600_000},
+    )
+
+
+def _broker(broker: int, now_ms: int) -> BrokerSignal:
+    return BrokerSignal(
+        CLUSTER, broker, now_ms + 1_000, now_ms - 2_000, 6, 1.0,
+        leader_throttled_bytes_per_s=9.5 * MB, follower_throttled_bytes_per_s=6.0 * MB,
+        client_in_bytes_per_s=20.0 * MB, client_out_bytes_per_s=30.0 * MB,
+        produce_p99_ms=9.0, produce_mean_ms=2.5, isr_shrinks_per_s=0.1, under_min_isr_partitions=1.0, partitions=600.0,
+    )  # fmt: skip
+
+
+def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
+    return MoveSignal(
+        CLUSTER, *side, now_ms + 1_000, now_ms - 2_000, 6, 1.0, moving_partitions=2, listed_partitions=2,
+        remaining_bytes=600.0 * MB, remaining_slope_bytes_per_s=-2.0 * MB, keep_up_bytes_per_s=6.0 * MB,
+        largest=(MovingPartition("orders", 0, 400.0 * MB), MovingPartition("orders", 1, 200.0 * MB)),
+    )  # fmt: skip
+
+
+def plan(name: str = "move-7") -> PlanTurn:
+    """Five partitions: one is there, one moves, two wait of which one begins now, and one is no more."""
+    keys = [("orders", partition) for partition in range(5)]
+    way = Way("orders", 2, (1, 2), (3, 1), 1, frozenset({1, 2}))
+    step = Step("orders", 2, (3, 1, 2), (3,), (), StepReason.REPLICAS, False, False, False)
+    parts = Parts(
+        arrived=[keys[0]], running={keys[1]: step}, ready=dict.fromkeys(keys[2:4], way), dropped={keys[4]: "it is gone"}
+    )
+    head = PlanHead(name, "kim@desk", 0, 0, len(keys))
+    return PlanTurn(Plan(head, dict.fromkeys(keys, Part((3, 1), (1, 2)))), parts, starts=(step,))
+
+
+def quota_view(now_ms: int) -> QuotaView:
+    controller = ControllerSignal(
+        CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, active=1.0, event_queue_time_mean_ms=120.0, idle_ratio=0.4,
+        operations_per_s=35.0, mutations_rejected_per_s=2.0,
+    )  # fmt: skip
+    books = TenantSignal(CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, "alice", None, 5.0, -12.0)
+    return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,))
+
+
+def turn() -> Turn:
+    share = TenantShare(Tenant("alice"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    written = SetQuota(QuotaEntity("alice"), None, 2.0, QuotaReason.FAIR_SHARE, "alice gets 2")
+    return Turn(MutationMemory(), (said, written), (share,))
+
+
+def quota_memory() -> MutationMemory:
+    return MutationMemory(Total(10.0), owned={QuotaEntity("alice"): OwnedQuota(None, 2.0, (2.0,))})

@@ -1,0 +1,312 @@
+"""Every metric of every process: defined, told, named as Prometheus asks, and gone with what it was about."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from metrics_rig import CLUSTER, Everything, F, L, memory, observation, plan
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dashboards.catalogue import ALL, BY_PROCESS
+from streaming.metric_defs import MetricDef
+from streaming.metric_page import page
+from tuner.api.decision_families import NOT_WELL_NAMED_MAX
+from tuner.api.move_families import Collisions, expected_s
+from tuner.api.plan_board import NAMED_MAX
+from tuner.model.cluster import LiveCluster, NotSeen, Observation, PartitionMove
+from tuner.model.decision import Hold, Reason
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders
+from tuner.model.reassigning import Wanted
+from tuner.plan.batches import BatchLimits
+
+NOW_S = 1_700_000_000.0
+OF_PROCESS = {"collect": "collector", "stream": "stream", "tune": "tuner"}
+
+
+@pytest.fixture
+def everything() -> Everything:
+    made = Everything(lambda: NOW_S)
+    made.beat()
+    made.beat()
+    return made
+
+
+def series(everything: Everything, name: str) -> dict[tuple[str, ...], float]:
+    """Label values but the cluster's → value."""
+    return {
+        tuple(value for label, value in sample.labels.items() if label != "cluster"): sample.value
+        for metric in everything.registries()["tune"].collect()
+        for sample in metric.samples
+        if sample.name == name
+    }
+
+
+# -- the catalogue -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", OF_PROCESS)
+def test_what_a_process_tells_is_what_is_defined_for_it(everything: Everything, part: str) -> None:
+    defined = {d.name: d for d in (*BY_PROCESS["every process"], *BY_PROCESS[OF_PROCESS[part]])}
+    told: dict[str, Any] = {}
+    for metric in everything.registries()[part].collect():
+        told[f"{metric.name}_total" if metric.type == "counter" else metric.name] = metric
+    assert set(told) == set(defined)
+    for name, metric in told.items():
+        assert (metric.type, metric.documentation) == (defined[name].kind, defined[name].meaning)
+        assert metric.samples, f"{name} has no value where everything has one"
+        for sample in metric.samples:
+            assert set(sample.labels) - {"le"} == set(defined[name].labels), name
+
+
+@pytest.mark.parametrize("definition", ALL, ids=lambda d: d.name)
+def test_a_name_is_as_prometheus_asks(definition: MetricDef) -> None:
+    assert definition.name.startswith("rheostat_")
+    assert definition.name.endswith("_total") == (definition.kind == "counter")
+    assert not definition.name.endswith(("_ms", "_milliseconds", "_percent", "_mb"))
+    assert "_timestamp_" not in definition.name or definition.name.endswith("_timestamp_seconds")
+    assert definition.meaning.endswith(".")
+    assert definition.labels[0] == "cluster" or definition.name == "rheostat_build_info"
+
+
+def test_no_name_is_taken_twice() -> None:
+    names = [definition.name for definition in ALL]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("part", OF_PROCESS)
+def test_promtool_has_nothing_to_say_of_the_page(everything: Everything, part: str) -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not on PATH: apt-get install prometheus")
+    text = page(everything.registries()[part])
+    done = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("part", OF_PROCESS)
+def test_the_page_says_what_prometheus_clients_own_would(everything: Everything, part: str) -> None:
+    registry = everything.registries()[part]
+
+    def read(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text.decode())
+            for sample in family.samples
+            if "process_cpu" not in sample.name and "resident" not in sample.name
+        }
+
+    ours = read(page(registry))
+    assert ours == read(generate_latest(registry))
+    assert len(ours) > 10
+
+
+# -- what comes and goes -----------------------------------------------------------------------------------------------
+
+
+def told(everything: Everything, observed: Observation, remembered: Memory, *decided: Hold) -> None:
+    everything.board.observed(observed, remembered, decided)
+
+
+def test_a_broker_that_vanishes_vanishes_from_the_whole_page(everything: Everything) -> None:
+    assert 'broker="3"' in page(everything.registries()["tune"]).decode()
+    now_ms = round(NOW_S * 1000)
+    whole = observation(now_ms)
+    assert isinstance(whole.live, LiveCluster)
+    gone = replace(
+        whole,
+        live=replace(
+            whole.live, brokers=frozenset({1, 2, 4}), moves=tuple(m for m in whole.live.moves if 3 not in m.adding),
+            rates={side: rate for side, rate in whole.live.rates.items() if side[0] != 3},
+        ),
+        brokers={b: s for b, s in whole.brokers.items() if b != 3},
+        moves={side: s for side, s in whole.moves.items() if side[0] != 3},
+        orders=Orders(),
+    )  # fmt: skip
+    told(everything, gone, Memory())
+    text = page(everything.registries()["tune"]).decode()
+    assert 'broker="3"' not in text
+    assert 'broker="4"' in text
+
+
+def test_what_a_silent_broker_said_last_is_not_how_it_is_now(everything: Everything) -> None:
+    everything.board._wall_clock = lambda: NOW_S + 14.0  # Its sample is 16 s old, and 15 are allowed.
+    assert series(everything, "rheostat_signal_age_seconds") == dict.fromkeys([("1",), ("2",), ("3",), ("4",)], 16.0)
+    for name in ("rheostat_produce_p99_seconds", "rheostat_under_min_isr_partitions", "rheostat_partitions"):
+        assert series(everything, name) == {}
+    assert series(everything, "rheostat_input_age_seconds") == {
+        ("cluster",): 14.0,
+        ("broker_signals",): 16.0,
+        ("move_signals",): 16.0,
+        ("controller_signals",): 16.0,
+        ("tenant_signals",): 16.0,
+    }
+
+
+def test_orders_and_yields_that_are_over_have_no_series(everything: Everything) -> None:
+    assert series(everything, "rheostat_override_until_timestamp_seconds") == dict.fromkeys(
+        (("1", "leader"), ("3", "follower")), NOW_S + 600
+    )
+    assert series(everything, "rheostat_override_rate_bytes_per_second") == dict.fromkeys(
+        (("1", "leader"), ("3", "follower")), 8e6
+    )
+    assert series(everything, "rheostat_yield_until_timestamp_seconds") == {("2", "leader"): NOW_S + 3600}
+    assert (series(everything, "rheostat_paused"), series(everything, "rheostat_released")) == ({(): 1.0}, {(): 1.0})
+    everything.board._wall_clock = lambda: NOW_S + 601.0
+    assert series(everything, "rheostat_override_until_timestamp_seconds") == {}
+    assert series(everything, "rheostat_override_rate_bytes_per_second") == {}
+    now_ms = round(NOW_S * 1000)
+    told(everything, replace(observation(now_ms), orders=Orders()), memory(now_ms))
+    assert (series(everything, "rheostat_paused"), series(everything, "rheostat_released")) == ({(): 0.0}, {(): 0.0})
+
+
+def test_a_stall_that_no_throttle_makes_is_told_from_one_that_a_throttle_makes(everything: Everything) -> None:
+    assert series(everything, "rheostat_move_stalled") == {("3",): 1.0, ("4",): 1.0}
+    assert series(everything, "rheostat_move_bound_elsewhere") == {("3",): 0.0, ("4",): 1.0}
+
+
+@pytest.mark.parametrize(
+    ("reason", "elsewhere"),
+    [
+        (Reason.STALLED_UNTHROTTLED, 1.0),
+        (Reason.STALLED_FETCHER_BOUND, 1.0),
+        (Reason.STALLED_THROTTLE_BOUND, 0.0),
+        (Reason.BROKER_DOWN, 0.0),
+    ],
+)
+def test_what_counts_as_bound_elsewhere(everything: Everything, reason: Reason, elsewhere: float) -> None:
+    now_ms = round(NOW_S * 1000)
+    told(everything, observation(now_ms), memory(now_ms), Hold(4, F, reason, "so"))
+    assert series(everything, "rheostat_move_bound_elsewhere")[("4",)] == elsewhere
+    told(everything, observation(now_ms), Memory(), Hold(4, F, reason, "so"))
+    assert series(everything, "rheostat_move_bound_elsewhere") == {}, "nothing is stalled"
+
+
+def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Everything) -> None:
+    assert series(everything, "rheostat_sides") == {
+        ("set", "stalled_throttle_bound"): 1.0,
+        ("hold", "stalled_not_throttle_bound"): 1.0,
+        ("steer", "follows_clients"): 1.0,
+        ("let_go", "changed_by_somebody"): 1.0,
+    }
+    assert series(everything, "rheostat_side_not_well") == {("4", "follower", "stalled_not_throttle_bound"): 1.0}
+
+
+def test_of_many_sides_that_are_not_well_a_hundred_are_named_and_all_are_counted(everything: Everything) -> None:
+    blind = [Hold(broker, L, Reason.SIGNALS_STALE, "old") for broker in range(1, 1_001)]
+    told(everything, Observation(round(NOW_S * 1000), NotSeen("away")), Memory(), *blind)
+    assert len(series(everything, "rheostat_side_not_well")) == NOT_WELL_NAMED_MAX
+    assert series(everything, "rheostat_sides") == {("hold", "signals_stale"): 1_000.0}
+
+
+def test_partitions_are_named_only_where_that_is_asked_for_and_only_the_largest() -> None:
+    for named, count in ((0, 0), (1, 1), (3, 3), (1_000, 4)):
+        everything = Everything(lambda: NOW_S, named=named)
+        everything.beat()
+        found = series(everything, "rheostat_move_partition_remaining_bytes")
+        assert len(found) == count
+        if named == 1:
+            assert found == {("4", "orders", "0"): 4e8}
+
+
+def test_a_capacity_without_a_brokers_name_is_that_of_all_others(everything: Everything) -> None:
+    assert series(everything, "rheostat_capacity_bytes_per_second") == {
+        ("", "in"): 1.25e8,
+        ("4", "in"): 6e7,
+        ("", "out"): 1.25e8,
+        ("4", "out"): 1.25e8,
+    }
+
+
+def test_who_stands_by_tells_nothing_of_the_cluster(everything: Everything) -> None:
+    everything.board.stands_by()
+    everything.quotas.stands_by()
+    assert series(everything, "rheostat_sides") == {}
+    assert series(everything, "rheostat_side_not_well") == {}
+    assert series(everything, "rheostat_input_age_seconds") == {}
+    assert series(everything, "rheostat_tuner_last_cycle_timestamp_seconds") == {}
+    assert series(everything, "rheostat_tuner_acting") == {(): 0.0}
+    assert 'broker="3"' not in page(everything.registries()["tune"]).decode()
+
+
+def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> None:
+    from metrics_rig import quota_memory, quota_view, turn
+
+    from tuner.model.quota_entity import Tenant
+
+    odd = 'a"b\\c\nd'
+    made = turn()
+    shares = tuple(replace(share, tenant=Tenant(odd)) for share in made.shares)
+    everything.quotas.shared_out(quota_view(round(NOW_S * 1000)), replace(made, shares=shares), quota_memory(), 0)
+    text = page(everything.registries()["tune"]).decode()
+    users = {
+        sample.labels["user"]
+        for metric in text_string_to_metric_families(text)
+        for sample in metric.samples
+        if "user" in sample.labels
+    }
+    assert users == {odd}
+    assert f'cluster="{CLUSTER}"' in text
+
+
+def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everything) -> None:
+    found = {state: count for (_, state), count in series(everything, "rheostat_plan_partitions").items()}
+    assert found == {
+        "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unclear": 0.0, "somebody_elses": 0.0, "dropped": 1.0,
+    }  # fmt: skip
+    assert series(everything, "rheostat_plan_paused") == {("move-7",): 0.0}
+    many = tuple(plan(f"plan-{number}") for number in range(NAMED_MAX + 5))
+    everything.plans.planned(many, BatchLimits())
+    assert len(series(everything, "rheostat_plan_paused")) == NAMED_MAX
+    paused, cancelled = (
+        replace(each, plan=replace(each.plan, head=replace(each.plan.head, wanted=wanted)))
+        for each, wanted in zip(many[:2], (Wanted.PAUSED, Wanted.CANCELLING), strict=True)
+    )
+    everything.plans.planned((paused, cancelled), BatchLimits(partition_movements_max=9))
+    assert series(everything, "rheostat_plan_paused") == {("plan-0",): 1.0, ("plan-1",): 0.0}
+    assert series(everything, "rheostat_plan_cancelling") == {("plan-0",): 0.0, ("plan-1",): 1.0}
+    assert series(everything, "rheostat_plan_movements_max")[("partition",)] == 9.0
+    everything.plans.stands_by()
+    for name in ("partitions", "paused", "cancelling", "movements_max"):
+        assert series(everything, f"rheostat_plan_{name}") == {}
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("remaining", "slopes", "expected"),
+    [
+        ({}, {}, None),
+        ({3: 600.0}, {3: -2.0}, 300.0),
+        ({3: 600.0, 4: 900.0}, {3: -2.0, 4: -1.0}, 900.0),
+        ({3: 600.0, 4: 900.0}, {3: -2.0, 4: 0.0}, None),
+        ({3: 600.0}, {}, None),
+        ({3: 0.0, 4: 10.0}, {3: 5.0, 4: -1.0}, 10.0),
+        ({3: 0.0}, {3: 0.0}, 0.0),
+    ],
+)
+def test_the_slowest_says_when_it_ends(
+    remaining: dict[int, float], slopes: dict[int, float], expected: float | None
+) -> None:
+    assert expected_s(remaining, slopes) == expected
+
+
+def test_fetchers_of_a_large_move_are_counted_once_a_minute() -> None:
+    def live(partitions: int, onto: int) -> LiveCluster:
+        moves = tuple(PartitionMove("t", p, 1, (onto, 1), (onto,), (), (1,)) for p in range(partitions))
+        return LiveCluster(frozenset({1, 3, 4}), moves, fetchers={3: 2, 4: 2})
+
+    small = Collisions()
+    assert list(small.of(live(30, 3), 0)) == [3]
+    assert list(small.of(live(30, 4), 1)) == [4], "a small one is counted at once"
+    large = Collisions()
+    assert list(large.of(live(2_001, 3), 0)) == [3]
+    assert list(large.of(live(2_001, 4), 59_000)) == [3]
+    assert list(large.of(live(2_001, 4), 60_000)) == [4]
+    assert list(large.of(live(0, 4), 61_000)) == [], "nothing moves any more"

@@ -1,0 +1,115 @@
+"""docs/metrics.md: every metric is in it, the committed table is current, and what it says of log lines is so."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards import metrics_doc
+from dashboards.catalogue import ALL
+from rheostat.logs import set_up_logs
+from streaming.contract import Side
+from tuner.journal.entries import Entry
+from tuner.ledger import Ledger
+from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory
+from tuner.model.mutation_decision import QuotaReason, TotalSaid
+from tuner.model.mutation_memory import MutationMemory
+from tuner.mutation_ledger import MutationLedger
+
+DOC = metrics_doc.DOC.read_text(encoding="utf-8")
+
+
+def test_the_committed_table_is_current() -> None:
+    assert metrics_doc.main(["--check"]) == 0
+    rows = [re.findall(r"`(\w+)`", line)[0] for line in DOC.splitlines() if line.startswith("| `rheostat_")]
+    assert rows == [metric.name for metric in ALL]
+
+
+def test_a_table_that_is_not_current_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "metrics.md"
+    copy.write_text(DOC.replace("| gauge |", "| counter |", 1), encoding="utf-8")
+    assert metrics_doc.main(["--check"], copy) == 1
+    assert capsys.readouterr().err == (
+        f"{copy} is not current: run `python -m dashboards.metrics_doc` and commit the result\n"
+    )
+    assert metrics_doc.main([], copy) == 0
+    assert copy.read_text(encoding="utf-8") == DOC
+
+
+def test_the_annotation_that_is_told_of_is_the_dashboards() -> None:
+    board = json.loads((metrics_doc.DOC.parents[1] / "dashboards" / "rheostat-overview.json").read_text())
+    told = re.findall(r"```\n(sum by .*?)```", DOC, re.S)
+    assert [" ".join(told[0].split())] == [" ".join(board["annotations"]["list"][0]["expr"].split())]
+
+
+# -- a line for each decision ------------------------------------------------------------------------------------------
+
+
+class NoJournal:
+    def write(self, entries: Sequence[Entry] = (), **_: Any) -> None:
+        pass
+
+
+def lines(*decisions: Decision) -> list[dict[str, Any]]:
+    out = io.StringIO()
+    set_up_logs(out, cluster="main", part="tune")
+    limits = Limits(50.0 * MB)
+    ledger = Ledger(NoJournal(), Memory(), limits, wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=False)
+    for decision in decisions:
+        ledger.tell(decision)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("decision", "of_whom"),
+    [
+        (SetRate(1, Side.LEADER, 1, 2, Reason.STALLED_THROTTLE_BOUND, "said"), {"broker": 1, "side": "leader"}),
+        (ClearLists("orders", (Side.LEADER,), Reason.STALLED_THROTTLE_BOUND, "said"), {"topic": "orders"}),
+        (Hold(None, None, Reason.STALLED_THROTTLE_BOUND, "said"), {}),
+    ],
+)
+def test_a_decision_is_one_line_with_all_that_a_store_of_logs_needs(
+    decision: Decision, of_whom: Mapping[str, Any]
+) -> None:
+    (line,) = lines(decision)
+    assert line.pop("at").endswith("Z")
+    assert line.pop("action") in {"set", "clear_lists", "hold"}
+    assert line == {
+        "cluster": "main", "part": "tune", "level": "info", "event": "said", "reason": "stalled_throttle_bound",
+        "dry_run": False, **of_whom,
+    }  # fmt: skip
+
+
+def test_every_key_of_a_decisions_line_is_told_of() -> None:
+    out = io.StringIO()
+    set_up_logs(out, cluster="main", part="tune")
+    ledger = MutationLedger(
+        NoJournal(), "main", MutationMemory(), wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=True
+    )
+    ledger.record((TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap"),), (), MutationMemory(), {})
+    (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
+    (other,) = lines(SetRate(1, Side.LEADER, 1, 2, Reason.STALLED_THROTTLE_BOUND, "said"))
+    for key in {*line, *other}:
+        assert f"`{key}`" in DOC, key
+
+
+def test_on_a_terminal_the_cluster_is_not_told_with_every_line() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    set_up_logs(out, cluster="main", part="tune")
+    Ledger(NoJournal(), Memory(), Limits(1e8), wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False).tell(
+        Hold(None, None, Reason.WATCHING, "said")
+    )
+    assert "said" in out.getvalue()
+    assert "cluster" not in out.getvalue()

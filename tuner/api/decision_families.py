@@ -1,0 +1,78 @@
+"""What was decided and why, what came of it, and what people have said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from streaming.contract import Side
+from streaming.metric_page import Labels, family
+from tuner.api import metric_defs as defs
+from tuner.api.board import Snapshot
+from tuner.model.cluster import BrokerSide
+from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
+from tuner.model.orders import Orders
+
+NOT_WELL_NAMED_MAX = 100  # A cluster that nobody sees is one alert, and not two thousand series.
+# Not judged for want of knowledge, or judged and not to be helped by turning the throttle.
+NOT_WELL = frozenset(
+    {
+        Reason.SETTINGS_UNREADABLE,
+        Reason.SIGNALS_MISSING,
+        Reason.SIGNALS_STALE,
+        Reason.SIGNALS_CONTRADICT,
+        Reason.NO_LEADER,
+        Reason.LIST_FULL,
+        Reason.BROKER_DOWN,
+        Reason.INFEASIBLE,
+        Reason.NO_HEADROOM,
+        Reason.LOAD_NOT_MEASURED,
+        Reason.STALLED_UNTHROTTLED,
+        Reason.STALLED_NOT_THROTTLE_BOUND,
+        Reason.STALLED_FETCHER_BOUND,
+    }
+)
+
+
+def decision_families(snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
+    yield family(defs.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
+    yield family(defs.ACTUATIONS, {c: float(snapshot.actuations)})
+    yield family(defs.ACTUATION_FAILURES, {c: float(snapshot.failures)})
+    yield family(defs.THROTTLES_OWNED, {c: float(len(snapshot.memory.owned))})
+    newest = by_side(snapshot.decided)
+    counted = Counter((action_of(decision), decision.reason.value) for decision in newest.values())
+    yield family(defs.SIDES, {(*c, *key): float(n) for key, n in counted.items()})
+    unwell = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NOT_WELL)
+    yield family(
+        defs.SIDE_NOT_WELL,
+        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:NOT_WELL_NAMED_MAX]},
+    )
+    yield from _orders(snapshot, now_ms, c)
+
+
+def by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
+    """Of the last cycle; where it decided twice about a side, what it decided last."""
+    found: dict[BrokerSide, Decision] = {}
+    for decision in decided:
+        if isinstance(decision, ClearLists | AddPairs | RemovePairs):
+            continue
+        if decision.broker is not None and decision.side is not None:
+            found[(decision.broker, decision.side)] = decision
+    return found
+
+
+def _orders(snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
+    orders = snapshot.observation.orders if snapshot.observation is not None else Orders()
+    yield family(defs.PAUSED, {c: float(orders.pause is not None)})
+    yield family(defs.RELEASED, {c: float(orders.pause is not None and orders.pause.released)})
+    inside = {_of(c, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms}
+    yield family(defs.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in inside.items()})
+    yield family(defs.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in inside.items()})
+    theirs = snapshot.memory.theirs_until_ms
+    yield family(defs.YIELD_UNTIL, {_of(c, side): until / 1000 for side, until in theirs.items() if until > now_ms})
+
+
+def _of(c: Labels, side: tuple[int, Side]) -> Labels:
+    return (*c, str(side[0]), side[1].value)

@@ -1,0 +1,116 @@
+"""What moves, how far it is, and what every throttle stands at, is meant to be, carries and must carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+
+from prometheus_client.core import Metric
+
+from streaming.contract import MoveSignal, Side
+from streaming.metric_page import Labels, family
+from tuner.api import metric_defs as defs
+from tuner.api.board import Snapshot
+from tuner.api.decision_families import by_side
+from tuner.decide.fetcher_bound import moving_collisions
+from tuner.model.cluster import LiveCluster, PartitionMove
+from tuner.model.decision import Decision, Reason
+
+_LARGE_MOVE = 2_000  # Partitions; up to here counting takes some milliseconds.
+_COUNTED_EVERY_MS = 60_000
+_ELSEWHERE = (Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND, Reason.STALLED_FETCHER_BOUND)
+
+
+def move_families(
+    snapshot: Snapshot, now_ms: int, collisions: Collisions, partitions_named_max: int, c: Labels
+) -> Iterator[Metric]:
+    """
+    Args:
+        collisions: what was counted of fetcher threads so far.
+        partitions_named_max: of how many moving partitions, the largest, each has a series.
+    """
+    live, seen = snapshot.live, snapshot.observation
+    if live is not None:
+        yield family(defs.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
+        yield family(defs.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
+        yield family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
+        yield family(defs.RATE_LIVE, {_of(c, s): float(r.bytes_per_s) for s, r in live.rates.items()})
+        idle = collisions.of(live, now_ms)
+        yield family(defs.FETCHER_COLLISIONS, {(*c, str(b)): float(n) for b, n in idle.items() if n})
+    yield family(defs.RATE_WANTED, {_of(c, s): float(r) for s, r in snapshot.wanted.items()})
+    courses = seen.courses if seen is not None else {}
+    yield family(defs.NO_HEADROOM, {_of(c, s): float(course.no_headroom) for s, course in courses.items()})
+    loads = snapshot.loads()
+    yield family(defs.KEEP_UP_BYTES, {_of(c, s): float(round(w.keep_up_bytes_per_s)) for s, w in loads.items()})
+    yield family(defs.INFEASIBLE, {_of(c, s): float(snapshot.infeasible(s)) for s in loads})
+    yield from _onto(snapshot, now_ms, partitions_named_max, c)
+
+
+def _onto(snapshot: Snapshot, now_ms: int, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
+    """By destination."""
+    stalls = snapshot.memory.stalls
+    yield family(defs.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
+    yield family(defs.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
+    onto = {b: s for (b, side), s in snapshot.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
+    newest = by_side(snapshot.decided)
+    stalled = [b for b, state in stalls.items() if state.stalled]
+    elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in stalled}
+    yield family(defs.BOUND_ELSEWHERE, elsewhere)
+    remaining = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
+    yield family(defs.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()})
+    slopes = {b: s.remaining_slope_bytes_per_s for b, s in onto.items() if s.remaining_slope_bytes_per_s is not None}
+    yield family(defs.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
+    end_s = expected_s(remaining, slopes) if remaining.keys() == onto.keys() else None
+    yield family(defs.EXPECTED_END, {c: round(now_ms / 1000 + end_s, 3)} if end_s is not None else {})
+    yield family(
+        defs.PARTITION_REMAINING_BYTES,
+        {
+            (*c, str(broker), topic, str(partition)): left
+            for left, broker, topic, partition in _largest(onto, partitions_named_max)
+        },
+    )
+
+
+class Collisions:
+    """Counted anew where other partitions move than last time; of a large move, which changes all the time, once a minute."""
+
+    def __init__(self) -> None:
+        self._moves: tuple[PartitionMove, ...] | None = None
+        self._counted_at_ms = 0
+        self._found: dict[int, int] = {}
+
+    def of(self, live: LiveCluster, now_ms: int) -> dict[int, int]:
+        large = len(live.moves) > _LARGE_MOVE and bool(self._moves)
+        young = 0 <= now_ms - self._counted_at_ms < _COUNTED_EVERY_MS
+        if live.moves is not self._moves and not (large and young):
+            self._found, self._moves, self._counted_at_ms = moving_collisions(live), live.moves, now_ms
+        return self._found
+
+
+def expected_s(remaining_bytes: dict[int, float], slope_bytes_per_s: dict[int, float]) -> float | None:
+    """How long the slowest will take as it goes now; None where nothing moves, or one of them makes no progress."""
+    longest_s: float | None = None
+    for broker, left in remaining_bytes.items():
+        slope = slope_bytes_per_s.get(broker, 0.0)
+        if left > 0 and slope >= 0:
+            return None
+        longest_s = max(longest_s or 0.0, left / -slope if left > 0 else 0.0)
+    return longest_s
+
+
+def _largest(onto: dict[int, MoveSignal], count: int) -> list[tuple[float, int, str, int]]:
+    named = (
+        (p.remaining_bytes, broker, p.topic, p.partition)
+        for broker, signal in onto.items()
+        for p in signal.largest
+        if p.remaining_bytes is not None
+    )
+    return nlargest(count, named) if count else []
+
+
+def _is_elsewhere(decided: Decision | None) -> bool:
+    return decided is not None and decided.reason in _ELSEWHERE
+
+
+def _of(c: Labels, side: tuple[int, Side]) -> Labels:
+    return (*c, str(side[0]), side[1].value)

@@ -1,0 +1,90 @@
+"""Plans as the last look left them, for whoever asks over HTTP. Written by the loop's thread, read by the server's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from streaming.metric_page import Labels, family
+from tuner.api import metric_defs as defs
+from tuner.decide.reassign_parts import Parts
+from tuner.decide.reassign_turn import PlanTurn
+from tuner.model.reassigning import Wanted
+from tuner.plan.batches import BatchLimits
+
+# A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
+NAMED_MAX = 20
+
+
+class PlanBoard:
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self._lock = threading.Lock()
+        self._plans: tuple[PlanTurn, ...] = ()
+        self._limits: BatchLimits | None = None
+
+    def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits) -> None:
+        """
+        Args:
+            plans: those that have not ended, the oldest first.
+            limits: the operator's, over all plans.
+        """
+        with self._lock:
+            self._plans, self._limits = plans, limits
+
+    def stands_by(self) -> None:
+        """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
+        with self._lock:
+            self._plans, self._limits = (), None
+
+    def shown(self) -> tuple[tuple[PlanTurn, ...], BatchLimits | None]:
+        with self._lock:
+            return self._plans, self._limits
+
+
+class PlanCollector(Collector):
+    def __init__(self, board: PlanBoard) -> None:
+        self._board = board
+
+    def collect(self) -> Iterator[Metric]:
+        (plans, limits), c = self._board.shown(), (self._board.cluster,)
+        if limits is None:
+            return
+        named = plans[:NAMED_MAX]
+        yield family(
+            defs.PLAN_PARTITIONS,
+            {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.starts)).items()},
+        )
+        wanted = {_of(c, p): p.plan.head.wanted for p in named}
+        yield family(defs.PLAN_PAUSED, {plan: float(word is Wanted.PAUSED) for plan, word in wanted.items()})
+        yield family(defs.PLAN_CANCELLING, {plan: float(word is Wanted.CANCELLING) for plan, word in wanted.items()})
+        movements = {
+            "leader": limits.leader_movements_max,
+            "partition": limits.partition_movements_max,
+            "replica": limits.replica_movements_max,
+        }
+        yield family(defs.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
+
+
+def states(parts: Parts, starting: int) -> dict[str, int]:
+    """How many partitions of a plan are where; what begins now is moving.
+
+    Args:
+        starting: of those that are ready.
+    """
+    return {
+        "arrived": len(parts.arrived),
+        "moving": len(parts.running) + starting,
+        "waiting": len(parts.ready) - starting,
+        "electing": len(parts.to_elect),
+        "unclear": len(parts.unclear),
+        "somebody_elses": len(parts.foreign) + len(parts.left),
+        "dropped": len(parts.dropped),
+    }
+
+
+def _of(c: Labels, plan: PlanTurn) -> Labels:
+    return (*c, plan.plan.id)
