@@ -12,7 +12,7 @@ PACKAGES := streaming tuner rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test faults check bench swarm format lock image
+.PHONY: help venv demo test faults check bench swarm format lock screenshots image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,8 @@ demo: venv ## a stalled reassignment on a real cluster is rescued; about two min
 test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
 
-faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about half an hour
-	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py -m "" $(ARGS)
+faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
+	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py tests/integration/test_alerts_live.py tests/integration/test_alerts_live_load.py tests/ui/test_ui_lab.py -m "" $(ARGS)
 
 check: venv ## style, types, import rules, generated files
 	$(BIN)/ruff check $(CODE)
@@ -34,6 +34,7 @@ check: venv ## style, types, import rules, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m dashboards.build --check
+	$(BIN)/python -m dashboards.metrics_doc --check
 	$(BIN)/rheostat config reference --check docs/configuration.md
 
 bench: venv ## the benchmarks; each prints its ratio to its bound
@@ -46,11 +47,15 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/python -m dashboards.build
+	$(BIN)/python -m dashboards.metrics_doc
 	$(BIN)/rheostat config reference > docs/configuration.md
 
 lock: $(UV) ## write requirements*.lock anew from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+screenshots: venv ## the pictures of the page that the README shows, taken anew
+	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_page.py -k in_the_way
 
 image: ## the container image, tagged rheostat:dev
 	docker build -t rheostat:dev .

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import cluster, collector, control, controller, footprint, forecast, pipeline, scale, stall
+from benchmarks import (
+    cluster,
+    collector,
+    control,
+    controller,
+    footprint,
+    forecast,
+    metrics_page,
+    move,
+    page,
+    pipeline,
+    scale,
+    stall,
+)
+
+BENCHMARKS = (
+    footprint, collector, pipeline, stall, control, forecast, scale, move, metrics_page, page, controller, cluster,
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(
-        max(
-            benchmark.main(sys.argv[1:])
-            for benchmark in (footprint, collector, pipeline, stall, control, forecast, scale, controller, cluster)
-        )
-    )
+    sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in BENCHMARKS))

@@ -10,7 +10,21 @@ from typing import NoReturn
 
 import typer
 
-from rheostat.commands import ahead, config, demo, fetchers, lab, limits, move, now, orders, parts, quotas, replay
+from rheostat.commands import (
+    ahead,
+    config,
+    demo,
+    fetchers,
+    lab,
+    limits,
+    move,
+    now,
+    orders,
+    parts,
+    quotas,
+    reassign,
+    replay,
+)
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_WELL, CommandError
 
 app = typer.Typer(
@@ -27,6 +41,7 @@ for command in (
     orders.pause, orders.resume, orders.override, orders.release, now.doctor,
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(reassign.app, name="reassign")
 app.add_typer(quotas.app, name="quotas")
 app.add_typer(limits.app, name="limits")
 app.add_typer(lab.app, name="lab")

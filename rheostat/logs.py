@@ -7,15 +7,25 @@ import sys
 from typing import Any, TextIO
 
 import structlog
+from structlog.typing import EventDict
 
 
-def set_up_logs(stream: TextIO | None = None) -> None:
-    """Args: stream: None: stderr."""
+def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
+    """
+    Args:
+        stream: None: stderr.
+        always: what every line of a machine's says besides, of which cluster it is, say.
+    """
     out = stream if stream is not None else sys.stderr
     as_json = not out.isatty()
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
+
+    def of_whom(_logger: Any, _method: str, line: EventDict) -> EventDict:
+        return {**always, **line} if as_json else line
+
     structlog.configure(
         processors=[
+            of_whom,
             structlog.stdlib.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
             structlog.processors.format_exc_info,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -60,6 +60,8 @@ def _kind(annotation: Any) -> str:
     """A type as an operator would say it."""
     if annotation is type(None):
         return "none"
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return ", ".join(str(value) for value in get_args(annotation))
     if get_origin(annotation) in (Union, UnionType):

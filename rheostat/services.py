@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
 from typing import Any
@@ -12,17 +13,19 @@ from typing import Any
 import kafka.errors
 import structlog
 
-from rheostat.errors import CommandError, SetupError, UnreachableError
+from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
 from rheostat.reach import reach
 from rheostat.reach.words import is_open, remedies, why
 from rheostat.settings import Settings
+from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessError
 from streaming.collector.loop import Collector
-from streaming.collector.metrics import registry_of, serve
 from streaming.contract import Scrape
 from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.metrics_server import serve
+from streaming.own_metrics import ConfigState, OwnCollector
 from streaming.topics import ensure_topics
 
 PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
@@ -30,6 +33,8 @@ _RETRY_S_MAX = 30.0
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # In a line of the log; the metrics have them all.
 _BLOCK_MS_MAX = 500
+
+Config = Callable[[], ConfigState]
 
 
 def stop_on_signals() -> threading.Event:
@@ -69,18 +74,23 @@ def probe(settings: Settings) -> None:
             ) from error
 
 
-def run_tune(settings: Settings, stop: threading.Event) -> None:
-    from tuner.app import JournalError, PortError, run_tuner
+def run_tune(settings: Settings, stop: threading.Event, config: Config | None = None) -> None:
+    from tuner.app import JournalError, PortError, TokensError, run_tuner
 
     try:
-        run_tuner(settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop)
+        run_tuner(
+            settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop,
+            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", config),
+        )  # fmt: skip
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error
+    except TokensError as error:
+        raise BadInputError(f"The tuner does not start: {error}; see tuner.http.") from error
     except PortError as error:
         raise SetupError(f"The tuner cannot listen on {error}: set tuner.http.port.") from error
 
 
-def run_stream(settings: Settings, stop: threading.Event) -> None:
+def run_stream(settings: Settings, stop: threading.Event, config: Config | None = None) -> None:
     from rheostat.jvm.artifacts import resolve_artifacts
     from rheostat.jvm.java import find_java
     from streaming.backlog import State
@@ -88,6 +98,8 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
     from streaming.errors import StreamError
     from streaming.runner import Listener, Progress, run
     from streaming.sources import feeds
+    from streaming.stream_counts import StreamCounts
+    from streaming.stream_metrics import registry_of
 
     log = structlog.get_logger("stream")
     java = find_java()
@@ -97,9 +109,11 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
     if stop.is_set():
         return
     first = True
+    counts = StreamCounts()
 
     def progressed(progress: Progress) -> None:
         nonlocal first
+        counts.progressed(progress, time.time())
         if first:
             log.info("first batch", **progress)
             first = False
@@ -117,12 +131,14 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
             )
 
     def again(cause: str, in_s: float) -> None:
+        counts.restarted()
         log.error("the query ended; starting it again", cause=cause, in_s=in_s)
 
     said_percent = -1
 
     def of_backlog(state: State) -> None:
         nonlocal said_percent
+        counts.of_backlog(state)
         if state.done_percent == said_percent:
             return
         said_percent = state.done_percent
@@ -141,13 +157,24 @@ def run_stream(settings: Settings, stop: threading.Event) -> None:
         cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
     )  # fmt: skip
     listener = Listener(progressed, again, of_backlog, backlog_failed)
-    try:
-        run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener, archive)
-    except StreamError as error:
-        raise CommandError(str(error)) from error
+    with ExitStack() as stack:
+        if settings.stream.http.port is not None:
+            own = OwnCollector(settings.cluster, "stream", config)
+            registry = registry_of(settings.cluster, counts, settings.stream.hop_s, own)
+            host, port = settings.stream.http.host, settings.stream.http.port
+            try:
+                server = serve(registry, host, port)
+            except OSError as error:
+                raise SetupError(f"The stream cannot listen on {host}:{port}: {error}; set stream.http.") from error
+            stack.callback(server.close)
+            log.info("the stream tells of itself", http=f"http://{host}:{server.port}/metrics")
+        try:
+            run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener, archive)
+        except StreamError as error:
+            raise CommandError(str(error)) from error
 
 
-def run_collect(settings: Settings, stop: threading.Event) -> None:
+def run_collect(settings: Settings, stop: threading.Event, config: Config | None = None) -> None:
     log = structlog.get_logger("collector")
     own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
     try:
@@ -169,7 +196,9 @@ def run_collect(settings: Settings, stop: threading.Event) -> None:
         if settings.collector.http.port is not None:
             host, port = settings.collector.http.host, settings.collector.http.port
             try:
-                server = serve(registry_of(settings.cluster, counts), host, port)
+                about_itself = OwnCollector(settings.cluster, "collect", config)
+                registry = collector_metrics.registry_of(settings.cluster, counts, about_itself)
+                server = serve(registry, host, port)
             except OSError as error:
                 raise SetupError(
                     f"The collector cannot listen on {host}:{port}: {error}; set collector.http."

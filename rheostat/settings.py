@@ -22,6 +22,7 @@ from streaming.collector.settings import CollectorSettings
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings
 from streaming.settings import StreamSettings
+from tuner.limits_settings import LimitsSettings
 from tuner.settings import TunerSettings
 
 ENV_PREFIX = "RHEOSTAT_"
@@ -31,6 +32,7 @@ _ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS
 _SCALARS = {"cluster"}  # Keys of the top level that are no section.
 _STRUCTURED = {
     ("collector", "endpoints"),
+    ("limits", "by_broker"),
     ("stream", "sources"),
     ("tuner", "mutation_quota", "tenants"),
 }  # Settings whose value is not a plain word.
@@ -61,6 +63,7 @@ class Settings(BaseModel):
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
     collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")
     stream: StreamSettings = Field(description="how signals are made from metrics")
+    limits: LimitsSettings = Field(default_factory=LimitsSettings, description="how many partitions there may be")
     tuner: TunerSettings = Field(description="what the tuner may do")
 
     @model_validator(mode="after")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.errors import KafkaError
 from rich.console import Console
@@ -13,20 +14,32 @@ from rich.table import Table
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.services import probe
 from rheostat.settings import Settings
-from streaming.contract import Side
+from streaming.contract import MoveSignal, Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from tuner.api.sentences import headline
+from tuner.api.views import eta_s, orders_json
+from tuner.decide.freshness import Freshness, freshness
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError, read_all
+from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.plan_records import PlanBook
 from tuner.model.cluster import LiveCluster
 from tuner.model.decision import Reason
 from tuner.model.limits import MB
+from tuner.model.orders import Orders
+from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
-from tuner.observe.signals import SignalReader
+from tuner.observe.signals import NewestSignals, SignalReader
 
 DECISIONS = 10
 TURNS = 5  # Seconds of the law.
-_STUCK = {Reason.INFEASIBLE, Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND}
+_STUCK = {
+    Reason.INFEASIBLE,
+    Reason.STALLED_UNTHROTTLED,
+    Reason.STALLED_NOT_THROTTLE_BOUND,
+    Reason.STALLED_FETCHER_BOUND,
+}
 _SIGNAL_BACKLOG = 400
 
 
@@ -47,10 +60,24 @@ def gather(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
-    signals = _signals(settings)
     newest = _newest(settings, {"entry": DECISIONS, "turn": TURNS})
+    return status_json(settings, live, _signals(settings), newest, round(time.time() * 1000))
+
+
+def status_json(
+    settings: Settings, live: LiveCluster, signals: NewestSignals | None, newest: Newest, now_ms: int
+) -> dict[str, Any]:
+    """All that is shown, as values; the keys of ``rheostat status --json``."""
+    onto = _onto(live, signals, now_ms, settings.tuner.signal_age_s_max)
+    times = [eta_s(signal) for signal in onto.values()]
+    ends_s = max((t for t in times if t is not None), default=None) if times and None not in times else None
+    lacks = [signal.remaining_bytes for signal in onto.values() if signal.remaining_bytes is not None]
+    brokers = {broker for move in live.moves for broker in move.adding}
     return {
         "cluster": settings.cluster,
+        "headline": headline(len(live.moves), brokers, sum(lacks) if lacks else None, ends_s, ()),
+        "eta_s": ends_s,
+        **orders_json(newest.orders, now_ms),
         "brokers": [
             {
                 "broker": broker,
@@ -64,6 +91,11 @@ def gather(settings: Settings) -> dict[str, Any]:
                 "follower_throttled_bytes_per_s": seen.follower_throttled_bytes_per_s if seen is not None else None,
                 "produce_p99_ms": seen.produce_p99_ms if seen is not None else None,
                 "sampled_at_ms": seen.sampled_at_ms if seen is not None else None,
+                **{
+                    f"{side}_keep_up_bytes_per_s": move.keep_up_bytes_per_s if move is not None else None
+                    for side in Side
+                    for move in (signals.moves.get((broker, side)) if signals is not None else None,)
+                },
             }
             for broker in sorted(live.brokers)
             for seen in (signals.brokers.get(broker) if signals is not None else None,)
@@ -78,6 +110,17 @@ def gather(settings: Settings) -> dict[str, Any]:
             if side is Side.FOLLOWER and signal.moving_partitions
         },
         "throttled_topics": sorted(live.lists),
+        "plans": [
+            {
+                "plan": p.id,
+                "wanted": p.head.wanted.value,
+                "partitions": len(p.parts),
+                "under_way": len(p.asked),
+                "said": p.state.said,
+            }
+            for p in newest.plans
+            if p.active
+        ],
         "last_decisions": [
             {
                 "at_ms": e.at_ms,
@@ -89,9 +132,23 @@ def gather(settings: Settings) -> dict[str, Any]:
                 "text": e.text,
                 "failure": e.failure,
             }
-            for e in newest["entry"]
+            for e in newest.entries["entry"]
         ],
-        "last_turns": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in newest["turn"]],
+        "last_turns": [
+            {"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in newest.entries["turn"]
+        ],
+    }
+
+
+def _onto(live: LiveCluster, signals: NewestSignals | None, now_ms: int, age_s_max: float) -> dict[int, MoveSignal]:
+    """What is measured of the moves now, by destination; of a move that has ended the last signal is history."""
+    if signals is None or not live.moves:
+        return {}
+    return {
+        broker: signal
+        for (broker, side), signal in sorted(signals.moves.items())
+        if side is Side.FOLLOWER and signal.moving_partitions
+        if freshness(signal, now_ms, age_s_max) is Freshness.FRESH
     }
 
 
@@ -110,30 +167,48 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
     Raises:
         CommandError: there is one, and it cannot be read.
     """
-    return _newest(settings, {ring: count})[ring]
+    return _newest(settings, {ring: count}).entries[ring]
 
 
-def _newest(settings: Settings, counts: Mapping[str, int]) -> dict[str, list[Entry]]:
+class Newest(NamedTuple):
+    """What the journal says now: the newest entries by ring, oldest first, what people have ordered, and their plans."""
+
+    entries: Mapping[str, list[Entry]]
+    orders: Orders = Orders()
+    plans: tuple[Plan, ...] = ()
+
+
+def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     """So many of each ring."""
     reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
     prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
     topic = settings.topic_names().journal
     found: dict[str, list[Entry]] = {ring: [] for ring in counts}
+    orders, book = Orders(), PlanBook(settings.cluster)
     try:
         # No daemon has run here yet; what stands in the cluster is still worth showing.
         if not reader.partitions_for_topic(topic):
-            return found
+            return Newest(found)
         for key, value in read_all(reader, topic):
+            if key == orders_key(settings.cluster) and value is not None:
+                orders = decode_orders(value)
+            if book.take(key, value):
+                continue
             ring = next((ring for prefix, ring in prefixes.items() if key.startswith(prefix)), None)
             if ring is not None and value is not None and (entry := decode_entry(value)) is not None:
                 found[ring].append(entry)
+    except ValueError as error:
+        raise CommandError(
+            f"The orders or plans in {topic} cannot be read ({error}): run the version that wrote them."
+        ) from error
     except (JournalError, KafkaError) as error:
         raise CommandError(
             f"The journal cannot be read ({error}): it takes the right Read on Topic {topic}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)
-    return {ring: sorted(found[ring], key=lambda e: e.seq)[-count:] for ring, count in counts.items()}
+    newest = {ring: sorted(found[ring], key=lambda e: e.seq)[-count:] for ring, count in counts.items()}
+    return Newest(newest, orders, book.plans)
 
 
 def _signals(settings: Settings) -> SignalReader | None:
@@ -165,6 +240,15 @@ def show(status: dict[str, Any], console: Console) -> None:
                 console.print(f"  broker {broker}: {remaining / MB:.0f} MB remain")
     else:
         console.print("Nothing is moving.")
+    for plan in status.get("plans", ()):
+        console.print(
+            f"Plan {plan['plan']}: {plan['wanted']}, {plan['partitions']} partitions, {plan['under_way']} under way; more with "
+            "`rheostat reassign status`.", highlight=False, soft_wrap=True,
+        )  # fmt: skip
+        for line in plan["said"]:
+            console.print(f"  {line}", highlight=False, soft_wrap=True)
+    for line in ordered(status):
+        console.print(line, highlight=False)
     if status["last_decisions"]:
         console.print("Last decisions:")
         for entry in status["last_decisions"]:
@@ -174,6 +258,18 @@ def show(status: dict[str, Any], console: Console) -> None:
         console.print("Last seconds of the law:")
         for turn in status["last_turns"]:
             console.print(f"  {_at(turn)} {turn['text']}", highlight=False)
+
+
+def ordered(status: Mapping[str, Any]) -> list[str]:
+    """What people have ordered, a line each."""
+    pause = status.get("paused")
+    lines = (
+        [f"{'Released' if pause['released'] else 'Paused'} by {pause['by']}, until `rheostat resume`."] if pause else []
+    )
+    return lines + [
+        f"Broker {o['broker']} {o['side']} throttle: {_rate(o['rate_bytes_per_s'])} by order of {o['by']}."
+        for o in status.get("overrides", ())
+    ]
 
 
 def _at(entry: Mapping[str, Any]) -> str:

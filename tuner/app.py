@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from importlib.metadata import version
 
 import structlog
 from kafka.errors import KafkaError
+from prometheus_client.registry import Collector
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -32,17 +34,26 @@ from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer, producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.kafka.quotas import QuotaClient
+from streaming.kafka.reassignments import ReassignmentClient
 from streaming.topics import ensure_topics
 from tuner.actuate.fenced import FencedThrottles, refusal
 from tuner.actuate.one_call import ThreadCaller
 from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas
+from tuner.actuate.reassignments import KafkaReassignments
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.api.auth import AccessError, Role, Tokens, token
+from tuner.api.before import tell_of_before
 from tuner.api.board import STANDING_BY, Board
+from tuner.api.http_settings import HttpSettings
 from tuner.api.metrics import registry_of
+from tuner.api.orders_api import KafkaDesk
+from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer, make_app
+from tuner.api.watched import Watched
 from tuner.decide.mutation_orders import recalled
+from tuner.decide.reassign_pace import Bounds
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
@@ -50,11 +61,15 @@ from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import LOOK_EVERY_S, Loop
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory
+from tuner.model.mutation import ControllerObjective
+from tuner.model.partition_limits import PartitionLimits
 from tuner.mutation_ledger import MutationLedger
 from tuner.mutation_loop import MutationLoop
 from tuner.observe.live import LiveReader
 from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
+from tuner.reassign_ledger import ReassignLedger
+from tuner.reassigning import Reassigning
 from tuner.settings import TunerSettings
 from tuner.steering import Steering, writes_max
 
@@ -70,6 +85,10 @@ class PortError(Exception):
     """The HTTP port cannot be had."""
 
 
+class TokensError(PortError):
+    """Tokens or certificates of tuner.http cannot be used."""
+
+
 def run_tuner(
     cluster: str,
     kafka: KafkaSettings,
@@ -77,6 +96,8 @@ def run_tuner(
     settings: TunerSettings,
     stop: threading.Event,
     *,
+    partition_limits: PartitionLimits | None = None,
+    own: Collector | None = None,
     on_started: Callable[[HttpServer], None] | None = None,
     wall_clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
@@ -86,17 +107,38 @@ def run_tuner(
 
     Raises:
         PortError: the HTTP port cannot be had.
+        TokensError: tokens or certificates cannot be used.
         JournalError: the journal holds a memory this version cannot read.
     """
     calm_the_collector()
+    answer_soon()
     with ExitStack() as stack:
-        board = Board(cluster, settings.limits(), dry_run=settings.dry_run, wall_clock=wall_clock)
-        quota_board = QuotaBoard(cluster)
-        app = make_app(board, quota_board, registry_of(board, quota_board), settings.cycle_s, wall_clock)
+        board = Board(
+            cluster, settings.limits(), dry_run=settings.dry_run, wall_clock=wall_clock,
+            objective=settings.objective.objective() if settings.objective is not None else None,
+            capacity=settings.capacity.of_most() if settings.capacity is not None else None,
+            capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,
+            partition_limits=partition_limits,
+            partitions_named_max=settings.metrics.partitions_named_max,
+        )  # fmt: skip
+        policy = settings.mutation_policy(partition_limits)
+        quota_board = QuotaBoard(cluster, policy.objective if policy is not None else None)
+        watched, http = Watched(board), settings.http
+        plan_board = PlanBoard(cluster)
+        registry = registry_of(board, quota_board, own, plan_board)
         try:
-            server = HttpServer(app, settings.http.host, settings.http.port)
+            app = make_app(
+                board, quota_board, registry, settings.cycle_s, wall_clock,
+                watched=watched,
+                tokens=_tokens(http, monotonic),
+                desk=KafkaDesk(kafka, topics.journal, cluster, watched.orders, wall_clock),
+                tls=http.tls_certfile is not None,
+            )  # fmt: skip
+            server = HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=watched.hub.end)
+        except AccessError as error:
+            raise TokensError(str(error)) from error
         except OSError as error:
-            raise PortError(f"{settings.http.host}:{settings.http.port}: {error}") from error
+            raise PortError(f"{http.host}:{http.port}: {error}") from error
         server.start()
         stack.callback(_named("http server", server.stop))
         if on_started is not None:
@@ -151,17 +193,20 @@ def run_tuner(
                 if memory is None:
                     continue
                 orders.latest = journal.orders
+                before = partial(tell_of_before, kafka, topics.journal, cluster, watched.begin_with)
+                threading.Thread(target=before, name="decisions of before", daemon=True).start()
                 throttles: Throttles = KafkaThrottles(client)
                 throttles = FencedThrottles(throttles, journal) if fenced else DryRunThrottles(throttles)
+                live = LiveReader(client)
                 loop = Loop(
-                    live=LiveReader(client),
+                    live=live,
                     signals=signals,
                     throttles=throttles,
                     slewing=Slewing(throttles),
                     steering=_steering(settings, throttles, inputs),
                     orders=orders,
-                    journal=journal,
-                    watcher=board,
+                    journal=watched.on_record(journal.write),
+                    watcher=watched,
                     memory=memory,
                     limits=settings.limits(),
                     stall_limits=StallLimits(),
@@ -176,10 +221,16 @@ def run_tuner(
                     rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
                 )  # fmt: skip
                 mutations = _mutations(
-                    cluster, kafka, settings, journal, signals, orders, quota_board, term, wall_clock, monotonic
-                )
-                _serve(loop, mutations, board, journal, lease, client, settings.cycle_s, stop, monotonic)
+                    cluster, kafka, settings, partition_limits, journal, watched, inputs, live, signals, orders,
+                    quota_board, term, wall_clock, monotonic,
+                )  # fmt: skip
+                plans = _plans(
+                    cluster, kafka, settings, partition_limits, loop, journal, watched, plan_board, signals, orders, term,
+                    wall_clock, monotonic,
+                )  # fmt: skip
+                _serve(loop, mutations, plans, board, journal, lease, client, settings.cycle_s, stop, monotonic)
                 quota_board.stands_by()
+                plan_board.stands_by()
                 if journal.lost and lease is not None:
                     _named("lease", lease.leave)()
         log.info("tuner stopped")
@@ -219,7 +270,11 @@ def _mutations(
     cluster: str,
     kafka: KafkaSettings,
     settings: TunerSettings,
+    partition_limits: PartitionLimits | None,
     journal: KafkaJournal,
+    watched: Watched,
+    inputs: InputLog,
+    live: LiveReader,
     signals: SignalReader,
     orders: OrdersReader,
     board: QuotaBoard,
@@ -229,14 +284,15 @@ def _mutations(
 ) -> MutationLoop | None:
     """None: no mutation quotas are asked for, and none of ours stands. Its client has a name of its own, as Kafka counts and
     pauses by it."""
-    policy = settings.mutation_policy()
+    policy = settings.mutation_policy(partition_limits)
     if policy is None and not journal.quotas.owned:
         return None
     client = QuotaClient(kafka, "rheostat-tuner-quotas")
     term.callback(_named("quota client", client.close))
     quotas = KafkaQuotas(client)
     term.callback(quotas.end)
-    dry_run = settings.dry_run
+    dry_run, asked = settings.dry_run, settings.mutation_quota
+    window_said = asked is not None and not asked.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
     memory = recalled(journal.quotas, round(wall_clock() * 1000))
     # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
     memory = replace(memory, owned={}) if dry_run else memory
@@ -245,20 +301,76 @@ def _mutations(
         caller=ThreadCaller(),
         signals=signals,
         orders=orders,
-        ledger=MutationLedger(journal, cluster, memory, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run),
+        ledger=MutationLedger(
+            watched.on_record(journal.write),
+            cluster,
+            memory,
+            wall_clock=wall_clock,
+            monotonic=monotonic,
+            dry_run=dry_run,
+        ),
         refusal=partial(refusal, journal),
         watcher=board,
         policy=policy,
-        cycle_s=settings.mutation_quota.cycle_s if settings.mutation_quota is not None else settings.cycle_s,
+        cycle_s=asked.cycle_s if asked is not None else settings.cycle_s,
         wall_clock=wall_clock,
         monotonic=monotonic,
         dry_run=dry_run,
+        inputs=inputs,
+        windows=None if window_said else lambda: live.quota_windows,
     )
+
+
+def _plans(
+    cluster: str,
+    kafka: KafkaSettings,
+    settings: TunerSettings,
+    partition_limits: PartitionLimits | None,
+    loop: Loop,
+    journal: KafkaJournal,
+    watched: Watched,
+    board: PlanBoard,
+    signals: SignalReader,
+    orders: OrdersReader,
+    term: ExitStack,
+    wall_clock: Callable[[], float],
+    monotonic: Callable[[], float],
+) -> Reassigning | None:
+    """None: this tuner executes no plans. One in a dry run does not: what another executes it would take for somebody's."""
+    orders.plans = None
+    if settings.dry_run or not settings.reassign.enabled:
+        return None
+    orders.plans = journal.plans
+    client = ReassignmentClient(kafka, "rheostat-tuner-plans")
+    term.callback(_named("plans client", client.close))
+    reassignments = KafkaReassignments(client)
+    term.callback(reassignments.end)
+    plans = Reassigning(
+        reassignments=reassignments,
+        caller=ThreadCaller(),
+        orders=orders,
+        signals=signals,
+        throttling=lambda: loop.throttling,
+        ledger=ReassignLedger(
+            watched.on_record(journal.write), cluster, journal.plans, wall_clock=wall_clock, monotonic=monotonic
+        ),
+        refusal=partial(refusal, journal),
+        watcher=board,
+        bounds=Bounds(
+            settings.reassign.limits(), settings.reassign.pace(), partition_limits or PartitionLimits(),
+            settings.mutation_quota.objective.objective() if settings.mutation_quota is not None else ControllerObjective(),
+        ),
+        wall_clock=wall_clock,
+        monotonic=monotonic,
+    )  # fmt: skip
+    loop.heed_plans(lambda: plans.pending_bytes)
+    return plans
 
 
 def _serve(
     loop: Loop,
     mutations: MutationLoop | None,
+    plans: Reassigning | None,
     board: Board,
     journal: KafkaJournal,
     lease: Lease | None,
@@ -269,7 +381,16 @@ def _serve(
 ) -> None:
     """One term: until the lease or the journal is lost, or ``stop`` is set."""
     board.acts()
-    _run(loop, mutations, board, cycle_s, stop, monotonic, lambda: not journal.lost and (lease is None or lease.held()))
+    _run(
+        loop,
+        mutations,
+        plans,
+        board,
+        cycle_s,
+        stop,
+        monotonic,
+        lambda: not journal.lost and (lease is None or lease.held()),
+    )
     board.stands_by()
     if not stop.is_set():
         board.stands_by(_away(client))
@@ -302,6 +423,7 @@ def _until_held(lease: Lease, client: ClusterClient, board: Board, stop: threadi
 def _run(
     loop: Loop,
     mutations: MutationLoop | None,
+    plans: Reassigning | None,
     board: Board,
     cycle_s: float,
     stop: threading.Event,
@@ -325,6 +447,9 @@ def _run(
         if mutations is not None:
             mutations.tick()
             next_s = min(next_s, mutations.next_due_s())
+        if plans is not None:
+            plans.tick()
+            next_s = min(next_s, plans.next_due_s())
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
 
 
@@ -351,6 +476,24 @@ def _in_force(settings: TunerSettings) -> InForce:
         writes_max(settings.config_writes_per_s_max),
         settings.dry_run,
     )
+
+
+def _tokens(http: HttpSettings, monotonic: Callable[[], float]) -> Tokens:
+    """
+    Raises:
+        AccessError: the file of tokens cannot be used.
+    """
+    given = ((http.read_token, "read token", Role.READ), (http.operate_token, "operate token", Role.OPERATE))
+    found = [token(secret.get_secret_value(), name, role) for secret, name, role in given if secret is not None]
+    if not http.is_local and http.tls_certfile is None:
+        log.warning("tokens cross the network as they are: set tuner.http.tls_certfile and tls_keyfile", host=http.host)
+    return Tokens(found, http.tokens_file, monotonic=monotonic)
+
+
+def _certificate(http: HttpSettings) -> tuple[str, str] | None:
+    if http.tls_certfile is None or http.tls_keyfile is None:
+        return None
+    return http.tls_certfile, http.tls_keyfile
 
 
 def _prepare(client: ClusterClient, topics: Topics) -> None:
@@ -402,6 +545,12 @@ def calm_the_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+def answer_soon() -> None:
+    """A cycle of a large cluster computes for a second, and an answer over HTTP needs the interpreter four times or so. At
+    Python's own 5 ms for each it would wait longer than it takes."""
+    sys.setswitchinterval(0.0005)
+
+
 def _named(name: str, teardown: Callable[[], object]) -> Callable[[], None]:
     """A teardown that says its name when it fails, and lets the others go on."""
 
@@ -414,4 +563,4 @@ def _named(name: str, teardown: Callable[[], object]) -> Callable[[], None]:
     return run
 
 
-__all__ = ["JournalError", "PortError", "run_tuner"]
+__all__ = ["JournalError", "PortError", "TokensError", "run_tuner"]

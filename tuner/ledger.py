@@ -161,7 +161,9 @@ class Ledger:
         return self._entry("decision", decision, {})
 
     def tell(self, decision: Decision) -> None:
-        log.info(decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run)
+        log.info(
+            decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **about(decision)
+        )  # fmt: skip
 
     # -- what is somebody else's now -------------------------------------------------------------------------------------
 
@@ -209,6 +211,15 @@ def subject_of(decision: Decision) -> tuple[object, ...]:
     if isinstance(decision, AddPairs | RemovePairs):
         return ("pairs", decision.topic, action_of(decision))
     return (decision.broker, decision.side, decision.reason if decision.broker is None else None)
+
+
+def about(decision: Decision) -> dict[str, Any]:
+    """Whose throttle, or which topic's lists, as keys of a line for machines; nothing where it is the cluster's."""
+    if isinstance(decision, ClearLists | AddPairs | RemovePairs):
+        return {"topic": decision.topic}
+    if decision.broker is None or decision.side is None:
+        return {}
+    return {"broker": decision.broker, "side": decision.side.value}
 
 
 def _relisted(listed: Listed, before: Listed) -> dict[str, TopicThrottle]:

@@ -12,7 +12,7 @@ those that follow the clients. Where a cycle had to do without some signals, ``c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import structlog
@@ -23,6 +23,7 @@ from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
+from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.endings import Endings, Live
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -109,6 +110,7 @@ class Loop:
         self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
         self._cycles = 0
+        self._seen: LiveCluster | None = None  # As it was last seen.
         self._awaited: frozenset[BrokerSide] = frozenset()
         self._recovered = False
         self._kept = Kept()
@@ -161,6 +163,17 @@ class Loop:
         return min((at_s for at_s in due if at_s is not None), default=None)
 
     @property
+    def throttling(self) -> Throttling:
+        """What every side carries now, and may be given: the executor of plans reckons with it."""
+        courses = self._steering.courses if self._steering is not None else {}
+        return throttling_of(self._seen, courses, self._limits)
+
+    def heed_plans(self, pending_bytes: Callable[[], Mapping[BrokerSide, float]]) -> None:
+        """Args: pending_bytes: what plans still have to begin, by side; the law hurries for that, too."""
+        if self._steered is not None:
+            self._steered.pending_bytes = pending_bytes
+
+    @property
     def awaits(self) -> bool:
         """Whether the law could not begin, or not go on, for want of signals."""
         return bool(self._awaited)
@@ -211,6 +224,7 @@ class Loop:
         ending = self.memory.idle_looks > 0 and bool(self.memory.seen or self.memory.owned)
         live = self._live.look(full=ending or self._cycles % FULL_LOOK_EVERY == 0)
         self._cycles += 1
+        self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
             live,

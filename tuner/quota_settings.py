@@ -130,14 +130,21 @@ class MutationQuotaSettings(BaseModel):
     partitions_max: int | None = Field(
         default=None,
         ge=1,
-        description="partitions of the cluster: as their number comes near, quotas shrink (KIP-578, from outside: no hard limit)",
+        description="partitions of the cluster: as their number comes near, quotas shrink (KIP-578, from outside: no hard limit); "
+        "where it is not given, limits.max_partitions is kept so, in replicas",
     )
     partitions_near_ratio: float = Field(
         default=0.9, gt=0, lt=1, description="from this share of partitions_max on quotas shrink"
     )
-    quota_samples: int = Field(default=11, ge=2, description="controller.quota.window.num, as the controllers have it")
+    quota_samples: int = Field(
+        default=11,
+        ge=2,
+        description="controller.quota.window.num, as the controllers have it; where it is not given, what all brokers have alike",
+    )
     quota_window_s: float = Field(
-        default=1.0, gt=0, description="controller.quota.window.size.seconds, as the controllers have it"
+        default=1.0,
+        gt=0,
+        description="controller.quota.window.size.seconds, as the controllers have it; or what all brokers have",
     )
     tenants_max: int = Field(
         default=2_000,
@@ -155,7 +162,7 @@ class MutationQuotaSettings(BaseModel):
             )
         return self
 
-    def policy(self, yield_s: float) -> MutationPolicy:
+    def policy(self, yield_s: float, replicas_max: int | None = None) -> MutationPolicy:
         limits = MutationLimits(
             samples=self.quota_samples,
             window_s=self.quota_window_s,
@@ -174,4 +181,5 @@ class MutationQuotaSettings(BaseModel):
             adopts=self.standing_quotas == "adopt",
             partitions_max=self.partitions_max,
             partitions_near_ratio=self.partitions_near_ratio,
+            replicas_max=replicas_max if self.partitions_max is None else None,
         )

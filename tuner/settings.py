@@ -7,19 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from tuner.api.http_settings import HttpSettings
+from tuner.metrics_settings import MetricsSettings
 from tuner.model.limits import MB, Limits
 from tuner.model.mutation import MutationPolicy
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.model.partition_limits import PartitionLimits
 from tuner.quota_settings import MutationQuotaSettings
-
-
-class HttpSettings(BaseModel):
-    """Where the tuner answers over HTTP: /metrics, /healthz, /readyz, /status."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    host: str = Field(default="127.0.0.1", description="address to listen on")
-    port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0 takes any free one")
+from tuner.reassign_settings import ReassignSettings
 
 
 class ObjectiveSettings(BaseModel):
@@ -80,6 +75,13 @@ class CapacitySettings(BrokerCapacity):
         found = self.brokers.get(broker, self)
         return Capacity(found.in_bytes_per_s, found.out_bytes_per_s)
 
+    def of_most(self) -> Capacity:
+        """Of every broker that is not named."""
+        return Capacity(self.in_bytes_per_s, self.out_bytes_per_s)
+
+    def by_broker(self) -> dict[int, Capacity]:
+        return {broker: self.of(broker) for broker in self.brokers}
+
 
 class TunerSettings(BaseModel):
     """The tuner: what it may do."""
@@ -127,6 +129,12 @@ class TunerSettings(BaseModel):
     mutation_quota: MutationQuotaSettings | None = Field(
         default=None, description="with it quotas for creating and deleting topics follow the controller (KIP-599)"
     )
+    reassign: ReassignSettings = Field(
+        default_factory=ReassignSettings, description="plans of `rheostat reassign`, executed within limits (KIP-435)"
+    )
+    metrics: MetricsSettings = Field(
+        default_factory=MetricsSettings, description="what the metrics tell beyond what every cluster has"
+    )
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
 
     @model_validator(mode="after")
@@ -158,8 +166,13 @@ class TunerSettings(BaseModel):
     def law_limits(self) -> LawLimits:
         return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
 
-    def mutation_policy(self) -> MutationPolicy | None:
-        return None if self.mutation_quota is None else self.mutation_quota.policy(self.yield_s)
+    def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
+        """
+        Args:
+            limits: on partitions, of the whole program.
+        """
+        found = None if limits is None else limits.cluster_max
+        return None if self.mutation_quota is None else self.mutation_quota.policy(self.yield_s, found)
 
     def limits(self) -> Limits:
         return Limits(

@@ -20,6 +20,7 @@ from tuner.listing import Told
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
 from tuner.model.decision import Decision, Hold, Reason, Steer
 from tuner.model.limits import Limits
+from tuner.plan.refill_terms import with_pending
 from tuner.steering import Refused, Steering
 
 log = structlog.get_logger("tuner")
@@ -59,6 +60,7 @@ class Steered:
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._dry_run = dry_run
+        self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # What plans still have to begin.
         self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
 
     def next_due_s(self) -> float | None:
@@ -100,7 +102,9 @@ class Steered:
         brokers: Mapping[int, BrokerSignal] = self._signals.brokers
         if self._doubted:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
-        changes = steering.turn(self._monotonic(), round(self._wall_clock() * 1000), brokers, self._signals.moves)
+        # A side is done when the plan is, not when that is done which runs now.
+        moves = with_pending(self._signals.moves, self.pending_bytes())
+        changes = steering.turn(self._monotonic(), round(self._wall_clock() * 1000), brokers, moves)
         if self._dry_run or not changes:
             return
         refused = steering.refused(changes)

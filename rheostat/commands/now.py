@@ -19,8 +19,20 @@ class Kind(StrEnum):
     TENANT = "tenant"
 
 
-def status(config: Config, as_json: Json = False) -> None:
+def status(
+    config: Config,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="again every 2 s, in place, until Ctrl-C")] = False,
+    wait_s: Annotated[
+        float | None, typer.Option("--wait", min=0, metavar="S", help="ends --watch after so many seconds")
+    ] = None,
+) -> None:
     """Brokers, throttles, moves, last decisions. Exit code 1 while a move is stuck and turning its throttle cannot help."""
+    if as_json and watch:
+        raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch")
+    if wait_s is not None and not watch:
+        raise typer.BadParameter("it ends a watch: give --watch, too", param_hint="--wait")
+
     from rich.console import Console
 
     from rheostat.logs import set_up_logs
@@ -28,6 +40,10 @@ def status(config: Config, as_json: Json = False) -> None:
     from rheostat.status import gather, show, stuck
 
     set_up_logs()
+    if watch:
+        from rheostat import status_watch
+
+        raise typer.Exit(status_watch.watch(load_settings(config), wait_s))
     found = gather(load_settings(config))
     if as_json:
         out(json.dumps(found, indent=2))

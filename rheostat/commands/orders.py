@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rheostat import units
 from rheostat.commands.options import Config, amount, out
+
+if TYPE_CHECKING:
+    from rheostat.settings import Settings
 
 _OVERRIDE_S = 1800.0
 _NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
@@ -74,6 +77,9 @@ def release(config: Config) -> None:
         out("\n".join(["Not everything is taken back:", *left]))
         raise typer.Exit(EXIT_NOT_WELL)
     out("Released: nothing of rheostat's stands any more. Nothing is changed until `rheostat resume`.")
+    _plans_wait(
+        settings, "steps that are under way go on, and are Kafka's to end; `rheostat reassign cancel` puts plans back"
+    )
 
 
 def _order(config: Config, name: str, said: str) -> None:
@@ -83,3 +89,13 @@ def _order(config: Config, name: str, said: str) -> None:
     settings = load_settings(config)
     given = orders.give(settings, {"pause": orders.pause, "resume": orders.resume}[name])
     out(said if orders.heeded(settings, given) else f"{said}\n{_NOBODY}")
+    if name == "pause":
+        _plans_wait(settings, "steps that are under way end, and nothing new is begun")
+
+
+def _plans_wait(settings: Settings, how: str) -> None:
+    from rheostat.reassign import record
+
+    waiting = [plan.id for plan in record.read(settings).active]
+    if waiting:
+        out(f"Plans of reassignments wait as well ({', '.join(waiting)}): {how}.")

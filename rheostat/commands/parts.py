@@ -49,14 +49,18 @@ def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
 
 def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
     from rheostat import services
+    from rheostat.config_watch import ConfigWatch
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
 
-    settings = load_settings(config, {**os.environ, **(given or {})})
+    environ = {**os.environ, **(given or {})}
+    settings = load_settings(config, environ)
+    watch = ConfigWatch(config, environ, settings)
     if dry_run:
         settings = settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
-    set_up_logs()
+    set_up_logs(cluster=settings.cluster, part=name)
     stop = services.stop_on_signals()
     if not wait:
         services.probe(settings)
-    {"collect": services.run_collect, "stream": services.run_stream, "tune": services.run_tune}[name](settings, stop)
+    run = {"collect": services.run_collect, "stream": services.run_stream, "tune": services.run_tune}[name]
+    run(settings, stop, watch.state)

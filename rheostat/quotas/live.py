@@ -50,7 +50,7 @@ def gather(settings: Settings) -> dict[str, Any]:
     known = read(settings)
     found = _signals(settings)
     now_ms = round(time.time() * 1000)
-    asked = settings.tuner.mutation_policy()
+    asked = settings.tuner.mutation_policy(settings.limits.limits())
     policy = asked or MutationPolicy()
     beside = beside_of(found.controllers, found.brokers, now_ms, policy.limits.hold_age_s)
     view = QuotaView(now_ms, stands, dict(found.controllers), tuple(found.tenants.values()), beside)

@@ -28,11 +28,12 @@ from streaming.collector import jmx
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessError, AccessFiles, Cause, ScrapeError
 from streaming.collector.loop import Collector
-from streaming.collector.metrics import ALL, registry_of, serve
+from streaming.collector.metrics import ALL, registry_of
 from streaming.collector.settings import CollectorSettings
 from streaming.contract import Role, Sample, Scrape
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient
+from streaming.metrics_server import serve
 
 BODY = b"# TYPE kafka_a gauge\nkafka_a 1.0\njvm_threads_current 70.0\n"
 SAMPLES = [Sample("kafka_a", "", 1.0)]
@@ -480,6 +481,7 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
         )
         before = len(watch.of(1))
         until(lambda: len(watch.of(1)) >= before + 2, 10, "the old one goes on")
+        assert not watch.collector.counts.access_good
     told = [line for line in said if line["event"] == "node does not answer"]
     assert [(line["node"], line["url"]) for line in told] == [(1, agents.url())]
     assert "collector.password_file" in told[0]["reason"]

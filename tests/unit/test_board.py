@@ -29,7 +29,7 @@ from tuner_cases import (
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.api import metric_defs
 from tuner.api.board import LAST_DECISIONS, Board
-from tuner.api.metrics import BoardCollector, registry_of
+from tuner.api.metrics import registry_of
 from tuner.api.quota_board import NAMED_MAX, QuotaBoard, QuotaCollector
 from tuner.api.server import make_app
 from tuner.decide.mutation_quota import Turn
@@ -38,8 +38,8 @@ from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, StallState
 from tuner.model.mutation import QuotaView
-from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
-from tuner.model.mutation_memory import MutationMemory, Total
+from tuner.model.mutation_decision import QuotaReason, TenantShare
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Override, Pause
 from tuner.model.quota_entity import Tenant
 
@@ -98,25 +98,6 @@ def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board:
     assert series(board, "rheostat_throttle_no_headroom") == {("1", "leader"): 0.0, ("3", "follower"): 1.0}
     seen(board)
     assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {}
-
-
-def test_every_metric_is_defined_and_every_definition_is_a_metric(board: Board) -> None:
-    seen(board, SET, courses={SOURCE: Course(12 * MB)})
-    board.acted(SET, "refused")
-    defined = {d.name: d for d in metric_defs.ALL}
-    exposed: dict[str, Any] = {}
-    quotas = QuotaBoard(board.cluster)
-    held = TenantShare(Tenant("alice"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
-    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0)), 1)
-    for family in [*BoardCollector(board).collect(), *QuotaCollector(quotas).collect()]:
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        exposed[name] = family
-        for sample in family.samples:
-            assert tuple(sample.labels) == defined[name].labels, name
-    assert set(exposed) == set(defined)
-    assert all(exposed[name].type == d.kind and exposed[name].documentation == d.meaning for name, d in defined.items())
-    assert all(family.samples for family in exposed.values())
 
 
 @pytest.mark.parametrize("definition", metric_defs.ALL, ids=lambda d: d.name)
@@ -344,7 +325,7 @@ def test_the_metrics_page_is_what_prometheus_reads(board: Board, clock: Clock) -
     seen(board, SET)
     answer = client(board, clock).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
-    assert 'rheostat_move_remaining_bytes{broker="3",cluster="lab"} 6e+08' in answer.text
+    assert 'rheostat_move_remaining_bytes{cluster="lab",broker="3"} 600000000' in answer.text.splitlines()
 
 
 # -- what is wrong today -----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ class Answers:
         self.isr = (1, 2)
         self.asked: list[set[str]] = []
         self.rates: dict[int, str] = {}
+        self.fetchers: dict[int, str] = {}
         self.moving = True
 
     def brokers(self) -> list[Endpoint]:
@@ -37,7 +38,8 @@ class Answers:
 
     def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
         rates = {b: {words.LEADER_RATE: ConfigValue(r, words.SOURCE_DYNAMIC_BROKER)} for b, r in self.rates.items()}
-        return {broker: rates.get(broker, {}) for broker in brokers}
+        threads = {b: {"num.replica.fetchers": ConfigValue(n, 4)} for b, n in self.fetchers.items()}
+        return {broker: {**rates.get(broker, {}), **threads.get(broker, {})} for broker in brokers}
 
 
 def over(answers: object) -> LiveReader:
@@ -129,3 +131,12 @@ def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_chang
     grown = reader.look(full=False)
     assert isinstance(grown, LiveCluster)
     assert [move.isr for move in grown.moves] == [(1, 2, 3)]
+
+
+def test_the_fetcher_threads_of_each_broker_are_seen_kafkas_own_number_where_nobody_set_any() -> None:
+    answers = Answers({})
+    answers.fetchers = {2: "4"}
+    live = over(answers).look(full=False)
+    assert isinstance(live, LiveCluster)
+    assert live.fetchers == {1: 1, 2: 4, 3: 1}
+    assert live.quota_samples == {1: 11, 2: 11, 3: 11}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,9 @@ from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
+from tuner.model.objectives import Capacity, Objective
 from tuner.model.orders import Orders
+from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
@@ -25,10 +27,32 @@ STANDING_BY = "standing by: another tuner of this cluster has the lease, or it i
 
 
 class Board:
-    def __init__(self, cluster: str, limits: Limits, *, dry_run: bool, wall_clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        limits: Limits,
+        *,
+        dry_run: bool,
+        wall_clock: Callable[[], float],
+        objective: Objective | None = None,
+        capacity: Capacity | None = None,
+        capacity_by_broker: Mapping[int, Capacity] | None = None,
+        partition_limits: PartitionLimits | None = None,
+        partitions_named_max: int = 0,
+    ) -> None:
+        """
+        Args:
+            objective, capacity, capacity_by_broker, partition_limits: what the operator has said of these, shown beside what is.
+            partitions_named_max: of how many moving partitions, the largest, the metrics name each.
+        """
         self.cluster = cluster
         self.limits = limits
         self.dry_run = dry_run
+        self.objective = objective
+        self.capacity = capacity  # Of all brokers that are not named.
+        self.capacity_by_broker = capacity_by_broker or {}
+        self.partition_limits = partition_limits
+        self.partitions_named_max = partitions_named_max
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._observation: Observation | None = None
@@ -37,6 +61,9 @@ class Board:
         self._last: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
         self._said: dict[object, str] = {}
         self.decisions: Counter[tuple[str, str]] = Counter()
+        self._decided: tuple[Decision, ...] = ()
+        self._cluster_seen_at_ms: int | None = None
+        self.actuations = 0
         self.failures = 0
         self.cycle_s = 0.0
         self.cycled_at_s: float | None = None
@@ -57,11 +84,13 @@ class Board:
         with self._lock:
             self._waits_for = waits_for or STANDING_BY
             self.acting, self._observation, self.cycled_at_s = False, None, None
-            self._wanted, self._memory = {}, Memory()
+            self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         with self._lock:
-            self._observation, self._memory = observation, memory
+            self._observation, self._memory, self._decided = observation, memory, decisions
+            if isinstance(observation.live, LiveCluster):
+                self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._wall_clock()
             wanted = {(d.broker, d.side): d.wanted_bytes_per_s for d in decisions if isinstance(d, SetRate)}
             meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
@@ -94,11 +123,14 @@ class Board:
             )
 
     def acted(self, decision: Decision, failure: Failure | None) -> None:  # noqa: ARG002 - the port's shape
-        if failure is not None:
-            with self._lock:
-                self.failures += 1
+        with self._lock:
+            self.actuations += 1
+            self.failures += failure is not None
 
     # -- the reader's side --------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
 
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing."""
@@ -131,11 +163,14 @@ class Board:
                 list(self._last),
                 dict(self.decisions.items()),
                 self.failures,
+                self._decided,
+                self.actuations,
+                self._cluster_seen_at_ms,
             )
 
 
 class Snapshot:
-    """One consistent picture."""
+    """One consistent picture. What is worked out of it is worked out once: there is a question for each broker."""
 
     def __init__(
         self,
@@ -146,14 +181,22 @@ class Snapshot:
         last_decisions: list[dict[str, Any]],
         decisions: dict[tuple[str, str], int],
         failures: int,
+        decided: tuple[Decision, ...] = (),
+        actuations: int = 0,
+        cluster_seen_at_ms: int | None = None,
     ) -> None:
         self.limits = limits
+        self.decided = decided  # By the last cycle.
+        self.actuations = actuations
+        self.cluster_seen_at_ms = cluster_seen_at_ms
         self.decisions = decisions
         self.failures = failures
         self.observation = observation
         self.memory = memory
         self.wanted = wanted
         self.last_decisions = last_decisions
+        self._moves: dict[BrokerSide, MoveSignal] | None = None
+        self._loads: dict[BrokerSide, SideLoad] | None = None
 
     @property
     def live(self) -> LiveCluster | None:
@@ -174,18 +217,21 @@ class Snapshot:
 
     def moves(self) -> dict[BrokerSide, MoveSignal]:
         """What is measured of moves now. When the last has ended no newer signal comes, and the last one is history."""
-        seen = self.observation
-        if seen is None:
-            return {}
-        now_ms, age_s_max = seen.now_ms, self.limits.signal_age_s_max
-        return {side: s for side, s in seen.moves.items() if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
+        if self._moves is None:
+            seen = self.observation
+            moves = seen.moves.items() if seen is not None else ()
+            now_ms, age_s_max = seen.now_ms if seen is not None else 0, self.limits.signal_age_s_max
+            self._moves = {side: s for side, s in moves if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
+        return self._moves
 
     def loads(self) -> dict[BrokerSide, SideLoad]:
-        return {
-            side: SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
-            for side, signal in self.moves().items()
-            if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None
-        }
+        if self._loads is None:
+            self._loads = {
+                side: SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+                for side, signal in self.moves().items()
+                if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None
+            }
+        return self._loads
 
     def infeasible(self, side: BrokerSide) -> bool:
         load, live = self.loads().get(side), self.live

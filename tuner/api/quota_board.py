@@ -11,16 +11,18 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from streaming.metric_page import Labels, family
 from tuner.api import metric_defs as defs
-from tuner.api.families import family
+from tuner.decide.freshness import age_s
 from tuner.decide.mutation_quota import Turn
 from tuner.model.cluster import NotSeen
-from tuner.model.mutation import QuotaView
+from tuner.model.mutation import ControllerObjective, MutationLimits, QuotaView
 from tuner.model.mutation_decision import HoldQuota, TotalSaid, action_of
 from tuner.model.mutation_memory import MutationMemory
 
 # A series for each that is held back; client-ids may be made up anew each time.
 NAMED_MAX = 50
+_TOKENS_MAX = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,13 @@ class Shown:
 
 
 class QuotaBoard:
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, objective: ControllerObjective | None = None) -> None:
+        """
+        Args:
+            objective: what the controller is kept within, to be shown beside what is.
+        """
         self.cluster = cluster
+        self.objective = objective
         self._lock = threading.Lock()
         self._shown: Shown | None = None
         self._failures = 0
@@ -67,7 +74,7 @@ class QuotaBoard:
 
 def quotas_json(shown: Shown) -> dict[str, Any]:
     total, view, memory = shown.total, shown.view, shown.memory
-    tokens = {(s.user, s.client_id): s.tokens for s in sorted(view.tenants, key=lambda s: s.sampled_at_ms)}
+    tokens = _tokens(view)
     return {
         "total_per_s": memory.total.rate_per_s if memory.total is not None else None,
         "pressure": total.pressure if total is not None else None,
@@ -116,8 +123,43 @@ class QuotaCollector(Collector):
         rows = shown.made.shares
         yield family(defs.TENANTS_HELD, {c: float(sum(row.hungry for row in rows))})
         yield family(defs.QUOTAS_OWNED, {c: float(len(memory.owned))})
-        busiest = sorted((row for row in rows if row.hungry), key=lambda row: (-row.rate_per_s, row.tenant.key))
-        yield family(
-            defs.TENANT_EXHAUSTED,
-            {(*c, row.tenant.user or "", row.tenant.client_id or ""): 1.0 for row in busiest[:NAMED_MAX]},
-        )
+        yield from _controller(shown.view, self._board.objective, c)
+        yield from _tenants(shown, c)
+
+
+def _controller(view: QuotaView, objective: ControllerObjective | None, c: Labels) -> Iterator[Metric]:
+    """Of the node that is active, by its own word; what it said last is not how it is now."""
+    ages = {node: age_s(signal, view.now_ms) for node, signal in view.controllers.items()}
+    age_s_max = MutationLimits().hold_age_s
+    active = [s for node, s in view.controllers.items() if s.active and ages[node] <= age_s_max]
+    newest = max(active, key=lambda signal: signal.sampled_at_ms, default=None)
+    if newest is not None:
+        queue_ms = newest.event_queue_time_mean_ms
+        for definition, value in (
+            (defs.CONTROLLER_QUEUE_SECONDS, None if queue_ms is None else round(queue_ms / 1000, 6)),
+            (defs.CONTROLLER_IDLE, newest.idle_ratio),
+            (defs.CONTROLLER_OPERATIONS, newest.operations_per_s),
+            (defs.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
+        ):
+            yield family(definition, {c: value} if value is not None else {})
+    if objective is not None:
+        queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
+        yield family(defs.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {})
+        yield family(defs.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
+
+
+def _tenants(shown: Shown, c: Labels) -> Iterator[Metric]:
+    """Who is held back comes first, then who does most."""
+    rows = sorted(shown.made.shares, key=lambda row: (not row.hungry, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
+    of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
+    tokens = _tokens(shown.view)
+    yield family(defs.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.hungry})
+    yield family(defs.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
+    yield family(defs.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
+    left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
+    # Kafka's books say some 1e20 where no quota applies.
+    yield family(defs.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})
+
+
+def _tokens(view: QuotaView) -> dict[tuple[str | None, str | None], float | None]:
+    return {(s.user, s.client_id): s.tokens for s in sorted(view.tenants, key=lambda s: s.sampled_at_ms)}

@@ -1,51 +1,105 @@
 """The tuner over HTTP.
 
-/metrics   for Prometheus
-/healthz   200 while cycles keep ending; a process that only looks alive is not
-/readyz    200 while the cluster and fresh signals are seen, else 503 and what is missing
-/status    the last cycle as JSON
+/                          the status page
+/metrics                   for Prometheus
+/healthz, /-/healthy       200 while cycles keep ending; a process that only looks alive is not
+/readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing
+/status                    the last cycle as JSON, as it is
+/api/v1/...                what can be read, what can be ordered, events
 """
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
+from streaming.metric_page import page
+from streaming.own_metrics import installed_version
+from tuner.api.answers import Guarded, refusal
+from tuner.api.auth import AccessError, Tokens
 from tuner.api.board import Board
+from tuner.api.gate import Gate
+from tuner.api.limits import READS, Buckets, Limited
+from tuner.api.order_routes import order_routes
+from tuner.api.orders_api import Desk
+from tuner.api.page_routes import page_routes
 from tuner.api.quota_board import QuotaBoard
+from tuner.api.routes import Desktop, read_routes
+from tuner.api.watched import Watched
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12
+_GOODBYE_S = 2  # For answers under way when the server stops.
+_UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
+_MESSAGES_MAX = 5
 
 
 def make_app(
-    board: Board, quotas: QuotaBoard, registry: CollectorRegistry, cycle_s: float, wall_clock: Callable[[], float]
+    board: Board,
+    quotas: QuotaBoard,
+    registry: CollectorRegistry,
+    cycle_s: float,
+    wall_clock: Callable[[], float],
+    *,
+    watched: Watched | None = None,
+    tokens: Tokens | None = None,
+    desk: Desk | None = None,
+    reads: Buckets | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+    tls: bool = False,
 ) -> FastAPI:
-    app = FastAPI(title="rheostat tuner", openapi_url=None, docs_url=None, redoc_url=None)
+    """
+    Args:
+        watched: what the loop tells of its cycles; None: only what the board is told.
+        desk: where orders go; None: none can be given.
+        reads: how much one address may ask for.
+        tls: whether it is served over TLS.
+    """
+    watched = watched or Watched(board)
+    app = FastAPI(
+        title="rheostat tuner",
+        version=installed_version(),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        description="What the tuner sees and does, and orders to it.",
+    )
+    gate = Gate(tokens or Tokens(), monotonic)
+    desktop = Desktop(watched, quotas)
+    app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
+    app.add_middleware(Guarded, tls=tls)  # The one added last is outermost.
+    app.add_exception_handler(RequestValidationError, _unprocessable)
+    app.include_router(read_routes(desktop, gate, app.openapi))
+    app.include_router(order_routes(watched, gate, desk))
+    app.include_router(page_routes(desktop, gate))
 
-    @app.get("/metrics")
+    @app.get("/metrics", dependencies=[Depends(gate.scrape)], include_in_schema=False)
     def metrics() -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(page(registry), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/healthz")
-    def healthz() -> Response:
+    @app.get("/healthz", include_in_schema=False)
+    @app.get("/-/healthy", include_in_schema=False)
+    async def healthz() -> Response:
         at_s = board.cycled_at_s
         if at_s is not None and wall_clock() - at_s > _CYCLES_MISSED_MAX * cycle_s:
             return Response(f"no cycle has ended for {wall_clock() - at_s:.0f} s\n", status_code=503)
         return Response("ok\n")
 
-    @app.get("/readyz")
-    def readyz() -> Response:
+    @app.get("/readyz", include_in_schema=False)
+    @app.get("/-/ready", include_in_schema=False)
+    async def readyz() -> Response:
         ready, why = board.ready()
         return Response(f"{why}\n", status_code=200 if ready else 503)
 
-    @app.get("/status")
+    @app.get("/status", dependencies=[Depends(gate.read)], include_in_schema=False)
     def status() -> dict[str, Any]:
         ready, why = board.ready()
         return {
@@ -61,15 +115,61 @@ def make_app(
     return app
 
 
+async def _unprocessable(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
+    """What was wrong in one sentence, and nothing of what was sent: it may hold what does not belong there."""
+    assert isinstance(error, RequestValidationError)
+    faults = []
+    for fault in error.errors()[:_MESSAGES_MAX]:
+        key = ".".join(str(part) for part in fault["loc"] if part not in ("body", "query", "path")) or "the body"
+        if fault["type"] == "missing":
+            faults.append(f"{key} is missing")
+        elif fault["type"] == "extra_forbidden":
+            faults.append(f"{key} is not known here")
+        else:
+            faults.append(f"{key}: {str(fault['msg'])[:1].lower()}{str(fault['msg'])[1:]}")
+    return refusal(422, "; ".join(faults))
+
+
 class HttpServer:
     """uvicorn in a thread of its own, on a socket bound by us, so that a taken port is an error and not a log line."""
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str,
+        port: int,
+        *,
+        tls: tuple[str, str] | None = None,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """
+        Args:
+            tls: the files of certificate and key.
+            on_stop: sends those home who would listen for ever.
+
+        Raises:
+            OSError: the port cannot be had.
+            AccessError: certificate or key cannot be used.
+        """
+        self._on_stop = on_stop
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS_MAX)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket.bind((host, port))
+        self._socket.listen()  # Who asks before the server runs waits, and is not refused.
         self.port: int = self._socket.getsockname()[1]
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+        certfile, keyfile = tls or (None, None)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
+            timeout_graceful_shutdown=_GOODBYE_S, ssl_certfile=certfile, ssl_keyfile=keyfile,
+        )  # fmt: skip
+        try:
+            config.load()
+        except OSError as error:  # ssl.SSLError is one.
+            self._socket.close()
+            raise AccessError(f"{certfile} and {keyfile}: {error.strerror or error}") from error
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
@@ -77,6 +177,7 @@ class HttpServer:
         self._thread.start()
 
     def stop(self) -> None:
+        self._on_stop()
         self._server.should_exit = True
         self._thread.join(timeout=STOP_S_MAX)
         self._socket.close()

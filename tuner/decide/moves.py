@@ -10,6 +10,7 @@ from collections.abc import Iterable, Set
 
 from streaming.contract import Side
 from tuner.decide import rescue_rate, words
+from tuner.decide.fetcher_bound import Crowd
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
 from tuner.decide.orders import being_overridden, overridden
@@ -133,7 +134,7 @@ def _decide_side(
         )
     # Stalled, but the throttle is not what holds it: a higher one would only be dangerous later.
     elif not bound:
-        return _hold(side, Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, setting.bytes_per_s, stalled, view))
+        return _hold(side, *_not_bound(side, setting.bytes_per_s, stalled, view))
     return _raise(side, setting, load, stalled, view, memory)
 
 
@@ -156,7 +157,7 @@ def _steer(
         )
     # The law goes on, as its ceiling is what clients can bear; but a person should look.
     if nobody_binds:
-        return steer(Reason.STALLED_NOT_THROTTLE_BOUND, _not_bound(side, live, stalled, view))
+        return steer(*_not_bound(side, live, stalled, view))
     # Without the broker's network bytes nobody knows what clients leave; the operator's rate is as good as any.
     if course is not None and course.blind:
         return steer(
@@ -259,15 +260,24 @@ def _raise(
     return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {role}; {need}", own)
 
 
-def _not_bound(side: BrokerSide, live: int, stalled: list[int], view: MovesView) -> str:
+def _not_bound(side: BrokerSide, live: int, stalled: list[int], view: MovesView) -> tuple[Reason, str]:
     measured = view.measured_bytes_per_s(side)
     used = (
         "how much of it is used is not measured" if measured is None else f"only {words.rate(measured)} of it is used"
     )
-    return (
-        f"the move onto {words.brokers(stalled)} has stalled, but not by the throttle ({words.rate(live)}, {used}): "
-        "look at the source's disk, the network, the fetchers, and whether the destination is alive"
+    head = f"the move onto {words.brokers(stalled)} has stalled, but not by the throttle ({words.rate(live)}, {used}): "
+    crowd = next((found for d in stalled if (found := view.crowd(d)) is not None and _passes(side, found)), None)
+    if crowd is not None:
+        why = "a higher throttle does not help: change it with `rheostat fetchers --apply`, once nothing moves"
+        return Reason.STALLED_FETCHER_BOUND, f"{head}it is the fetcher threads: {crowd}; {why}"
+    return Reason.STALLED_NOT_THROTTLE_BOUND, (
+        f"{head}look at the source's disk, the network, the fetchers, and whether the destination is alive"
     )
+
+
+def _passes(side: BrokerSide, crowd: Crowd) -> bool:
+    """Whether what the crowd copies goes through this side."""
+    return side in ((crowd.leader, Side.LEADER), (crowd.destination, Side.FOLLOWER))
 
 
 def _hold(side: BrokerSide, reason: Reason, text: str) -> Hold:

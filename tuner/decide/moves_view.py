@@ -13,10 +13,11 @@ from functools import cached_property
 from streaming.contract import MoveSignal, Side, ThrottledBy
 from tuner.decide import rescue_rate, stall
 from tuner.decide.doubts import doubts
+from tuner.decide.fetcher_bound import Crowd, fetcher_bound
 from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.kept import Kept
 from tuner.decide.urgency import recovering
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation, RateSetting
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, StallState
 from tuner.plan.move_time import SideLoad
@@ -62,6 +63,7 @@ class MovesView:
         }
         self._heard = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
         self._first_bound: dict[int, BrokerSide | None] = {}
+        self._crowds: dict[int, Crowd | None] = {}
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
 
     def destinations_of(self, side: BrokerSide) -> Set[int]:
@@ -95,6 +97,23 @@ class MovesView:
         if not self._unknown:
             return None
         return min((side for side in self.sides_of(destination) if side in self._unknown), default=None)
+
+    def crowd(self, destination: int) -> Crowd | None:
+        """The fetcher threads' part in it that a move onto this broker has stalled and no throttle binds."""
+        if destination not in self._crowds:
+            signal = self.fresh_signal((destination, Side.FOLLOWER))
+            self._crowds[destination] = fetcher_bound(
+                destination, self._moves_onto.get(destination, ()), self.live.fetchers, signal
+            )
+        return self._crowds[destination]
+
+    @cached_property
+    def _moves_onto(self) -> Mapping[int, list[PartitionMove]]:
+        found: dict[int, list[PartitionMove]] = {}
+        for move in self.live.moves:
+            for destination in move.destinations:
+                found.setdefault(destination, []).append(move)
+        return found
 
     def signal(self, side: BrokerSide) -> MoveSignal | None:
         return self._signals.get(side)

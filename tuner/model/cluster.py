@@ -51,6 +51,7 @@ class LiveCluster:
     lists: Mapping[str, TopicThrottle] = field(default_factory=dict)  # Topics with at least one entry.
     unreadable: frozenset[int] = frozenset()  # Brokers whose settings could not be read.
     quota_samples: Mapping[int, int] = field(default_factory=dict)  # replication.quota.window.num, by broker.
+    fetchers: Mapping[int, int] = field(default_factory=dict)  # num.replica.fetchers, by broker.
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     INFEASIBLE = "infeasible"
     STALLED_UNTHROTTLED = "stalled_unthrottled"
     STALLED_NOT_THROTTLE_BOUND = "stalled_not_throttle_bound"
+    STALLED_FETCHER_BOUND = "stalled_fetcher_bound"
     # Act.
     STALLED_BELOW_KEEP_UP = "stalled_below_keep_up"
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"

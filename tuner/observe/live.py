@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from streaming import words
 from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove, RateSetting
+from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
+from tuner.model.quota_window import QuotaWindow
+from tuner.model.token_bucket import SAMPLES, WINDOW_S
+
+_NUMBERS = (words.QUOTA_SAMPLES, NUM_REPLICA_FETCHERS, words.MUTATION_SAMPLES, words.MUTATION_WINDOW_S)
 
 
 class _Listed:
@@ -30,6 +35,7 @@ class LiveReader:
         self._listed: dict[str, _Listed] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
         self._rated: Set[BrokerSide] = frozenset()
+        self.quota_windows: Set[QuotaWindow] = frozenset()  # That brokers had at the last full look, each once.
 
     def look(self, *, full: bool) -> LiveCluster | NotSeen:
         """Args: full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new."""
@@ -44,7 +50,7 @@ class LiveReader:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
         moves = self._moves_now()
-        answers = client.broker_configs(brokers, [*RATE_KEYS.values(), words.QUOTA_SAMPLES])
+        answers = client.broker_configs(brokers, [*RATE_KEYS.values(), *_NUMBERS])
         unreadable = frozenset(b for b, answer in answers.items() if isinstance(answer, ClusterError))
         if brokers and unreadable == brokers:
             raise next(a for a in answers.values() if isinstance(a, ClusterError))
@@ -59,11 +65,15 @@ class LiveReader:
         # by now, on topics that do not move: without them it would look like one that stands for other reasons.
         full = full or not rates.keys() <= self._rated
         self._rated = rates.keys()
+        if full:
+            self.quota_windows = frozenset(_windows(answers))
         topics = {s.topic for s in client.partitions()} if full else self._listed.keys() | {m.topic for m in moves}
         found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
         self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
         lists = {topic: one.throttle for topic, one in self._listed.items()}
-        return LiveCluster(brokers, moves, rates, lists, unreadable, _quota_samples(answers))
+        samples = _numbers(answers, words.QUOTA_SAMPLES, words.QUOTA_SAMPLES_DEFAULT)
+        fetchers = _numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
+        return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers)
 
     def _moves_now(self) -> tuple[PartitionMove, ...]:
         """What moves as it did is the object that it was: of tens of thousands a look would else leave as many behind."""
@@ -80,13 +90,23 @@ class LiveReader:
         return known if known is not None and known.configs == configs else _Listed(configs)
 
 
-def _quota_samples(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> dict[int, int]:
+def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int) -> dict[int, int]:
     found = {}
     for broker, configs in answers.items():
         if not isinstance(configs, ClusterError):
-            set_here = configs.get(words.QUOTA_SAMPLES)
-            found[broker] = int(set_here.value) if set_here is not None else words.QUOTA_SAMPLES_DEFAULT
+            set_here = configs.get(key)
+            found[broker] = int(set_here.value) if set_here is not None else default
     return found
+
+
+def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> Iterator[QuotaWindow]:
+    for configs in answers.values():
+        if not isinstance(configs, ClusterError):
+            samples, seconds = configs.get(words.MUTATION_SAMPLES), configs.get(words.MUTATION_WINDOW_S)
+            yield QuotaWindow(
+                int(samples.value) if samples is not None else SAMPLES,
+                float(seconds.value) if seconds is not None else WINDOW_S,
+            )
 
 
 def _setting(config: ConfigValue) -> RateSetting:

@@ -1,4 +1,4 @@
-"""The orders that people have given, as they come into the journal's topic."""
+"""The orders that people have given, and their plans, as they come into the journal's topic."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import structlog
 from kafka import KafkaConsumer
 
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.plan_records import PlanBook
 from tuner.model.orders import Orders
 from tuner.observe.signals import ANSWER_MS, TROUBLE, SignalTail
 
@@ -17,6 +18,7 @@ class OrdersReader:
 
     def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
         self.latest = Orders()
+        self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
 
@@ -26,6 +28,8 @@ class OrdersReader:
             for record in self._tail.new(ANSWER_MS):
                 if record.key == self._key and record.value is not None:
                     self._take(record.value)
+                elif self.plans is not None:
+                    self._take_plan(self.plans, record.key or b"", record.value)
         except TROUBLE as error:
             log.warning("orders cannot be read", error=str(error))
 
@@ -36,3 +40,9 @@ class OrdersReader:
             log.error("an order cannot be read: give it with the version of rheostat that runs here", error=str(error))
             return
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
+
+    def _take_plan(self, plans: PlanBook, key: bytes, value: bytes | None) -> None:
+        try:
+            plans.take_from_people(key, value)
+        except ValueError as error:
+            log.error("a plan cannot be read: give it with the version of rheostat that runs here", error=str(error))

@@ -1,0 +1,133 @@
+"""A tuner of a large cluster that is looked at, in a process of its own: ``python -m benchmarks.pages.large BROKERS``.
+
+The production loop steers every side of every broker, at the pace of a real one: a cycle every five seconds, the law every
+second between. Beside it runs the real HTTP server. For each line of stdin, a number of cycles, it does these and tells a
+line of JSON: what each took by the clock and of its thread's CPU, the law's seconds with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any, cast
+
+from benchmarks.sizes.cycle import CYCLE_MS, OBJECTIVE, TURNS, WELL, Looked, NoOrders, Observed, SilentJournal
+from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
+from rheostat.logs import set_up_logs
+from streaming.contract import decode_signal
+from streaming.kafka.cluster import ClusterClient
+from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import KafkaThrottles
+from tuner.api.board import Board
+from tuner.api.limits import Buckets, Rate
+from tuner.api.metrics import registry_of
+from tuner.api.quota_board import QuotaBoard
+from tuner.api.server import HttpServer, make_app
+from tuner.api.watched import Watched
+from tuner.app import answer_soon, calm_the_collector
+from tuner.journal.in_force import InForce
+from tuner.journal.inputs import InputLog
+from tuner.loop import Loop
+from tuner.model.limits import MB, Limits, StallLimits
+from tuner.model.memory import Memory
+from tuner.model.objectives import Capacity, LawLimits
+from tuner.observe.live import LiveReader
+from tuner.steering import Steering
+
+_SEED = 1
+_UNLIMITED = Rate(1e9, 1e9)  # All that asks here is one address.
+
+
+class LargeTuner:
+    def __init__(self, brokers: int) -> None:
+        self._size = sized(brokers)
+        self._cluster = LargeCluster(self._size, _SEED, throttled=False)
+        client = cast(ClusterClient, self._cluster)
+        throttles = KafkaThrottles(client)
+        limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
+        inputs = InputLog(
+            InForce(limits, StallLimits(), OBJECTIVE, LawLimits()), run="benchmark", program="", wall_clock=self.now_s
+        )
+        journal = SilentJournal()
+        journal.inputs = inputs
+        board = Board(CLUSTER, limits, dry_run=False, wall_clock=self.now_s, objective=OBJECTIVE)
+        board.acts()
+        self._watched = Watched(board)
+        self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
+        self._cycle = self._now_ms = 0
+        link = Capacity(125 * MB, 125 * MB)
+        self._loop = Loop(
+            live=self._looked,
+            signals=self._signals,
+            throttles=throttles,
+            slewing=Slewing(throttles),
+            steering=Steering(throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs),
+            journal=self._watched.on_record(journal.write),
+            orders=NoOrders(),
+            watcher=self._watched,
+            memory=Memory(),
+            limits=limits,
+            stall_limits=StallLimits(),
+            wall_clock=self.now_s,
+            monotonic=self.now_s,
+            writes_per_s_max=50.0,
+            dry_run=False,
+            inputs=inputs,
+        )
+        quotas = QuotaBoard(CLUSTER)
+        app = make_app(
+            board, quotas, registry_of(board, quotas), CYCLE_MS / 1000, self.now_s,
+            watched=self._watched, reads=Buckets(_UNLIMITED, time.monotonic),
+        )  # fmt: skip
+        self.server = HttpServer(app, "127.0.0.1", 0, on_stop=self._watched.hub.end)
+
+    def now_s(self) -> float:
+        return self._now_ms / 1000
+
+    def cycle(self) -> dict[str, float]:
+        """What one cycle and its seconds of the law took, in ms; takes five seconds."""
+        self._cycle += 1
+        self._cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
+        # Made before the clock runs: what a broker sends costs the tuner nothing.
+        arrived = list(records(self._size, self._cycle, drained=WELL))
+        began_s, before_s = time.perf_counter(), time.thread_time()
+        due_s = began_s
+        for value in arrived:
+            self._signals.take(decode_signal(value))
+        self._looked.live = self._reader.look(full=self._cycle == 1)
+        self._loop.cycle()
+        wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - before_s
+        for _ in range(TURNS):
+            due_s += CYCLE_MS / 1000 / TURNS
+            time.sleep(max(0.0, due_s - time.perf_counter()))
+            began_s, before_s = time.perf_counter(), time.thread_time()
+            self._loop.tick()
+            wall_s, cpu_s = wall_s + time.perf_counter() - began_s, cpu_s + time.thread_time() - before_s
+            self._now_ms += CYCLE_MS // TURNS
+        return {"wall_ms": 1000 * wall_s, "cpu_ms": 1000 * cpu_s}
+
+
+def main(brokers: int) -> None:
+    calm_the_collector()
+    answer_soon()
+    with open(os.devnull, "w") as nowhere:
+        set_up_logs(nowhere)
+        tuner = LargeTuner(brokers)
+        tuner.server.start()
+        _tell({"port": tuner.server.port})
+        for line in sys.stdin:
+            before_s = time.process_time() - time.thread_time()
+            cycles = [tuner.cycle() for _ in range(int(line))]
+            _tell({"cycles": cycles, "others_cpu_ms": 1000 * (time.process_time() - time.thread_time() - before_s)})
+        tuner.server.stop()
+
+
+def _tell(what: Any) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,148 @@
+"""A tuner with its HTTP server, whose cluster is simulated and whose clock is turned by hand.
+
+All of it is the production code but for the cluster: loop, judge, law, slew, ledger, board, routes. Orders given over HTTP
+reach the loop, as through the journal's topic. The simulated clock begins when the tuner is made, so that times look like now.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import TracebackType
+
+from rheostat.simulate.scenario_file import load_scenario
+from tuner.actuate.slewing import Slewing
+from tuner.api.auth import Tokens
+from tuner.api.board import Board
+from tuner.api.metrics import registry_of
+from tuner.api.orders_api import Change
+from tuner.api.quota_board import QuotaBoard
+from tuner.api.server import HttpServer, make_app
+from tuner.api.watched import Watched
+from tuner.loop import Loop
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory
+from tuner.model.objectives import LawLimits, Objective
+from tuner.model.orders import Orders
+from tuner.simulation.cluster import Cluster
+from tuner.simulation.policy import capacities
+from tuner.simulation.ports import MemoryJournal, SimulatedLive, SimulatedSignals, SimulatedThrottles
+from tuner.simulation.signals import Stream
+from tuner.steering import Steering
+
+CYCLE_S = 5.0
+_WRITES_PER_S_MAX = 50.0
+
+
+class KeptOrders:
+    """The desk that takes orders, and the loop's reader of them, in one: the last order wins."""
+
+    def __init__(self) -> None:
+        self._given = Orders()
+        self.latest = Orders()
+        self.now_ms = 0
+
+    def give(self, change: Change) -> Orders:
+        now_ms = max(self.now_ms, self._given.at_ms + 1)
+        self._given = replace(change(self._given, now_ms), at_ms=now_ms)
+        return self._given
+
+    def follow(self) -> None:
+        self.latest = self._given
+
+
+class SimulatedTuner:
+    def __init__(
+        self, scenario: str, *, steers: bool = True, tokens: Tokens | None = None, dry_run: bool = False
+    ) -> None:
+        """
+        Args:
+            scenario: one that comes with rheostat.
+            steers: with the objective of the scenario's world; else it only rescues.
+        """
+        found = load_scenario(scenario)
+        self._epoch_s = float(round(time.time()))
+        self._cluster = Cluster(found.world)
+        self._stream = Stream(self._cluster, round(self._epoch_s * 1000))
+        objective = Objective(found.world.latency.objective_ms) if steers else None
+        limits = Limits(rate_bytes_per_s_max=found.rate_bytes_per_s_max, steers=steers, throttles_moves=steers)
+        self.board = Board(
+            scenario, limits, dry_run=dry_run, wall_clock=self.now_s,
+            objective=objective or Objective(found.world.latency.objective_ms),
+        )  # fmt: skip
+        self.board.acts()
+        self.quotas = QuotaBoard(scenario)
+        self.watched = Watched(self.board)
+        self.orders = KeptOrders()
+        signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
+        law_limits = LawLimits(rate_bytes_per_s_max=found.rate_bytes_per_s_max)
+        steering = None
+        if objective is not None:
+            steering = Steering(
+                throttles, objective, capacities(found.world).__getitem__, law_limits,
+                writes_per_s_max=_WRITES_PER_S_MAX,
+            )  # fmt: skip
+        self._loop = Loop(
+            live=SimulatedLive(self._cluster),
+            signals=signals,
+            throttles=throttles,
+            slewing=Slewing(throttles),
+            steering=steering,
+            orders=self.orders,
+            journal=self.watched.on_record(MemoryJournal().write),
+            watcher=self.watched,
+            memory=Memory(),
+            limits=limits,
+            stall_limits=StallLimits(),
+            wall_clock=self.now_s,
+            monotonic=lambda: self._cluster.now_s,
+            writes_per_s_max=_WRITES_PER_S_MAX,
+            dry_run=dry_run,
+        )
+        app = make_app(
+            self.board, self.quotas, registry_of(self.board, self.quotas), CYCLE_S, self.now_s,
+            watched=self.watched, tokens=tokens, desk=self.orders,
+        )  # fmt: skip
+        self._server = HttpServer(app, "127.0.0.1", 0, on_stop=self.watched.hub.end)
+        self.address = f"http://127.0.0.1:{self._server.port}"
+        self._next_s = 0.0
+        self.cycles_s: list[float] = []  # CPU time of each cycle, of this thread.
+
+    def __enter__(self) -> SimulatedTuner:
+        self._server.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.stop()
+
+    def now_s(self) -> float:
+        return self._epoch_s + self._cluster.now_s
+
+    @property
+    def moving(self) -> bool:
+        return self._cluster.moves_ended_s is None
+
+    def advance(self, seconds: float) -> None:
+        """So much later, as fast as this machine computes it."""
+        until_s = self._cluster.now_s + seconds
+        while self._cluster.now_s < until_s:
+            self._stream.advance()
+            self.orders.now_ms = round(self.now_s() * 1000)
+            now_s = self._cluster.now_s
+            if self._loop.cycle_is_due() or now_s >= self._next_s:
+                self._next_s = now_s + CYCLE_S
+                began_s = time.thread_time()
+                self._loop.cycle()
+                self.cycles_s.append(time.thread_time() - began_s)
+            due_s = self._loop.next_due_s()
+            if due_s is not None and due_s <= now_s:
+                self._loop.tick()
+            self._cluster.step()
+
+    def cycle(self) -> float:
+        """One more look at what is there; its CPU time."""
+        began_s = time.thread_time()
+        self._loop.cycle()
+        return time.thread_time() - began_s

@@ -1,0 +1,51 @@
+"""A browser for the tests of the page: the system's Chromium, headless, one for all of them."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from playwright.sync_api import Browser, sync_playwright
+from ui_kit import TOKENS
+
+from benchmarks.pages.tuner import SimulatedTuner
+from tuner.api.auth import Tokens
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        # As root, as in a container, Chromium has no sandbox; all that it opens is this machine's own page.
+        made = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def open_tuner() -> Iterator[SimulatedTuner]:
+    """In the middle of a move that was rescued; without tokens, as on the machine itself."""
+    with SimulatedTuner("infeasible-throttle", steers=False) as tuner:
+        tuner.advance(42)
+        yield tuner
+
+
+@pytest.fixture
+def guarded_tuner() -> Iterator[SimulatedTuner]:
+    """In the middle of a steered move; with tokens."""
+    with SimulatedTuner("broker-add", tokens=Tokens(TOKENS)) as tuner:
+        tuner.advance(240)
+        yield tuner

@@ -1,0 +1,69 @@
+"""Orders over HTTP on a real cluster: the record is the one that the commands write, and nobody's word is lost under another's."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rheostat import orders as commands
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.settings import load_settings
+from streaming.contract import Side
+from streaming.kafka import KafkaSettings, producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+from tuner.api.before import tell_of_before
+from tuner.api.orders_api import KafkaDesk, NotTaken, paused, resumed
+from tuner.journal.entries import Entry
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.model.limits import MB
+from tuner.model.orders import Orders
+
+
+@pytest.mark.timeout(120)
+def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tmp_path: Path) -> None:
+    file = tmp_path / "rheostat.yaml"
+    with Lab(LabSpec(brokers=1)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        file.write_text(lab_config(lab))
+        settings = load_settings(file, {})
+        topics = settings.topic_names()
+        ensure_topics(client, topics)
+        # A loop that never reads: all that the desk knows it has read itself.
+        desk = KafkaDesk(settings.kafka, topics.journal, settings.cluster, Orders, time.time)
+
+        given = desk.give(paused("kim over HTTP from 10.1.2.3"))
+        assert given.pause is not None
+        assert given.pause.by.startswith("kim over HTTP from 10.1.2.3, 20")
+        assert commands.read(settings).orders == given
+
+        ordered = commands.give(settings, commands.override({(1, Side.LEADER): 5 * MB}, 600))
+        assert ordered.pause == given.pause
+        later = desk.give(resumed())
+        assert (later.pause, later.overrides) == (None, ordered.overrides)
+        assert later.at_ms > ordered.at_ms
+        assert commands.read(settings).orders == later
+
+        journal = KafkaJournal(producer(settings.kafka, "test-journal", linger_ms=0), topics.journal, settings.cluster)
+        said = [
+            Entry(at_ms=1, kind="intent", action="set", reason="swept", text="first"),
+            Entry(2, "decision", "hold", "paused", "then"),
+        ]
+        journal.write(said)
+        journal.close()
+        found: list[Entry] = []
+        tell_of_before(settings.kafka, topics.journal, settings.cluster, found.extend)
+        assert [entry.text for entry in found] == ["first", "then"]
+        tell_of_before(settings.kafka, topics.journal, "another", found.extend)
+        assert len(found) == 2
+
+
+def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_empty() -> None:
+    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
+    with pytest.raises(NotTaken, match="the order is not taken"):
+        KafkaDesk(nowhere, "rheostat.journal", "lab", Orders, time.time).give(resumed())
+    found: list[Entry] = []
+    tell_of_before(nowhere, "rheostat.journal", "lab", found.extend)
+    assert found == []

@@ -1,0 +1,104 @@
+"""The page in front of rheostat on a real cluster: a stalled move, a pause in the middle of it, its rescue and its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+from kafka.admin import NewTopic
+from playwright.sync_api import Browser, expect
+from ui_kit import OPERATE_TOKEN, Seat
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.lab.tools import reassign_partitions
+from rheostat.supervisor import Supervisor, children_for
+from streaming.kafka.cluster import ClusterClient
+
+THROTTLE = 4_500_000
+
+
+def until(what: str, probe: Callable[[], bool], supervisor: Supervisor, limit_s: float) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not probe():
+        supervisor.look()
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.3)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(420)
+def test_an_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
+    port = free_ports(1)[0]
+    with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        with lab.admin() as admin:
+            layout = {p: [1, 2] for p in range(4)}
+            admin.create_topics(
+                [NewTopic("orders", num_partitions=-1, replication_factor=-1, replica_assignments=layout)]
+            )
+        with Load(
+            lab.artifacts,
+            lab.bootstrap_servers,
+            "orders",
+            rate_bytes_per_s=None,
+            record_bytes=100_000,
+            total_bytes=150_000_000,
+        ) as load:
+            load.wait(90)
+        config = lab.home / "rheostat.yaml"
+        http = {"port": port, "operate_token": OPERATE_TOKEN}
+        config.write_text(lab_config(lab, http=http))
+        with Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3_000_000, record_bytes=10_000):
+            target = {("orders", p): [1, 3] for p in range(4)}
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
+            log = lab.home / "logs" / "rheostat.log"
+            supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
+            try:
+                supervisor.look()
+                seat: Seat | None = None
+
+                def opened() -> bool:
+                    nonlocal seat
+                    try:
+                        seat = Seat(browser, f"http://127.0.0.1:{port}")
+                    except Exception:  # noqa: BLE001 - whatever a browser says of a port where nobody listens yet
+                        return False
+                    return True
+
+                until("the page is served", opened, supervisor, 60)
+                assert seat is not None
+                page = seat.page
+                page.get_by_role("textbox", name="Token").fill(OPERATE_TOKEN)
+                page.get_by_role("button", name="Use it").click()
+                headline = page.locator("#headline")
+
+                def shows(text: str) -> Callable[[], bool]:
+                    return lambda: text in (page.locator("#main").text_content() or "")
+
+                until("it moves", shows("4 partitions are moving onto broker 3"), supervisor, 120)
+                watch = [sys.executable, "-m", "rheostat", "status", "--watch", "--wait", "3", "--config", str(config)]
+                told = subprocess.run(watch, capture_output=True, text=True, timeout=60, check=True).stdout
+                assert "lab: 4 partitions are moving onto broker 3" in told
+                assert "onto broker 3" in told
+                page.get_by_role("button", name="Pause…").click()
+                page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
+                expect(page.locator("#said")).to_have_text("Pause: heeded.", timeout=30_000)
+                expect(page.locator("#now")).to_contain_text("Paused by operate token over HTTP from 127.0.0.1")
+                page.get_by_role("button", name="Resume…").click()
+                page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
+                expect(page.locator("#said")).to_have_text("Resume: heeded.", timeout=30_000)
+                until("the stall is found and answered", shows("stalled_below_keep_up"), supervisor, 150)
+                expect(page.locator("#chart-1-leader canvas")).to_be_visible()
+                assert seat.axe() == []
+                until("the move ends", lambda: not client.reassignments(), supervisor, 150)
+                until("the page says so", lambda: headline.text_content() == "Nothing is moving.", supervisor, 30)
+                until("and that all is taken back", shows("move_ended"), supervisor, 60)
+                assert [said for said in seat.wrong if "401" not in said] == []
+                assert OPERATE_TOKEN not in log.read_text(errors="replace")
+                seat.close()
+            finally:
+                supervisor.stop()

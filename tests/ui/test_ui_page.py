@@ -1,0 +1,212 @@
+"""The status page in a real browser, in front of a real tuner whose cluster is simulated."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
+
+from benchmarks.pages.tuner import SimulatedTuner
+from tuner.decide.mutation_quota import Turn
+from tuner.model.mutation import QuotaView
+from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
+from tuner.model.mutation_memory import MutationMemory, Total
+from tuner.model.quota_entity import Tenant
+
+Sit = Callable[..., Seat]
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+
+
+@pytest.fixture
+def sit(browser: Browser) -> Iterator[Sit]:
+    """Opens pages; at the end nothing may have gone wrong in any of them."""
+    seats: list[Seat] = []
+
+    def made(tuner: SimulatedTuner, **how: object) -> Seat:
+        seats.append(Seat(browser, tuner.address, **how))  # type: ignore[arg-type]
+        return seats[-1]
+
+    yield made
+    for seat in seats:
+        seat.close()
+        # Being asked for a token is no complaint of ours.
+        assert [said for said in seat.wrong if "401" not in said and "422" not in said] == []
+
+
+def give_token(page: Page, secret: str) -> None:
+    page.get_by_role("textbox", name="Token").fill(secret)
+    page.get_by_role("button", name="Use it").click()
+
+
+def picture(page: Page, name: str) -> None:
+    """Into the folder that the README shows, when asked for: `make screenshots`."""
+    if os.environ.get("RHEOSTAT_SCREENSHOTS"):
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=IMAGES / f"{name}.png")
+
+
+def test_a_stranger_sees_what_happens_why_and_when_it_ends(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    seat = sit(open_tuner)
+    page = seat.page
+    expect(page.locator("#headline")).to_contain_text("4 partitions are moving onto broker 3")
+    expect(page.locator("#link")).to_have_text("Live")
+    expect(page.locator("#now")).to_contain_text("When the moves have ended: 6 throttles removed")
+    expect(page.locator("#decisions li").first).to_be_visible()
+    expect(page.locator("#decisions")).to_contain_text("is not above the 24.0 MB/s that keeping up takes")
+    expect(page.locator("#brokers .card")).to_have_count(3)
+    expect(page.locator("#brokers canvas")).to_have_count(6)
+    assert "throttle" in (page.locator("#chart-3-follower").get_attribute("aria-label") or "")
+    expect(page.locator("#tenants")).to_contain_text("tuner.mutation_quota is not set")
+    # Who may only read is shown no button that would be refused.
+    assert page.locator("[data-order]:visible").count() == 0
+
+
+def test_what_is_new_comes_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(open_tuner).page
+    expect(page.locator("#headline")).to_contain_text("4 partitions are moving")
+    open_tuner.advance(60)
+    expect(page.locator("#headline")).to_have_text("Nothing is moving.")
+    expect(page.locator("#decisions")).to_contain_text("move_ended")
+
+
+def test_charts_stay_and_go_on_when_their_card_is_made_anew(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    give_token(page, READ_TOKEN)
+    expect(page.locator("#brokers canvas").first).to_be_visible()
+    before = page.locator("#chart-4-follower").get_attribute("aria-label")
+    page.evaluate("document.querySelector('#chart-4-follower canvas').dataset.mine = 'yes'")
+    guarded_tuner.advance(20)
+    expect(page.locator("#chart-4-follower")).not_to_have_attribute("aria-label", before or "")
+    assert page.evaluate("document.querySelector('#chart-4-follower canvas').dataset.mine") == "yes"
+
+
+def test_a_token_is_asked_for_and_kept_in_this_tab_alone(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    expect(page.get_by_role("dialog")).to_be_visible()
+    give_token(page, "wrong-0123456789abcdef")
+    expect(page.locator("#token .wrong")).to_have_text("This token is not known here.")
+    give_token(page, READ_TOKEN)
+    expect(page.locator("#headline")).to_contain_text("moving onto broker 4")
+    assert page.locator("[data-order]:visible").count() == 0
+    page.reload()
+    expect(page.locator("#headline")).to_contain_text("moving onto broker 4")
+    assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    assert READ_TOKEN not in page.content()
+    page.locator("#who").click()
+    page.get_by_role("button", name="Forget it").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_an_operator_pauses_and_resumes(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    give_token(page, OPERATE_TOKEN)
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Nothing is changed any more")
+    dialog.get_by_role("button", name="Cancel").click()
+    guarded_tuner.advance(6)
+    assert guarded_tuner.orders.latest.pause is None
+    page.get_by_role("button", name="Pause…").click()
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator("#said")).to_have_text("Pause: on record; the tuner heeds it within a cycle.")
+    guarded_tuner.advance(6)
+    expect(page.locator("#said")).to_have_text("Pause: heeded.")
+    expect(page.locator("#now")).to_contain_text("Paused by kim over HTTP from 127.0.0.1")
+    expect(page.locator("#now")).to_contain_text("It changes nothing, and waits for somebody to resume.")
+    expect(page.locator("#now")).to_contain_text("After that:")
+    page.get_by_role("button", name="Resume…").click()
+    dialog.get_by_role("button", name="Resume", exact=True).click()
+    guarded_tuner.advance(6)
+    expect(page.locator("#now")).not_to_contain_text("By order of people")
+
+
+def test_an_operator_overrides_a_broker_and_ends_it(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    give_token(page, OPERATE_TOKEN)
+    page.get_by_role("button", name="Override broker 4").click()
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_label("Broker", exact=True).input_value() == "4"
+    # What the browser would stop the tuner refuses, too, with the bounds.
+    page.evaluate("document.querySelector('#order [name=rate]').removeAttribute('max')")
+    dialog.get_by_label("Rate, MB/s").fill("99999")
+    dialog.get_by_role("button", name="Override", exact=True).click()
+    expect(dialog.locator(".wrong")).to_contain_text("is outside the bounds: 1 to")
+    dialog.get_by_label("Rate, MB/s").fill("20")
+    dialog.get_by_label("Side").select_option("follower")
+    dialog.get_by_role("button", name="Override", exact=True).click()
+    guarded_tuner.advance(6)
+    expect(page.locator("#now")).to_contain_text(
+        re.compile(r"Broker 4 follower throttle: 20\.0 MB/s until .* by kim over HTTP")
+    )
+    expect(page.locator("#brokers")).to_contain_text("overridden until")
+    page.get_by_role("button", name="End the overrides of broker 4").click()
+    dialog.get_by_role("button", name="End the override", exact=True).click()
+    guarded_tuner.advance(6)
+    expect(page.locator("#now")).not_to_contain_text("By order of people")
+
+
+def test_an_operator_releases_everything_by_keyboard_alone(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    expect(page.get_by_role("textbox", name="Token")).to_be_focused()
+    page.keyboard.type(OPERATE_TOKEN)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Release…")).to_be_visible()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.dataset.order") == "release":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("Everything that rheostat set is taken back now")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert page.evaluate("document.activeElement.dataset.order") == "release"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#said")).to_contain_text("Release: on record")
+    guarded_tuner.advance(10)
+    expect(page.locator("#now")).to_contain_text("released by kim".capitalize())
+    assert guarded_tuner.board.snapshot().memory.owned == {}
+
+
+def test_brokers_and_decisions_are_found_by_what_is_asked(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    give_token(page, READ_TOKEN)
+    find = page.get_by_role("search", name="Brokers").get_by_label("Broker")
+    find.fill("2")
+    find.press("Tab")
+    expect(page.locator("#brokers .card")).to_have_count(1)
+    find.fill("99")
+    find.press("Tab")
+    expect(page.locator("#brokers")).to_contain_text("Broker 99 is not known here.")
+    page.get_by_role("search", name="Decisions").get_by_label("Reason").select_option("infeasible")
+    expect(page.locator("#decisions")).to_have_text(re.compile("None of this kind yet"))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
+def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Sit, width: int, dark: bool) -> None:
+    """axe-core on the whole page, with the buttons of an operator, somebody's tenants, an override and a dialog open."""
+    rows = tuple(
+        TenantShare(Tenant(name), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+        for name in ("reports", "<script>alert(1)</script>")
+    )
+    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
+    view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
+    guarded_tuner.quotas.shared_out(view, Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)), 0)
+    seat = sit(guarded_tuner, width=width, dark=dark)
+    page = seat.page
+    assert seat.axe() == []
+    give_token(page, OPERATE_TOKEN)
+    expect(page.locator("#brokers canvas").first).to_be_visible()
+    expect(page.locator("#tenants")).to_contain_text("<script>alert(1)</script>")
+    assert seat.axe() == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
+    picture(page, f"page-{'phone' if width < 600 else 'wide'}-{'dark' if dark else 'light'}")
+    page.get_by_role("button", name="Override…", exact=True).first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert seat.axe() == []

@@ -1,0 +1,45 @@
+"""A seat in front of the page, and who may sit there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+from tuner.api.auth import Role, token
+
+AXE = (Path(__file__).parent / "vendor" / "axe-4.14.1.min.js").read_text(encoding="utf-8")
+READ_TOKEN = "read-0123456789abcdef"
+OPERATE_TOKEN = "operate-0123456789abcdef"
+TOKENS = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", Role.OPERATE))
+
+
+class Seat:
+    """One page, and what went wrong in it: complaints of scripts and of the policy, and requests to elsewhere."""
+
+    def __init__(self, browser: Browser, address: str, *, width: int = 1280, dark: bool = False) -> None:
+        self._context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
+        )
+        self.page: Page = self._context.new_page()
+        self.page.set_default_timeout(8000)
+        self.wrong: list[str] = []
+        self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
+        self.page.on(
+            "request", lambda asked: None if asked.url.startswith(address) else self.wrong.append(f"asks {asked.url}")
+        )
+        self.page.goto(address)
+
+    def axe(self) -> list[str]:
+        """What axe-core finds serious or critical."""
+        self.page.evaluate(AXE)
+        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{each['id']} ({each['impact']}): {each['nodes'][0]['html']}"
+            for each in found["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+
+    def close(self) -> None:
+        self._context.close()

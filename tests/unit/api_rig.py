@@ -1,0 +1,132 @@
+"""A tuner's HTTP side without a tuner: the real board, fed what a cycle would see, and a desk that keeps the orders it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry
+from tuner_cases import (
+    CLUSTER,
+    LIMITS,
+    NOW_MS,
+    SOURCE,
+    STALLED,
+    TARGET,
+    broker_signal,
+    live,
+    move_signal,
+    observation,
+    owned,
+)
+
+from streaming.contract import Side
+from tuner.api.auth import Role, Tokens, token
+from tuner.api.board import Board
+from tuner.api.limits import Buckets
+from tuner.api.metrics import registry_of
+from tuner.api.orders_api import Change, NotTaken
+from tuner.api.quota_board import QuotaBoard
+from tuner.api.server import make_app
+from tuner.api.watched import Watched
+from tuner.journal.entries import Entry, entry_of
+from tuner.model.cluster import LiveCluster, Observation
+from tuner.model.decision import Decision, Hold, Reason, SetRate
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.objectives import Objective
+from tuner.model.orders import Orders
+
+READ_TOKEN = "read-0123456789abcdef"
+OPERATE_TOKEN = "operate-0123456789abcdef"
+RAISE = SetRate(
+    *SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND,
+    "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled",
+)  # fmt: skip
+WELL = Hold(*TARGET, Reason.PROGRESSING, "broker 3 follower throttle: 600 MB remain, 2.0 MB/s nearer")
+MEMORY = Memory(stalls={3: STALLED}, owned={SOURCE: owned(None, 50 * MB)}, orders_at_ms=7)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = NOW_MS / 1000
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class KeptDesk:
+    """Keeps orders as the journal's topic does: the last one wins."""
+
+    def __init__(self) -> None:
+        self.orders = Orders()
+        self.away = False
+
+    def give(self, change: Change) -> Orders:
+        if self.away:
+            raise NotTaken("the order is not taken, as the cluster does not answer")
+        now_ms = max(NOW_MS, self.orders.at_ms + 1)
+        self.orders = replace(change(self.orders, now_ms), at_ms=now_ms)
+        return self.orders
+
+
+class Rig:
+    def __init__(self, tokens: bool = True, *, dry_run: bool = False, reads: Buckets | None = None) -> None:
+        self.clock = Clock()
+        self.board = Board(
+            CLUSTER, LIMITS, dry_run=dry_run, wall_clock=self.clock, objective=Objective(latency_ms=30.0)
+        )
+        self.board.acts()
+        self.quotas = QuotaBoard(CLUSTER)
+        self.watched = Watched(self.board)
+        self.desk = KeptDesk()
+        self.registry: CollectorRegistry = registry_of(self.board, self.quotas)
+        known = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", Role.OPERATE))
+        self.app = make_app(
+            self.board, self.quotas, self.registry, 5.0, self.clock,
+            watched=self.watched, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, monotonic=self.clock,
+        )  # fmt: skip
+        self.http = TestClient(self.app)
+
+    def cycle(
+        self,
+        *decisions: Decision,
+        cluster: LiveCluster | None = None,
+        memory: Memory = MEMORY,
+        orders: Orders | None = None,
+        **changes: Any,
+    ) -> Observation:
+        seen = observation(cluster or live(), **changes)
+        seen = replace(seen, orders=orders or self.desk.orders)
+        self.watched.observed(seen, memory, decisions or (RAISE, WELL))
+        return seen
+
+    def get(self, path: str, who: str | None = READ_TOKEN) -> Any:
+        return self.http.get(path, headers=bearer(who))
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None, who: str | None = OPERATE_TOKEN) -> Any:
+        return self.http.post(path, json=body, headers=bearer(who))
+
+    def delete(self, path: str, who: str | None = OPERATE_TOKEN) -> Any:
+        return self.http.delete(path, headers=bearer(who))
+
+
+def bearer(secret: str | None) -> dict[str, str]:
+    return {} if secret is None else {"Authorization": f"Bearer {secret}"}
+
+
+def entry(
+    kind: str, decision: Decision = RAISE, at_ms: int = NOW_MS, *, failure: str | None = None, **more: Any
+) -> Entry:
+    return entry_of(kind, decision, at_ms, failure=failure, **more)
+
+
+def many_brokers(count: int) -> tuple[LiveCluster, dict[str, Any]]:
+    """Every broker sends and receives; what ``observation`` takes."""
+    sides = [(broker, side) for broker in range(1, count + 1) for side in Side]
+    cluster = live(dict.fromkeys(sides, 10 * MB), brokers=range(1, count + 1))
+    signals = [move_signal(broker, side) for broker, side in sides]
+    brokers = [broker_signal(broker, leader=9 * MB, follower=8 * MB) for broker in range(1, count + 1)]
+    return cluster, {"signals": signals, "brokers": brokers}

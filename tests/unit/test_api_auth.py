@@ -1,0 +1,90 @@
+"""Tokens: who is who, what a faulty file is told, and that a token is never told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.api.auth import AccessError, Caller, Role, Tokens, find, parse_tokens, token, token_fault
+
+KIM, GRAFANA = "kim-3f9c0123456789ab", "grafana-0123456789ab"
+FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
+
+
+def test_a_token_is_its_owners_and_another_is_nobodys() -> None:
+    known = parse_tokens(FILE, "tokens")
+    assert find(KIM, known) == Caller("kim", Role.OPERATE)
+    assert find(GRAFANA, known) == Caller("grafana", Role.READ)
+    assert find(KIM[:-1], known) is None
+    assert find("", known) is None
+    assert find("gärten\udcff", known) is None
+
+
+def test_who_may_operate_may_read_and_not_the_other_way_round() -> None:
+    assert Role.OPERATE.covers(Role.READ)
+    assert Role.OPERATE.covers(Role.OPERATE)
+    assert Role.READ.covers(Role.READ)
+    assert not Role.READ.covers(Role.OPERATE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("operate kim\n", "tokens:1: expected a role, a name and a token, found 2 words"),
+        (f"# x\nadmin kim {KIM}\n", "tokens:2: the first word is the role: expected read or operate"),
+        ("read kim short-secret\n", "tokens:1: the token of kim has fewer than 16 letters"),
+        (f"read kim {KIM}ü\n", "tokens:1: the token of kim has spaces or letters outside ASCII"),
+        (f"read kim {KIM}\noperate li {KIM}\n", "tokens:2: the token of li stands here twice"),
+        (f"read {'k' * 65} {KIM}\n", "tokens:1: the second word is a name of at most 64 letters"),
+        ("# nobody\n", "tokens: holds no token"),
+    ],
+)
+def test_a_faulty_line_is_named_and_the_token_is_not(text: str, said: str) -> None:
+    with pytest.raises(AccessError) as caught:
+        parse_tokens(text, "tokens")
+    assert str(caught.value).startswith(said)
+    assert KIM not in str(caught.value)
+    assert "short-secret" not in str(caught.value)
+
+
+def test_what_a_token_must_be() -> None:
+    assert token_fault("x" * 16) is None
+    assert "16" in (token_fault("x" * 15) or "")
+    assert "spaces" in (token_fault("x" * 16 + " ") or "")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AccessError, match="gone: cannot be read: No such file"):
+        Tokens(file=str(tmp_path / "gone"))
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(AccessError, match="not UTF-8"):
+        Tokens(file=str(tmp_path / "bytes"))
+
+
+def test_a_file_is_read_again_when_it_changes_and_one_that_is_broken_locks_nobody_out(tmp_path: Path) -> None:
+    now_s = [0.0]
+    file = tmp_path / "tokens"
+    file.write_text(f"operate kim {KIM}\n")
+    tokens = Tokens((token(GRAFANA, "grafana", Role.READ),), str(file), monotonic=lambda: now_s[0])
+    assert tokens.needed
+    assert tokens.can_operate
+    assert tokens.find(GRAFANA) == Caller("grafana", Role.READ)
+
+    def changed(text: str) -> None:
+        file.write_text(text)
+        os.utime(file, ns=(0, round(now_s[0] * 1e9) + 1))
+        now_s[0] += 5
+
+    changed("operate kim\n")
+    assert tokens.find(KIM) == Caller("kim", Role.OPERATE)
+    changed("read li li-0123456789abcdef\n")
+    assert tokens.find(KIM) is None
+    assert tokens.find("li-0123456789abcdef") == Caller("li", Role.READ)
+    assert not tokens.can_operate
+
+
+def test_without_any_none_is_needed() -> None:
+    assert not Tokens().needed
+    assert not Tokens().can_operate

@@ -1,0 +1,176 @@
+"""The newest decisions: one row for an act and what came of it, found by what a person asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from api_rig import RAISE, WELL, Rig, entry
+from tuner_cases import NOW_MS, SOURCE, TARGET, L
+
+from tuner.api.decisions import Decisions, Filter, OnRecord, row_json
+from tuner.journal.entries import Entry, lists_entry, turn_entry
+from tuner.journal.kafka_journal import JournalError
+from tuner.model.decision import AddPairs, LetGo, PutBackRate, Reason, SetRate, StartRate
+from tuner.model.limits import MB
+
+PUT_BACK = PutBackRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle: taken off")
+LET_GO = LetGo(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.CHANGED_BY_SOMEBODY, "theirs")
+START = StartRate(2, L, 5 * MB, Reason.MOVE_FOUND, "a throttle for broker 2")
+
+
+def rows(decisions: Decisions, wanted: Filter | None = None, **more: Any) -> list[dict[str, Any]]:
+    return [row_json(row) for row in decisions.page(wanted or Filter(), 100, **more)[0]]
+
+
+def test_an_act_and_what_came_of_it_are_one_row() -> None:
+    decisions = Decisions()
+    decisions.take([entry("intent", inputs={"move": {"remaining_bytes": 5}})])
+    assert rows(decisions)[0]["outcome"] == "under_way"
+    decisions.take([entry("outcome", at_ms=NOW_MS + 9000)])
+    only = rows(decisions)[0]
+    assert (only["outcome"], only["outcome_at_ms"], only["at_ms"]) == ("done", NOW_MS + 9000, NOW_MS)
+    assert (only["before_bytes_per_s"], only["after_bytes_per_s"]) == (10 * MB, 50 * MB)
+    assert (only["broker"], only["side"], only["inputs"]) == (1, "leader", {"move": {"remaining_bytes": 5}})
+
+
+def test_the_same_act_twice_has_each_its_own_outcome() -> None:
+    decisions = Decisions()
+    decisions.take([entry("intent"), entry("outcome", failure="refused"), entry("intent", at_ms=NOW_MS + 1)])
+    decisions.take([entry("outcome", at_ms=NOW_MS + 2)])
+    assert [(row["outcome"], row["failure"]) for row in rows(decisions)] == [("done", None), ("failed", "refused")]
+
+
+def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
+    decisions = Decisions()
+    decisions.take([entry("outcome")])
+    assert rows(decisions)[0]["outcome"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("decision", "before", "after"),
+    [
+        (RAISE, 10 * MB, 50 * MB),
+        (PUT_BACK, 50 * MB, None),
+        (LET_GO, 5 * MB, 9 * MB),
+        (START, None, 5 * MB),
+        (WELL, None, None),
+    ],
+)
+def test_before_and_after(decision: Any, before: int | None, after: int | None) -> None:
+    decisions = Decisions()
+    decisions.take([entry("decision", decision)])
+    only = rows(decisions)[0]
+    assert (only["before_bytes_per_s"], only["after_bytes_per_s"]) == (before, after)
+
+
+def test_lists_are_named_by_their_topics() -> None:
+    pairs = [AddPairs(f"t{n}", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists") for n in range(30)]
+    decisions = Decisions()
+    decisions.take([lists_entry("intent", pairs, NOW_MS)])
+    assert rows(decisions)[0]["topics"] == [f"t{n}" for n in range(20)]
+
+
+def test_the_seconds_of_the_law_are_kept_apart() -> None:
+    change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
+    decisions = Decisions(turns_max=3)
+    decisions.take([turn_entry([change], NOW_MS + n) for n in range(5)])
+    decisions.take([entry("intent")])
+    assert len(rows(decisions)) == 1
+    turns = rows(decisions, turns=True)
+    assert [row["at_ms"] for row in turns] == [NOW_MS + 4, NOW_MS + 3, NOW_MS + 2]
+    assert turns[0]["rates"] == [
+        {"broker": 1, "side": "leader", "before_bytes_per_s": 10 * MB, "after_bytes_per_s": 11 * MB}
+    ]
+    assert turns[0]["outcome"] == "begun"
+    assert rows(decisions, Filter(broker=1), turns=True) == turns
+    assert rows(decisions, Filter(broker=2), turns=True) == []
+
+
+def test_what_is_asked_for_is_what_comes() -> None:
+    decisions = Decisions()
+    decisions.take(
+        [entry("intent", RAISE, NOW_MS), entry("decision", WELL, NOW_MS + 1), entry("decision", LET_GO, NOW_MS + 2)]
+    )
+
+    def found(**wanted: Any) -> list[int]:
+        return [row["at_ms"] - NOW_MS for row in rows(decisions, Filter(**wanted))]
+
+    assert found() == [2, 1, 0]
+    assert found(broker=3) == [2, 1]
+    assert found(broker=3, side="leader") == []
+    assert found(side="leader") == [0]
+    assert found(action="hold") == [1]
+    assert found(reason="stalled_throttle_bound") == [0]
+    assert found(from_ms=NOW_MS + 1) == [2, 1]
+    assert found(to_ms=NOW_MS + 1) == [1, 0]
+    assert found(acts=True) == [2, 0]
+    assert found(broker=1, action="hold") == []
+
+
+def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
+    decisions = Decisions()
+    decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
+    seen, before = [], None
+    while True:
+        found, before = decisions.page(Filter(), 10, before=before)
+        seen += [row.entry.at_ms - NOW_MS for row in found]
+        decisions.take([entry("decision", WELL, NOW_MS + 100)])
+        if before is None:
+            break
+    assert seen == list(range(24, -1, -1))
+
+
+def test_of_many_only_the_newest_stay() -> None:
+    decisions = Decisions(rows_max=10)
+    decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
+    assert len(rows(decisions)) == 10
+    assert decisions.row(1) is None
+    assert decisions.row(25) is not None
+
+
+def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -> None:
+    decisions = Decisions()
+    old = [entry("intent", RAISE, NOW_MS), entry("outcome", RAISE, NOW_MS + 5)]
+    new = [entry("decision", WELL, NOW_MS + 50)]
+    decisions.take(new)
+    decisions.begin_with([*old, *new])
+    assert [(row["at_ms"] - NOW_MS, row["outcome"]) for row in rows(decisions)] == [(50, "nothing_to_do"), (0, "done")]
+    decisions.begin_with([*old, *new])  # A second term reads the same again.
+    assert len(rows(decisions)) == 2
+    assert rows(decisions)[1]["outcome"] == "done"
+
+
+def test_what_the_journal_does_not_take_is_not_shown() -> None:
+    taken: list[Entry] = []
+
+    def write(entries: Sequence[Entry] = (), **more: Any) -> None:
+        if more.get("memory") == "refuse":
+            raise JournalError("away")
+        taken.extend(entries)
+
+    decisions = Decisions()
+    journal = OnRecord(write, decisions)
+    journal.write([entry("intent")])
+    with pytest.raises(JournalError):
+        journal.write([entry("decision", WELL)], memory="refuse")
+    assert len(taken) == len(rows(decisions)) == 1
+
+
+def test_over_http() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.watched.decisions.take([entry("intent", RAISE, NOW_MS + n) for n in range(3)])
+    found = rig.get("/api/v1/decisions?broker=1&limit=2&inputs=false").json()
+    assert [row["at_ms"] - NOW_MS for row in found["decisions"]] == [2, 1]
+    assert found["decisions"][0]["inputs"] is None
+    rig.watched.decisions.take([entry("outcome", RAISE, NOW_MS + 9)])  # What came of it is told before the next cycle.
+    again = rig.get("/api/v1/decisions?broker=1&limit=2&inputs=false").json()
+    assert [row["outcome"] for row in again["decisions"]] == ["done", "under_way"]
+    rest = rig.get(f"/api/v1/decisions?broker=1&limit=2&before={found['next_before']}").json()
+    assert [row["at_ms"] - NOW_MS for row in rest["decisions"]] == [0]
+    assert rest["next_before"] is None
+    assert rig.get("/api/v1/decisions/1").json()["id"] == 1
+    assert rig.get("/api/v1/decisions/99").status_code == 404
+    assert "stalled_throttle_bound" in rig.get("/api/v1/reasons").json()

@@ -1,0 +1,158 @@
+"""Server-sent events: told at once, and never waited for."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from api_rig import READ_TOKEN, Rig, bearer, many_brokers
+
+from tuner.api.events import BOX_MAX, Hub, Listener, encoded
+from tuner.api.server import HttpServer
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.cycle()
+    return made
+
+
+@pytest.fixture
+def server(rig: Rig) -> Iterator[HttpServer]:
+    made = HttpServer(rig.app, "127.0.0.1", 0, on_stop=rig.watched.hub.end)
+    made.start()
+    yield made
+    made.stop()
+
+
+def listening(port: int, *, receive_bytes: int | None = None) -> socket.socket:
+    made = socket.socket()
+    if receive_bytes is not None:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    made.settimeout(10)
+    made.connect(("127.0.0.1", port))
+    made.sendall(
+        f"GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer(READ_TOKEN)['Authorization']}\r\n\r\n".encode()
+    )
+    return made
+
+
+def until(made: socket.socket, word: bytes) -> bytes:
+    came = b""
+    while word not in came:
+        part = made.recv(65536)
+        assert part, came
+        came += part
+    return came
+
+
+def wait_for(what: object, limit_s: float = 10.0) -> None:
+    assert callable(what)
+    deadline_s = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_a_full_box_loses_the_oldest_and_says_how_many() -> None:
+    box = Listener(places=3)
+    for number in range(5):
+        box.put(encoded("cycle", {"n": number}))
+    said = box.taken()
+    assert said.startswith(b'event: dropped\ndata: {"events":2}\n\nevent: cycle\ndata: {"n":2}\n\n')
+    assert said.count(b"event: cycle") == 3
+    assert box.taken() == b""
+
+
+def test_only_so_many_may_listen() -> None:
+    hub = Hub(listeners_max=2)
+    first = hub.join(lambda: None)
+    assert first is not None
+    assert hub.join(lambda: None) is not None
+    assert hub.join(lambda: None) is None
+    hub.leave(first)
+    assert hub.join(lambda: None) is not None
+
+
+def test_a_cycle_is_heard_at_once(rig: Rig, server: HttpServer) -> None:
+    with listening(server.port) as reader:
+        head = until(reader, b": listening")
+        assert b"text/event-stream" in head
+        assert b"content-security-policy" in head
+        rig.cycle()
+        event = until(reader, b"\n\n")
+        assert b"event: cycle" in event
+        line = next(part for part in event.splitlines() if part.startswith(b"data: "))
+        assert json.loads(line.removeprefix(b"data: "))["moving_partitions"] == 1
+    wait_for(lambda: rig.watched.hub.listeners == 0)
+
+
+def test_events_take_a_token(rig: Rig, server: HttpServer) -> None:
+    with listening(server.port) as ready:  # The server is up.
+        until(ready, b": listening")
+    asked = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    asked.request("GET", "/api/v1/events")
+    assert asked.getresponse().status == 401
+    asked.close()
+
+
+def test_one_who_never_reads_costs_the_loop_nothing_and_nobody_else_anything(rig: Rig, server: HttpServer) -> None:
+    with listening(server.port, receive_bytes=2048), listening(server.port) as alive:
+        until(alive, b": listening")
+        wait_for(lambda: rig.watched.hub.listeners == 2)
+        said = {"filler": "x" * 20_000}
+        told_s = []
+
+        def lost() -> list[int]:
+            return sorted(listener._lost for listener in rig.watched.hub._listeners)
+
+        # Both ends of a socket hold some MB before anything is lost.
+        for burst in range(500):
+            for _ in range(8):
+                began_s = time.thread_time()
+                rig.watched.hub.tell("acted", said)
+                told_s.append(time.thread_time() - began_s)
+            rig.watched.hub.tell(f"burst-{burst}", {})
+            until(alive, f"event: burst-{burst}\n".encode())
+            if any(lost()):
+                break
+        assert lost()[0] == 0, "the one that reads has lost nothing"
+        assert lost()[1] > 0, "the one that does not has, and would be told"
+        assert max(len(listener._box) for listener in rig.watched.hub._listeners) <= BOX_MAX
+        told_s.sort()
+        assert told_s[len(told_s) // 2] < 0.001
+
+
+def test_a_loop_goes_on_at_its_pace_beside_one_who_never_reads(rig: Rig, server: HttpServer) -> None:
+    cluster, seen = many_brokers(200)
+
+    def cycles_cpu_s() -> float:
+        began_s = time.thread_time()
+        for _ in range(15):
+            rig.cycle(cluster=cluster, **seen)
+        return time.thread_time() - began_s
+
+    cycles_cpu_s()
+    alone_s = min(cycles_cpu_s() for _ in range(3))
+    readers = [listening(server.port, receive_bytes=2048) for _ in range(8)]
+    try:
+        wait_for(lambda: rig.watched.hub.listeners == 8)
+        watched_s = min(cycles_cpu_s() for _ in range(3))
+    finally:
+        for reader in readers:
+            reader.close()
+    assert watched_s < 1.5 * alone_s + 0.01
+
+
+def test_a_server_stops_although_somebody_listens(rig: Rig, server: HttpServer) -> None:
+    with listening(server.port) as reader:
+        until(reader, b": listening")
+        began_s = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began_s < 8
+        assert rig.watched.hub.listeners == 0

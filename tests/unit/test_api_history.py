@@ -1,0 +1,84 @@
+"""What the charts show: slots that come round again, gaps, who has gone, and how far a move is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, observation
+
+from tuner.api.history import COLUMNS, History, Peak, shares_done
+from tuner.model.cluster import NotSeen, Observation
+from tuner.model.limits import MB
+
+LEADER = "leader_actual_bytes_per_s"
+
+
+def cycle(history: History, number: int, rate: float | None = None) -> None:
+    """``rate``: what broker 1 sends; None: it is not there at all."""
+    brokers = [] if rate is None else [broker_signal(1, leader=rate)]
+    cluster = live({} if rate is None else {SOURCE: 10 * MB})
+    seen = observation(cluster, [] if rate is None else [move_signal(*SOURCE)], brokers)
+    history.observed(replace(seen, now_ms=NOW_MS + 5000 * number))
+
+
+def test_slots_come_round_and_the_oldest_go() -> None:
+    history = History(slots=4)
+    for number in range(7):
+        cycle(history, number, rate=float(number))
+    times, rows = history.series([1])
+    assert [(at - NOW_MS) // 5000 for at in times] == [3, 4, 5, 6]
+    assert rows[1][LEADER] == [3.0, 4.0, 5.0, 6.0]
+    assert rows[1].keys() == set(COLUMNS)
+
+
+def test_a_slot_that_a_broker_missed_is_a_gap_and_not_what_stood_there_a_round_ago() -> None:
+    history = History(slots=4)
+    for number in range(4):
+        cycle(history, number, rate=float(number))
+    cycle(history, 4)
+    cycle(history, 5, rate=5.0)
+    assert history.series([1])[1][1][LEADER] == [2.0, 3.0, None, 5.0]
+
+
+def test_one_who_took_no_part_for_a_whole_round_is_forgotten() -> None:
+    history = History(slots=3)
+    cycle(history, 0, rate=1.0)
+    cycle(history, 1)
+    cycle(history, 2)
+    assert list(history.series([1])[1]) == [1]
+    cycle(history, 3)
+    assert history.series([1, 2])[1] == {}
+
+
+def test_only_what_is_newer_comes() -> None:
+    history = History()
+    for number in range(5):
+        cycle(history, number, rate=float(number))
+    times, rows = history.series([1], NOW_MS + 5000 * 2)
+    assert len(times) == 2
+    assert rows[1][LEADER] == [3.0, 4.0]
+
+
+def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
+    history = History()
+    cycle(history, 0, rate=1.0)
+    history.observed(Observation(NOW_MS + 5000, NotSeen("away")))
+    assert history.series([1])[1][1][LEADER] == [1.0, None]
+
+
+def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
+    history = History()
+
+    def remains(megabytes: float, at_ms: int) -> None:
+        seen = observation(live(), [move_signal(*TARGET, remaining=megabytes * MB)], [])
+        history.observed(replace(seen, now_ms=at_ms))
+
+    remains(400, 1)
+    remains(800, 2)
+    remains(200, 3)
+    assert history.peaks() == {3: Peak(800 * MB, since_ms=1)}
+    assert shares_done({3: 200 * MB}, history.peaks()) == 0.75
+    history.observed(replace(observation(live(moves=())), now_ms=4))
+    assert history.peaks() == {}
+    assert shares_done({}, {}) is None
+    assert shares_done({3: 900 * MB}, {3: Peak(800 * MB, 1)}) == 0.0

@@ -1,0 +1,82 @@
+"""The API is what its description says: schemathesis asks what the description allows, and a bit beside it."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from api_rig import OPERATE_TOKEN, RAISE, READ_TOKEN, WELL, Clock, Rig, bearer, entry
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from tuner_cases import NOW_MS, SOURCE
+
+from tuner.api.limits import Buckets, Rate
+from tuner.decide.mutation_quota import Turn
+from tuner.journal.entries import turn_entry
+from tuner.model.cluster import Course
+from tuner.model.limits import MB
+from tuner.model.mutation import QuotaView
+from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
+from tuner.model.mutation_memory import MutationMemory, Total
+from tuner.model.orders import Orders, Override, Pause
+from tuner.model.quota_entity import Tenant
+
+CHECKS = (
+    schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
+)  # fmt: skip
+
+
+def full_rig() -> Rig:
+    """Something to show on every route, and no limits in the way."""
+    rig = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()))
+    orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
+    rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Course(12 * MB, no_headroom=True)})
+    rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
+    held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    rig.quotas.shared_out(
+        QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0)), 0
+    )
+    return rig
+
+
+RIG = full_rig()
+# The events have no end, so nobody can wait for it.
+SCHEMA = schemathesis.openapi.from_dict(RIG.app.openapi()).exclude(path="/api/v1/events")
+SCHEMA.app = RIG.app
+
+
+@SCHEMA.parametrize()
+@settings(
+    max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate), derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+def test_every_answer_is_as_described(case: schemathesis.Case) -> None:
+    for who in (OPERATE_TOKEN, READ_TOKEN) if case.method != "GET" else (READ_TOKEN,):
+        case.call_and_validate(headers=bearer(who), checks=CHECKS)
+
+
+def test_every_route_is_described_and_says_which_token_it_takes() -> None:
+    described = RIG.app.openapi()["paths"]
+    assert {f"{method} {path}" for path, of in described.items() for method in of} == {
+        "get /api/v1/status", "get /api/v1/moves", "get /api/v1/moves/partitions", "get /api/v1/brokers",
+        "get /api/v1/brokers/{broker}", "get /api/v1/history", "get /api/v1/tenants", "get /api/v1/decisions",
+        "get /api/v1/decisions/{number}", "get /api/v1/reasons", "get /api/v1/events", "post /api/v1/pause",
+        "post /api/v1/resume", "post /api/v1/release", "post /api/v1/override", "delete /api/v1/override/{broker}",
+    }  # fmt: skip
+    for path, of in described.items():
+        for method, operation in of.items():
+            assert operation["security"] == [{"HTTPBearer": []}], (method, path)
+            assert {"401", "422", "429"} <= operation["responses"].keys(), (method, path)
+
+
+@pytest.mark.parametrize("path", ["status", "moves", "brokers", "decisions", "tenants", "moves/partitions"])
+def test_nothing_is_answered_that_is_not_described(path: str) -> None:
+    """A key that the description lacks passes schemathesis, and would be a promise that nobody knows of."""
+    operation = RIG.app.openapi()["paths"][f"/api/v1/{path}"]["get"]
+    name = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+    described = RIG.app.openapi()["components"]["schemas"][name]["properties"]
+    assert RIG.get(f"/api/v1/{path}").json().keys() == described.keys()

@@ -1,0 +1,168 @@
+"""Orders over HTTP: who may, what is refused in which words, and what comes on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig
+from tuner_cases import NOW_MS, SOURCE, TARGET, F, L
+
+from tuner.api.board import STANDING_BY
+from tuner.api.orders_api import not_overridden, overridden, paused, released, resumed
+from tuner.journal.order_records import decode_orders, encode_orders
+from tuner.model.cluster import NotSeen, Observation
+from tuner.model.limits import MB
+from tuner.model.orders import Orders, Override, Pause
+
+ORDERS = [
+    ("pause", {}),
+    ("resume", {}),
+    ("release", {}),
+    ("override", {"broker": 1, "rate_bytes_per_s": 5 * MB, "for_s": 60}),
+]
+BY_KIM = "kim over HTTP from testclient, 2023-11-14 22:13:20 UTC"
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.cycle()
+    return made
+
+
+@pytest.mark.parametrize(("name", "body"), ORDERS)
+def test_an_order_takes_the_role_operate(rig: Rig, name: str, body: dict[str, Any]) -> None:
+    for who, status in ((None, 401), ("wrong-0123456789abcdef", 401), (READ_TOKEN, 403)):
+        answer = rig.post(f"/api/v1/{name}", body, who)
+        assert answer.status_code == status, answer.text
+    assert answer.json() == {"detail": "the token of grafana may read only: giving orders takes the role operate"}
+    assert rig.desk.orders == Orders()
+    assert rig.post(f"/api/v1/{name}", body).status_code == 202
+    assert rig.desk.orders.at_ms == NOW_MS
+
+
+def test_a_pause_is_on_record_with_who_and_a_resume_ends_it(rig: Rig) -> None:
+    answer = rig.post("/api/v1/pause")
+    assert rig.desk.orders.pause == Pause(NOW_MS, BY_KIM)
+    assert answer.json() == {
+        "by": "kim over HTTP from testclient",
+        "orders_at_ms": NOW_MS,
+        "paused": {"since_ms": NOW_MS, "by": BY_KIM, "released": False},
+        "overrides": [],
+    }
+    assert rig.post("/api/v1/resume").json()["paused"] is None
+    assert rig.desk.orders == Orders(NOW_MS + 1, resumed_at_ms=NOW_MS + 1)
+
+
+def test_an_override_is_of_one_side_or_of_both_and_ends(rig: Rig) -> None:
+    body = {"broker": 3, "rate_bytes_per_s": 5 * MB, "for_s": 1800}
+    assert rig.post("/api/v1/override", body).status_code == 202
+    said = f"{BY_KIM}, until 2023-11-14 22:43:20 UTC"
+    order = Override(5 * MB, NOW_MS + 1_800_000, said)
+    assert rig.desk.orders.overrides == {(3, L): order, (3, F): order}
+    rig.post("/api/v1/override", {**body, "broker": 1, "side": "leader"})
+    assert rig.desk.orders.overrides.keys() == {(1, L), (3, L), (3, F)}
+    assert rig.delete("/api/v1/override/3").status_code == 202
+    assert rig.desk.orders.overrides.keys() == {(1, L)}
+
+
+def test_a_release_ends_the_overrides_too(rig: Rig) -> None:
+    rig.post("/api/v1/override", ORDERS[3][1])
+    rig.post("/api/v1/release")
+    assert rig.desk.orders.overrides == {}
+    assert rig.desk.orders.pause is not None
+    assert rig.desk.orders.pause.released
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"for_s": None}, 422, "for_s: input should be a valid number"),
+        ({"for_s": 0}, 422, "for_s: input should be greater than 0"),
+        ({"for_s": 1e9}, 422, "for_s: input should be less than or equal to 2592000"),
+        (
+            {"rate_bytes_per_s": 51 * MB},
+            422,
+            "rate_bytes_per_s 51000000 is outside the bounds: 1 to 50000000 (50.0 MB/s, tuner.rate_bytes_per_s_max",
+        ),
+        ({"rate_bytes_per_s": 0}, 422, "rate_bytes_per_s 0 is outside the bounds: 1 to 50000000"),
+        ({"rate_bytes_per_s": -5}, 422, "rate_bytes_per_s -5 is outside the bounds: 1 to 50000000"),
+        ({"rate_bytes_per_s": "50MB"}, 422, "rate_bytes_per_s: input should be a valid integer"),
+        ({"broker": 7}, 404, "broker 7 is not alive here; alive are 1, 2, 3"),
+        ({"side": "both"}, 422, "side: input should be 'leader' or 'follower'"),
+        ({"for": "30m"}, 422, "for is not known here"),
+    ],
+)
+def test_a_faulty_override_is_refused_and_nothing_is_on_record(
+    rig: Rig, changes: dict[str, Any], status: int, said: str
+) -> None:
+    answer = rig.post("/api/v1/override", {**ORDERS[3][1], **changes})
+    assert (answer.status_code, answer.json()["detail"][: len(said)]) == (status, said)
+    assert rig.desk.orders == Orders()
+
+
+def test_an_override_without_an_end_is_refused(rig: Rig) -> None:
+    answer = rig.post("/api/v1/override", {"broker": 1, "rate_bytes_per_s": 5 * MB})
+    assert (answer.status_code, answer.json()) == (422, {"detail": "for_s is missing"})
+
+
+def test_an_override_of_a_broker_that_has_gone_can_be_ended(rig: Rig) -> None:
+    order = Override(5 * MB, NOW_MS + 60_000, "kim")
+    rig.desk.orders = Orders(5, overrides={(9, L): order, (1, L): order})
+    rig.cycle()
+    assert rig.delete("/api/v1/override/9").status_code == 202
+    assert rig.desk.orders.overrides.keys() == {(1, L)}
+    assert rig.delete("/api/v1/override/8").status_code == 404
+
+
+def test_who_stands_by_takes_no_order(rig: Rig) -> None:
+    rig.board.stands_by()
+    answer = rig.post("/api/v1/pause")
+    assert answer.status_code == 409
+    assert answer.json()["detail"].startswith(
+        f"{STANDING_BY}: give the order to the tuner that acts, or use `rheostat pause`"
+    )
+    assert rig.desk.orders == Orders()
+
+
+def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
+    rig.desk.away = True
+    assert rig.post("/api/v1/pause").status_code == 503
+    rig.desk.away = False
+    rig.clock.now_s += 50
+    assert rig.post("/api/v1/pause").json() == {
+        "detail": "no cycle has ended for 50 s, so an order would not be heeded"
+    }
+    rig.watched.observed(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
+    answer = rig.post("/api/v1/override", ORDERS[3][1])
+    assert answer.json() == {"detail": "it is not known which brokers are alive: the cluster is not seen: away"}
+    assert rig.desk.orders == Orders()
+
+
+def test_orders_of_one_caller_have_a_limit_and_reading_goes_on(rig: Rig) -> None:
+    answers = [rig.post("/api/v1/pause").status_code for _ in range(12)]
+    assert answers == [202] * 10 + [429] * 2
+    assert rig.get("/api/v1/status", OPERATE_TOKEN).status_code == 200
+    rig.clock.now_s += 2
+    assert rig.post("/api/v1/resume").status_code == 202
+
+
+def test_an_order_is_logged_with_who_and_without_the_token(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.post("/api/v1/pause")
+    said = capsys.readouterr()
+    assert "kim over HTTP" in said.out + said.err
+    assert OPERATE_TOKEN not in said.out + said.err
+
+
+def test_an_order_keeps_what_others_have_ordered_and_drops_what_is_over() -> None:
+    holds, over = Override(1, NOW_MS + 1, "li"), Override(1, NOW_MS, "li")
+    known = Orders(5, Pause(4, "li"), 3, {SOURCE: holds, TARGET: over})
+    changed = overridden({(2, L): 7}, 10.0, "kim")(known, NOW_MS)
+    assert changed.overrides.keys() == {SOURCE, (2, L)}
+    assert (changed.pause, changed.resumed_at_ms) == (known.pause, 3)
+    assert not_overridden(1)(known, NOW_MS).overrides == {}
+    assert paused("kim")(known, NOW_MS).overrides == known.overrides
+    assert resumed()(known, NOW_MS).resumed_at_ms == NOW_MS
+    assert released("kim")(known, NOW_MS).overrides == {}
+    assert decode_orders(encode_orders(changed)) == changed

@@ -1,0 +1,105 @@
+"""The page's files: what is vendored is what is named, nothing comes from elsewhere, and the parts are what was seen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from api_rig import READ_TOKEN, Rig, many_brokers
+from tuner_cases import NOW_MS
+
+import tuner.api
+
+PAGE = Path(tuner.api.__file__).parent / "page"
+STATIC = PAGE / "static"
+SHELL = (PAGE / "templates" / "shell.html").read_text(encoding="utf-8")
+PARTS = ["now", "moves", "brokers", "decisions", "tenants"]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.cycle()
+    return made
+
+
+def test_what_is_vendored_is_named_with_its_version_and_has_its_licence() -> None:
+    vendored = {path.name for path in (STATIC / "vendor").glob("*.min.*")}
+    assert vendored == {"htmx-2.0.11.min.js", "uplot-1.6.32.iife.min.js", "uplot-1.6.32.min.css"}
+    said = (STATIC / "vendor" / "README.md").read_text(encoding="utf-8")
+    for name in vendored:
+        assert f"/static/vendor/{name}" in SHELL
+        assert f"`{name}`" in said
+    assert 'version:"2.0.11"' in (STATIC / "vendor" / "htmx-2.0.11.min.js").read_text(encoding="utf-8")
+    assert "1.6.32" in (STATIC / "vendor" / "uplot-1.6.32.iife.min.js").read_text(encoding="utf-8")[:400]
+    assert "Zero-Clause BSD" in (STATIC / "vendor" / "htmx-LICENSE.txt").read_text(encoding="utf-8")
+    assert "MIT License" in (STATIC / "vendor" / "uplot-LICENSE.txt").read_text(encoding="utf-8")
+
+
+def test_all_that_the_shell_asks_for_is_there_and_is_the_tuners_own(rig: Rig) -> None:
+    shell = rig.get("/", None)
+    assert shell.status_code == 200
+    asked = re.findall(r'(?:src|href)="([^"#]+)"', shell.text)
+    assert len(asked) >= 8
+    for path in asked:
+        answer = rig.get(path, None)
+        assert answer.status_code == 200, path
+        assert answer.headers["cache-control"] == "public, max-age=86400"
+        assert answer.content
+
+
+def test_nothing_is_inline_so_that_the_policy_may_be_strict() -> None:
+    for path in (PAGE / "templates").glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text), path
+        assert not re.search(r"\bstyle=|\bon[a-z]+=|<style|javascript:|\|\s*safe\b", text), path
+    for path in STATIC.glob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert "innerHTML" not in text, path
+        assert "https://" not in text, path
+
+
+def test_the_shell_knows_nothing_of_the_cluster(rig: Rig) -> None:
+    assert "lab" not in re.sub(r"label", "", rig.get("/", None).text)
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../server.py", "/static/%2e%2e/shapes.py", "/static/vendor", "/static/nothing.js"]
+)
+def test_no_other_file_can_be_had(rig: Rig, path: str) -> None:
+    assert rig.get(path, None).status_code == 404
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_parts_take_a_token(rig: Rig, part: str) -> None:
+    assert rig.get(f"/page/{part}", None).status_code == 401
+    assert rig.get(f"/page/{part}", READ_TOKEN).status_code == 200
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_parts_are_there_before_anything_was_seen_and_on_stand_by(part: str) -> None:
+    rig = Rig()
+    assert rig.get(f"/page/{part}").status_code == 200
+    rig.cycle()
+    rig.board.stands_by()
+    assert rig.get(f"/page/{part}").status_code == 200
+
+
+def test_a_thousand_brokers_are_a_dozen_cards_and_an_update_is_small(rig: Rig) -> None:
+    cluster, seen = many_brokers(1000)
+    rig.cycle(cluster=cluster, **seen)
+    cards = rig.get("/page/brokers").text
+    assert cards.count("<article") == 12
+    assert "1 to 12 of 1000, the busiest first." in cards
+    assert "997 to 1000 of 1000" in rig.get("/page/brokers?offset=5000").text
+    sizes = [len(rig.get(f"/page/{part}").content) for part in PARTS]
+    charts = rig.get(f"/api/v1/history?since_ms={NOW_MS - 1}&" + "&".join(f"broker={b}" for b in range(1, 13)))
+    assert sum(sizes) + len(charts.content) + len(rig.get("/api/v1/status").content) <= 100_000
+
+
+@pytest.mark.parametrize(
+    "query", ["brokers?find=x", "brokers?find=12345678901", "brokers?offset=-1", "decisions?broker=1x"]
+)
+def test_a_faulty_question_is_refused(rig: Rig, query: str) -> None:
+    assert rig.get(f"/page/{query}").status_code == 422

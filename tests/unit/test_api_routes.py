@@ -1,0 +1,295 @@
+"""What can be read over HTTP, by whom, and in which words a refusal comes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig, entry, many_brokers
+from tuner_cases import NOW_MS, SOURCE, TARGET, live, move, move_signal
+
+from tuner.api.answers import HEADERS
+from tuner.decide.mutation_quota import Turn
+from tuner.model.cluster import NotSeen, Observation
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, StallState
+from tuner.model.mutation import QuotaView
+from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
+from tuner.model.mutation_memory import MutationMemory, Total
+from tuner.model.orders import Orders, Override, Pause
+from tuner.model.quota_entity import Tenant
+
+READS = [
+    "status",
+    "moves",
+    "moves/partitions",
+    "brokers",
+    "brokers/1",
+    "tenants",
+    "decisions",
+    "reasons",
+    "openapi.json",
+]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.cycle()
+    return made
+
+
+# -- who may -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", READS)
+def test_reading_takes_a_token_of_either_role(rig: Rig, path: str) -> None:
+    assert rig.get(f"/api/v1/{path}").status_code == 200
+    assert rig.get(f"/api/v1/{path}", OPERATE_TOKEN).status_code == 200
+    without = rig.get(f"/api/v1/{path}", None)
+    assert (without.status_code, without.headers["www-authenticate"]) == (401, "Bearer")
+    assert rig.get(f"/api/v1/{path}", "wrong-0123456789abcdef").json() == {"detail": "this token is not known here"}
+
+
+def test_whoever_tries_many_tokens_is_slowed_down_and_the_right_one_still_passes(rig: Rig) -> None:
+    answers = [rig.get("/api/v1/status", f"wrong-0123456789abc-{n}").status_code for n in range(12)]
+    assert answers == [401] * 10 + [429] * 2
+    assert rig.get("/api/v1/status").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/-/healthy", "/readyz", "/-/ready"])
+def test_probes_need_no_token(rig: Rig, path: str) -> None:
+    assert rig.get(path, None).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/status"])
+def test_metrics_and_status_take_a_token_from_elsewhere(rig: Rig, path: str) -> None:
+    assert rig.get(path, None).status_code == 401
+    assert rig.get(path).status_code == 200
+
+
+def test_metrics_are_open_to_this_machine() -> None:
+    from fastapi.testclient import TestClient
+
+    rig = Rig()
+    rig.cycle()
+    here = TestClient(rig.app, client=("127.0.0.1", 50000))
+    assert here.get("/metrics").status_code == 200
+    assert here.get("/status").status_code == 401
+
+
+def test_without_tokens_everybody_here_may_read_and_nobody_may_order() -> None:
+    rig = Rig(tokens=False)
+    rig.cycle()
+    assert rig.get("/api/v1/status", None).json()["role"] == "read"
+    answer = rig.post("/api/v1/pause", who=None)
+    assert answer.status_code == 403
+    assert "tuner.http.operate_token" in answer.json()["detail"]
+    assert rig.desk.orders == Orders()
+
+
+def test_every_answer_keeps_the_browser_on_its_guard(rig: Rig) -> None:
+    for path in ("/api/v1/status", "/nowhere", "/metrics", "/healthz", "/"):
+        headers = rig.get(path).headers
+        assert {name: headers.get(name) for name in HEADERS} == HEADERS, path
+        assert "cache-control" in headers
+    assert "unsafe" not in HEADERS["content-security-policy"]
+
+
+def test_no_answer_holds_a_token(rig: Rig) -> None:
+    rig.watched.decisions.take([entry("intent")])
+    paths = [f"/api/v1/{path}" for path in READS] + ["/", "/status", "/metrics", "/healthz", "/readyz", "/page/now"]
+    for path in paths:
+        for who in (READ_TOKEN, OPERATE_TOKEN, "wrong-0123456789abcdef", None):
+            answer = rig.get(path, who)
+            for secret in (READ_TOKEN, OPERATE_TOKEN, "wrong-0123456789abcdef"):
+                assert secret not in answer.text, path
+                assert secret not in str(answer.headers), path
+
+
+def test_a_wrong_token_is_logged_without_it(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.get("/api/v1/status", "wrong-0123456789abcdef")
+    said = capsys.readouterr()
+    assert "a wrong token over HTTP" in said.out + said.err
+    assert "0123456789abcdef" not in said.out + said.err
+
+
+# -- what they say -----------------------------------------------------------------------------------------------------
+
+
+def test_status(rig: Rig) -> None:
+    found = rig.get("/api/v1/status").json()
+    assert found["headline"] == (
+        "1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled."
+    )
+    assert (found["cluster"], found["ready"], found["role"], found["acting"]) == ("lab", True, "read", True)
+    assert (found["remaining_bytes"], found["eta_s"], found["stalled_brokers"]) == (600 * MB, 300.0, [3])
+    assert (found["produce_p99_ms_max"], found["objective"]["latency_ms"]) == (9.0, 30.0)
+    assert (found["rate_bytes_per_s_max"], found["throttles"], found["throttles_ours"]) == (50 * MB, 2, 1)
+    assert found["orders_heeded_at_ms"] == 7
+    assert found["next"][0].startswith("Under way: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
+
+
+def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
+    rig.watched.observed(Observation(NOW_MS, NotSeen("away")), Memory(), ())
+    found = rig.get("/api/v1/status").json()
+    assert (found["headline"], found["moving_partitions"], found["ready"]) == ("The cluster is not seen.", None, False)
+    assert found["next"] == ["It waits until the cluster is seen: what is not known changes nothing."]
+
+
+def test_a_move_of_which_nothing_is_measured_yet_is_named_as_the_controller_lists_it(rig: Rig) -> None:
+    rig.cycle(memory=Memory(), signals=[], brokers=[])
+    assert rig.get("/api/v1/status").json()["headline"] == "1 partition is moving onto broker 3."
+
+
+def test_who_stands_by_shows_nothing_of_before(rig: Rig) -> None:
+    rig.board.stands_by()
+    found = rig.get("/api/v1/status").json()
+    assert (found["acting"], found["moving_partitions"], found["cycled_at_ms"]) == (False, None, None)
+    assert rig.get("/api/v1/moves").json()["moves"] == []
+
+
+def test_how_far_a_move_is_and_when_it_ends(rig: Rig) -> None:
+    rig.cycle(signals=[move_signal(*SOURCE), move_signal(*TARGET, remaining=150 * MB)])
+    only = rig.get("/api/v1/moves").json()["moves"][0]
+    assert (only["broker"], only["remaining_bytes"], only["done_ratio"], only["eta_s"]) == (3, 150 * MB, 0.75, 75.0)
+    assert (only["stalled"], only["progress_lost_s"], only["since_ms"]) == (True, 20.0, NOW_MS)
+    assert only["reason"] == "progressing"
+
+
+def test_a_move_that_comes_no_nearer_has_no_end(rig: Rig) -> None:
+    rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, remaining=0.0, slope=0.0)])
+    assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] == 0.0
+    rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, slope=1 * MB)])
+    assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] is None
+    assert (
+        rig.get("/api/v1/status")
+        .json()["headline"]
+        .endswith("600 MB remain, and it is not known yet when that is done.")
+    )
+
+
+def test_partitions_are_paged_and_of_one_topic(rig: Rig) -> None:
+    rig.cycle(cluster=live(moves=(*(move(partition=p) for p in range(5)), move("other"))))
+    found = rig.get("/api/v1/moves/partitions?limit=2&offset=2").json()
+    assert [row["partition"] for row in found["partitions"]] == [2, 3]
+    assert (found["total"], found["next_offset"]) == (6, 4)
+    assert rig.get("/api/v1/moves/partitions?topic=other").json()["total"] == 1
+    assert rig.get("/api/v1/moves/partitions?offset=4").json()["next_offset"] is None
+
+
+def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
+    found = rig.get("/api/v1/brokers/1").json()
+    leader = found["sides"][0]
+    assert (leader["side"], leader["rate_bytes_per_s_live"], leader["rate_bytes_per_s_wanted"]) == (
+        "leader",
+        10 * MB,
+        50 * MB,
+    )
+    assert (leader["actual_bytes_per_s"], leader["keep_up_bytes_per_s"], leader["floor_bytes_per_s"]) == (
+        9.5 * MB,
+        6 * MB,
+        7.2 * MB,
+    )
+    assert (leader["ours"], leader["infeasible"], leader["reason"]) == (True, False, "stalled_throttle_bound")
+    assert found["sides"][1]["rate_bytes_per_s_live"] is None
+    assert (found["produce_p99_ms"], found["alive"]) == (9.0, True)
+
+
+def test_a_broker_that_is_not_there_is_named_with_those_that_are(rig: Rig) -> None:
+    answer = rig.get("/api/v1/brokers/7")
+    assert (answer.status_code, answer.json()) == (404, {"detail": "broker 7 is not alive here; alive are 1, 2, 3"})
+
+
+def test_brokers_that_take_part_come_first_and_alone_when_asked(rig: Rig) -> None:
+    assert [row["broker"] for row in rig.get("/api/v1/brokers").json()["brokers"]] == [3, 1, 2]
+    assert [row["broker"] for row in rig.get("/api/v1/brokers?moving=true").json()["brokers"]] == [3, 1]
+
+
+def test_what_people_have_ordered_is_shown_until_it_is_over(rig: Rig) -> None:
+    over, holds = Override(5 * MB, NOW_MS, "kim"), Override(6 * MB, NOW_MS + 60_000, "kim")
+    rig.cycle(orders=Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: holds, TARGET: over}))
+    found = rig.get("/api/v1/status").json()
+    assert found["paused"] == {"since_ms": NOW_MS, "by": "li", "released": False}
+    assert found["overrides"] == [
+        {"broker": 1, "side": "leader", "rate_bytes_per_s": 6 * MB, "until_ms": NOW_MS + 60_000, "by": "kim"}
+    ]
+    sides = rig.get("/api/v1/brokers/1").json()["sides"]
+    assert sides[0]["overridden_until_ms"] == NOW_MS + 60_000
+
+
+def test_what_it_would_do_were_it_not_paused_is_a_dry_run_of_the_same_thinking(rig: Rig) -> None:
+    stalled = Memory(
+        stalls={3: StallState(lost_s=20, stalled=True, stalled_since_ms=1, judged_until_ms=NOW_MS, observed_s=60)}
+    )
+    rig.cycle(memory=stalled, orders=Orders(9, Pause(NOW_MS, "li")))
+    said = rig.get("/api/v1/status").json()["next"]
+    assert said[0] == "It changes nothing, and waits for somebody to resume."
+    assert any(text.startswith("After that: broker 1 leader throttle 10.0 MB/s →") for text in said)
+
+
+def test_what_comes_at_the_end_of_the_moves_is_said_before(rig: Rig) -> None:
+    seen = {("orders", 0): frozenset({1, 2, 3})}
+    rig.cycle(memory=replace(MEMORY, throttled=True, seen=seen, standing_lists=frozenset()))
+    assert rig.get("/api/v1/status").json()["next"][-1] == (
+        "When the moves have ended: 2 throttles removed, the throttled-replica lists of 1 topic cleared."
+    )
+
+
+def test_an_answer_is_made_once_a_cycle(rig: Rig) -> None:
+    first = rig.get("/api/v1/brokers").content
+    rig.board._observation = None  # What nobody tells the watched is not seen before the next cycle.
+    assert rig.get("/api/v1/brokers").content == first
+    rig.cycle(cluster=live({SOURCE: 20 * MB}))
+    assert rig.get("/api/v1/brokers").content != first
+
+
+def test_charts_have_gaps_where_nothing_was_measured(rig: Rig) -> None:
+    rig.cycle(brokers=[])
+    found = rig.get("/api/v1/history?broker=1&broker=9").json()
+    assert list(found["brokers"]) == ["1"]
+    assert found["brokers"]["1"]["leader_actual_bytes_per_s"] == [9.5 * MB, None]
+    assert found["brokers"]["1"]["leader_limit_bytes_per_s"] == [10 * MB, 10 * MB]
+    assert found["rate_bytes_per_s_max"] == 50 * MB
+    assert rig.get(f"/api/v1/history?broker=1&since_ms={NOW_MS}").json()["times_ms"] == []
+
+
+def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
+    assert rig.get("/api/v1/tenants").json()["asked_for"] is False
+    rows = tuple(
+        TenantShare(Tenant(name), rate, hungry, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+        for name, rate, hungry in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
+    )
+    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    rig.quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)), 0)
+    rig.cycle()
+    found = rig.get("/api/v1/tenants?limit=2").json()
+    assert [row["user"] for row in found["tenants"]] == ["bob", "ann"]
+    assert (found["asked_for"], found["total"], found["next_offset"], found["why"]) == (True, 3, 2, "at the cap")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("brokers/x", "broker: input should be a valid integer"),
+        ("brokers?limit=0", "limit: input should be greater than or equal to 1"),
+        ("history", "broker is missing"),
+        ("decisions?side=up", "side: input should be 'leader' or 'follower'"),
+    ],
+)
+def test_a_faulty_question_is_answered_in_a_sentence(rig: Rig, path: str, said: str) -> None:
+    answer = rig.get(f"/api/v1/{path}")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(said)
+
+
+def test_a_thousand_brokers_are_paged_and_each_page_is_small(rig: Rig) -> None:
+    cluster, seen = many_brokers(1000)
+    rig.cycle(cluster=cluster, **seen)
+    found = rig.get("/api/v1/brokers")
+    assert (found.json()["total"], found.json()["next_offset"]) == (1000, 100)
+    assert len(found.content) <= 100_000
+    assert len(rig.get("/api/v1/status").content) <= 100_000
+    assert len(rig.get("/api/v1/moves").content) <= 100_000
+    assert json.loads(rig.get("/api/v1/brokers?limit=1000").content)["next_offset"] is None

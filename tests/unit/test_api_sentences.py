@@ -1,0 +1,111 @@
+"""What a person reads first: the headline, times as people say them, and what comes next."""
+
+from __future__ import annotations
+
+import pytest
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, live, move, observation
+
+from tuner.api import sentences
+from tuner.api.sentences import headline, next_steps, size, span
+from tuner.model.cluster import NotSeen, Observation
+from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, StallState
+from tuner.model.orders import Orders, Override, Pause
+
+SET = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it")
+STEER = Steer(*TARGET, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows")
+
+
+def steps(seen: Observation, *decisions: Decision, memory: Memory | None = None, dry_run: bool = False) -> list[str]:
+    return next_steps(seen, memory or Memory(), decisions, LIMITS, STALL, dry_run=dry_run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((0, [], None, None, []), "Nothing is moving."),
+        ((1, [3], 600 * MB, 75.0, []), "1 partition is moving onto broker 3; 600 MB remain, done in about 1 min 15 s."),
+        (
+            (4, [3, 4], 4e11, None, []),
+            "4 partitions are moving onto brokers 3, 4; 400.0 GB remain, and it is not known yet when that is done.",
+        ),
+        (
+            (4, [3], 600 * MB, 75.0, [3]),
+            "4 partitions are moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled.",
+        ),
+        ((4, [], None, None, []), "4 partitions are moving."),
+        ((9, range(1, 10), None, None, []), "9 partitions are moving onto brokers 1, 2, 3, 4, 5, 6 and 3 more."),
+    ],
+)
+def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type-arg]
+    assert headline(*arguments) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (75, "1 min 15 s"),
+        (700, "11 min"),
+        (3600, "1 h"),
+        (5400, "1 h 30 min"),
+        (90_000, "1 d 1 h"),
+        (172_800, "2 d"),
+    ],
+)
+def test_times_as_people_say_them(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_sizes_as_people_say_them() -> None:
+    assert (size(9.99e9), size(1e10)) == ("9990 MB", "10.0 GB")
+
+
+def test_what_is_not_seen_changes_nothing() -> None:
+    assert steps(Observation(NOW_MS, NotSeen("away"))) == [
+        "It waits until the cluster is seen: what is not known changes nothing."
+    ]
+
+
+def test_what_is_under_way_what_follows_and_what_is_near() -> None:
+    memory = Memory(stalls={3: StallState(lost_s=9.0)})
+    assert steps(observation(live()), SET, STEER, Hold(*TARGET, Reason.PROGRESSING, "well"), memory=memory) == [
+        "Under way: raise it",
+        "1 throttle follows the clients, every second.",
+        "The move onto broker 3 is called stalled when 15 s of progress are lost; 9 s are.",
+    ]
+    assert steps(observation(live()), SET, dry_run=True) == ["It would now do, were this no dry run: raise it"]
+
+
+def test_of_many_some_are_named() -> None:
+    found = steps(observation(live()), *[SET] * 9)
+    assert found[-1] == "Under way: and 3 more of this kind"
+    assert len(found) == 7
+
+
+def test_nothing_to_do() -> None:
+    assert steps(observation(live(moves=()))) == ["It waits for a reassignment to begin, with any tool."]
+    assert steps(observation(live())) == ["It goes on watching: nothing that it may turn would help."]
+
+
+def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:
+    seen = observation(live())
+    orders = Orders(
+        5, overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim"), TARGET: Override(5 * MB, NOW_MS, "kim")}
+    )
+    found = steps(Observation(seen.now_ms, seen.live, seen.brokers, seen.moves, orders=orders))
+    assert found == ["broker 1 leader throttle is tuned again at 2023-11-14 22:14:20 UTC, when the override ends."]
+
+
+def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences, "FORESEEN_MAX", 2)
+    cluster = live(moves=tuple(move(partition=p) for p in range(3)))
+    assert steps(observation(cluster), memory=Memory(throttled=True)) == [
+        "When the moves have ended: every throttle becomes what it was before them."
+    ]
+    seen = observation(cluster)
+    paused = Observation(seen.now_ms, cluster, seen.brokers, seen.moves, orders=Orders(5, Pause(NOW_MS, "kim")))
+    assert steps(paused)[1].startswith("After that: what the first cycle finds.")

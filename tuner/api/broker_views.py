@@ -1,0 +1,87 @@
+"""Brokers as values for JSON and for the page: each with its two throttles, what passes, what must pass, and why.
+
+Invariant: what was not measured is None, never 0; what is shown was all seen in one cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streaming.contract import BrokerSignal, Side
+from tuner.api.look import Look
+from tuner.decide.freshness import age_s
+from tuner.decide.rescue_rate import floor_bytes_per_s
+from tuner.model.cluster import BrokerSide
+
+
+def brokers(look: Look) -> list[int]:
+    """Every broker that lives, or of which something is known; those that take part in a move first, the busiest before."""
+    snapshot, live = look.picture.snapshot, look.picture.snapshot.live
+    known = set(look.seen.brokers if look.seen is not None else ()) | set(live.brokers if live is not None else ())
+    load: dict[int, float] = {}
+    for (broker, _), signal in look.moves.items():
+        load[broker] = max(load.get(broker, 0.0), signal.remaining_bytes or 0.0)
+    rates = {broker for broker, _ in look.rates}
+    known |= rates | set(load)
+    stalled = {b for b, state in snapshot.memory.stalls.items() if state.stalled}
+    return sorted(known, key=lambda b: (b not in stalled, -load.get(b, -1.0), b not in rates, b))
+
+
+def takes_part(look: Look, broker: int) -> bool:
+    return any((broker, side) in look.rates or (broker, side) in look.moves for side in Side)
+
+
+def broker_rows(look: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:
+    snapshot, seen = look.picture.snapshot, look.seen
+    signals = seen.brokers if seen is not None else {}
+    now_ms = seen.now_ms if seen is not None else 0
+    rows = []
+    for broker in wanted:
+        signal = signals.get(broker)
+        rows.append(
+            {
+                "broker": broker,
+                "alive": snapshot.live is not None and broker in snapshot.live.brokers,
+                "sides": [_side(look, (broker, side), signal, now_ms) for side in Side],
+                "produce_p99_ms": signal.produce_p99_ms if signal is not None else None,
+                "client_in_bytes_per_s": signal.client_in_bytes_per_s if signal is not None else None,
+                "client_out_bytes_per_s": signal.client_out_bytes_per_s if signal is not None else None,
+                "under_min_isr_partitions": signal.under_min_isr_partitions if signal is not None else None,
+                "completeness": signal.completeness if signal is not None else None,
+                "age_s": age_s(signal, now_ms) if signal is not None else None,
+                "sampled_at_ms": signal.sampled_at_ms if signal is not None else None,
+            }
+        )
+    return rows
+
+
+def _side(look: Look, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
+    snapshot, seen = look.picture.snapshot, look.seen
+    setting, load, decision = look.rates.get(side), look.loads.get(side), look.said.get(side)
+    course = seen.courses.get(side) if seen is not None else None
+    theirs_until_ms = snapshot.memory.theirs_until_ms.get(side)
+    order = look.orders.overrides.get(side)
+    actual = None
+    if signal is not None:
+        leads = side[1] is Side.LEADER
+        actual = signal.leader_throttled_bytes_per_s if leads else signal.follower_throttled_bytes_per_s
+    return {
+        "side": side[1].value,
+        "rate_bytes_per_s_live": setting.bytes_per_s if setting is not None else None,
+        "rate_bytes_per_s_wanted": snapshot.wanted.get(side),
+        "actual_bytes_per_s": actual,
+        "throttled_by": signal.throttled_by if signal is not None else None,
+        "keep_up_bytes_per_s": load.keep_up_bytes_per_s if load is not None else None,
+        "floor_bytes_per_s": floor_bytes_per_s(load, snapshot.limits) if load is not None else None,
+        "ours": side in snapshot.memory.owned,
+        "somebody_elses_until_ms": theirs_until_ms
+        if theirs_until_ms is not None and theirs_until_ms > now_ms
+        else None,
+        "overridden_until_ms": order.until_ms if order is not None and order.until_ms > now_ms else None,
+        "infeasible": look.infeasible(side),
+        "no_headroom": course.no_headroom if course is not None else None,
+        "changing": seen is not None and side in seen.busy,
+        "reason": decision.reason.value if decision is not None else None,
+        "text": decision.text if decision is not None else None,
+    }

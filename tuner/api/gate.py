@@ -1,0 +1,88 @@
+"""The doors of the routes: who may read, who may order, who may scrape."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import structlog
+from fastapi import HTTPException, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from tuner.api.auth import Caller, Role, Tokens
+from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
+
+log = structlog.get_logger("tuner")
+
+ANYBODY = Caller("anybody on this machine", Role.READ)
+_bearer = HTTPBearer(auto_error=False, description="a token of tuner.http")
+Shown = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+
+
+class Gate:
+    """Each door lets through or refuses; who came through is in ``request.state.caller``."""
+
+    def __init__(self, tokens: Tokens, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._tokens = tokens
+        self._wrong = Buckets(WRONG_TOKENS, monotonic)
+        self._orders = Buckets(ORDERS, monotonic)
+
+    async def read(self, request: Request, shown: Shown) -> None:
+        if not self._tokens.needed:
+            # Reached from this machine alone, or the settings would have been refused.
+            request.state.caller = ANYBODY
+            return
+        request.state.caller = self._caller(request, shown)
+
+    async def scrape(self, request: Request, shown: Shown) -> None:
+        """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
+        if not _is_local(peer(request.scope)):
+            await self.read(request, shown)
+
+    async def operate(self, request: Request, shown: Shown) -> None:
+        if not self._tokens.can_operate:
+            raise HTTPException(
+                403,
+                "nobody may give orders over HTTP here, as no token with the role operate is set: set "
+                "tuner.http.operate_token or tokens_file, or use `rheostat pause | resume | override | release`",
+            )
+        caller = self._caller(request, shown)
+        if not caller.role.covers(Role.OPERATE):
+            raise HTTPException(403, f"the token of {caller.name} may read only: giving orders takes the role operate")
+        if (wait_s := self._orders.take(caller.name)) > 0:
+            raise HTTPException(429, f"too many orders of {caller.name} in a short time", _retry(wait_s))
+        request.state.caller = caller
+
+    def _caller(self, request: Request, shown: HTTPAuthorizationCredentials | None) -> Caller:
+        if shown is None:
+            raise HTTPException(
+                401, "a token is needed: send `Authorization: Bearer …`", {"www-authenticate": "Bearer"}
+            )
+        caller = self._tokens.find(shown.credentials)
+        if caller is not None:
+            return caller
+        where = peer(request.scope)
+        if (wait_s := self._wrong.take(where)) > 0:
+            raise HTTPException(429, "too many wrong tokens from this address", _retry(wait_s))
+        log.warning("a wrong token over HTTP", address=where, path=request.url.path)
+        raise HTTPException(401, "this token is not known here", {"www-authenticate": 'Bearer error="invalid_token"'})
+
+
+def caller_of(request: Request) -> Caller:
+    found = request.state.caller
+    assert isinstance(found, Caller), "this route has no door"
+    return found
+
+
+def _retry(wait_s: float) -> dict[str, str]:
+    return {"retry-after": str(max(1, math.ceil(wait_s)))}
+
+
+def _is_local(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

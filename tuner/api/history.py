@@ -1,0 +1,148 @@
+"""What the charts show: for each broker that takes part, a quarter of an hour of what passed, what may pass and what must.
+
+Intuition: a thousand brokers times a quarter of an hour are too many Python objects to keep; as rows of C floats they are a few
+MB. The rows of all brokers have the same slots, one a cycle, so that a slot that a broker missed is told by its stamp.
+
+Invariant: what is not measured is a gap, never 0 and never the value before.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from streaming.contract import Side
+from tuner.model.cluster import LiveCluster, Observation
+
+SLOTS = 180
+# One row: the cycle it is of, and then these.
+COLUMNS = (
+    "leader_actual_bytes_per_s",
+    "leader_limit_bytes_per_s",
+    "leader_keep_up_bytes_per_s",
+    "follower_actual_bytes_per_s",
+    "follower_limit_bytes_per_s",
+    "follower_keep_up_bytes_per_s",
+    "remaining_bytes",
+    "produce_p99_ms",
+)
+_WIDTH = len(COLUMNS) + 1
+_STAMP_MAX = 2**20  # A C float counts that far.
+_NAN = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most that a broker lacked since its move was first seen, and when that was."""
+
+    remaining_bytes: float
+    since_ms: int
+
+
+class History:
+    def __init__(self, slots: int = SLOTS) -> None:
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._cycle = 0
+        self._times: list[int] = []  # Epoch ms of the last cycles, newest last.
+        self._rows: dict[int, array[float]] = {}
+        self._newest: dict[int, int] = {}  # The cycle in which a broker last took part.
+        self._peaks: dict[int, Peak] = {}
+
+    def observed(self, observation: Observation) -> None:
+        """One cycle; some microseconds a broker."""
+        live = observation.live
+        with self._lock:
+            self._cycle += 1
+            self._times = [*self._times[-(self._slots - 1) :], observation.now_ms]
+            if not isinstance(live, LiveCluster):
+                return
+            brokers = {broker for broker, _ in (*live.rates, *observation.moves)}
+            at = self._cycle % self._slots * _WIDTH
+            for broker in brokers:
+                rows = self._rows.get(broker)
+                if rows is None:
+                    rows = self._rows[broker] = array("f", [_NAN]) * (self._slots * _WIDTH)
+                rows[at : at + _WIDTH] = array("f", self._row(broker, observation, live))
+                self._newest[broker] = self._cycle
+            gone = [broker for broker, cycle in self._newest.items() if self._cycle - cycle >= self._slots]
+            for broker in gone:
+                del self._rows[broker], self._newest[broker]
+            self._peaks = self._peaked(observation, live)
+
+    def peaks(self) -> Mapping[int, Peak]:
+        with self._lock:
+            return self._peaks
+
+    def series(
+        self, brokers: Collection[int], since_ms: int = 0
+    ) -> tuple[list[int], dict[int, dict[str, list[float | None]]]]:
+        """The times after ``since_ms``, and for each broker that is known its columns at these times; None is a gap."""
+        with self._lock:
+            times = [at for at in self._times if at > since_ms]
+            first = self._cycle - len(times) + 1
+            return times, {b: self._columns(self._rows[b], first) for b in brokers if b in self._rows}
+
+    def _columns(self, rows: array[float], first: int) -> dict[str, list[float | None]]:
+        found: dict[str, list[float | None]] = {name: [] for name in COLUMNS}
+        for cycle in range(first, self._cycle + 1):
+            at = cycle % self._slots * _WIDTH
+            there = rows[at] == cycle % _STAMP_MAX
+            for place, name in enumerate(COLUMNS, start=1):
+                value = rows[at + place]
+                found[name].append(_rounded(value) if there and not math.isnan(value) else None)
+        return found
+
+    def _row(self, broker: int, seen: Observation, live: LiveCluster) -> list[float]:
+        signal = seen.brokers.get(broker)
+        row: list[float] = [self._cycle % _STAMP_MAX]
+        for side in (Side.LEADER, Side.FOLLOWER):
+            setting, move = live.rates.get((broker, side)), seen.moves.get((broker, side))
+            actual = None
+            if signal is not None:
+                actual = (
+                    signal.leader_throttled_bytes_per_s
+                    if side is Side.LEADER
+                    else signal.follower_throttled_bytes_per_s
+                )
+            row += [
+                _NAN if actual is None else actual,
+                _NAN if setting is None else setting.bytes_per_s,
+                _NAN if move is None or move.keep_up_bytes_per_s is None else move.keep_up_bytes_per_s,
+            ]
+        onto = seen.moves.get((broker, Side.FOLLOWER))
+        lacks = onto.remaining_bytes if onto is not None and onto.moving_partitions else None
+        row.append(_NAN if lacks is None else lacks)
+        row.append(_NAN if signal is None or signal.produce_p99_ms is None else signal.produce_p99_ms)
+        return row
+
+    def _peaked(self, seen: Observation, live: LiveCluster) -> dict[int, Peak]:
+        if not live.moves:
+            return {}
+        found = {}
+        for (broker, side), signal in seen.moves.items():
+            if side is not Side.FOLLOWER or not signal.moving_partitions or signal.remaining_bytes is None:
+                continue
+            before = self._peaks.get(broker)
+            if before is None or signal.remaining_bytes > before.remaining_bytes:
+                since_ms = before.since_ms if before is not None else seen.now_ms
+                before = Peak(signal.remaining_bytes, since_ms)
+            found[broker] = before
+        return found
+
+
+def shares_done(remaining: Mapping[int, float], peaks: Mapping[int, Peak]) -> float | None:
+    """How far all of it is, 0 to 1, of what was lacking at most since it was first seen; None: nothing was."""
+    most = sum(peaks[broker].remaining_bytes for broker in remaining if broker in peaks)
+    left = sum(value for broker, value in remaining.items() if broker in peaks)
+    return None if most <= 0 else max(0.0, 1.0 - left / most)
+
+
+def _rounded(value: float) -> float:
+    """What a chart can show, in few letters."""
+    if abs(value) >= 1000:
+        return round(value)
+    return round(value, 3 if abs(value) < 10 else 1)

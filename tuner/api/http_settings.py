@@ -1,0 +1,80 @@
+"""Where the tuner answers over HTTP, and to whom."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from tuner.api.auth import token_fault
+
+
+class HttpSettings(BaseModel):
+    """Where the tuner answers over HTTP: the status page, /metrics, /healthz, /readyz, /api/v1, and to whom."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = Field(
+        default="127.0.0.1",
+        description="address to listen on; one that other machines reach is refused unless a token is set",
+    )
+    port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0 takes any free one")
+    read_token: SecretStr | None = Field(
+        default=None,
+        description="bearer token that may read; better given as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
+    )
+    operate_token: SecretStr | None = Field(
+        default=None,
+        description="bearer token that may also pause, resume, override and release; without any, nobody may over HTTP; better "
+        "given as environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
+    )
+    tokens_file: str | None = Field(
+        default=None,
+        description="file of tokens, one a line: `read` or `operate`, a name (every order is journaled with it), the token; read "
+        "again when it changes",
+    )
+    tls_certfile: str | None = Field(default=None, description="PEM file with the certificate; with it HTTPS is spoken")
+    tls_keyfile: str | None = Field(default=None, description="PEM file with its key")
+
+    # Faults are told of the section and not of a key: a complaint about a key shows the value that was found there.
+    @model_validator(mode="after")
+    def _tokens_are_tokens(self) -> HttpSettings:
+        for name, token in (("read_token", self.read_token), ("operate_token", self.operate_token)):
+            if token is not None and (fault := token_fault(token.get_secret_value())) is not None:
+                raise ValueError(f"{name} {fault}")
+        if (
+            self.read_token is not None
+            and self.operate_token is not None
+            and self.read_token.get_secret_value() == self.operate_token.get_secret_value()
+        ):
+            raise ValueError("read_token and operate_token are the same, so whoever may read may operate: make another")
+        return self
+
+    @model_validator(mode="after")
+    def _the_network_needs_a_token(self) -> HttpSettings:
+        if not self.is_local and not self.has_tokens:
+            raise ValueError(
+                f"host {self.host} can be reached from other machines, and no token is set, so the tuner does not start: set "
+                "read_token, operate_token or tokens_file (in the environment: RHEOSTAT_TUNER__HTTP__READ_TOKEN), or host 127.0.0.1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> HttpSettings:
+        if (self.tls_certfile is None) != (self.tls_keyfile is None):
+            raise ValueError("tls_certfile and tls_keyfile go together")
+        return self
+
+    @property
+    def has_tokens(self) -> bool:
+        return any(given is not None for given in (self.read_token, self.operate_token, self.tokens_file))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

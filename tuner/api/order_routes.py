@@ -1,0 +1,120 @@
+"""/api/v1, what can be ordered: pause, resume, override, release. Each order is journaled with who gave it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, Depends, HTTPException, Request
+from starlette.responses import Response
+
+from streaming.contract import Side
+from tuner.api import shapes
+from tuner.api.answers import json_answer
+from tuner.api.gate import Gate, caller_of
+from tuner.api.limits import peer
+from tuner.api.orders_api import (
+    Change,
+    Desk,
+    NotTaken,
+    broker_fault,
+    not_overridden,
+    overridden,
+    paused,
+    rate_fault,
+    released,
+    resumed,
+    sides_of,
+)
+from tuner.api.routes import REFUSALS, BrokerId
+from tuner.api.views import orders_json
+from tuner.api.watched import Watched
+
+log = structlog.get_logger("tuner")
+
+_SILENT_S_MAX = 45.0  # So long without a cycle, and what has been ordered meanwhile may not be known here.
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    400: {"model": shapes.Refused, "description": "the body is not text"},
+    403: {"model": shapes.Refused, "description": "the token may not, or nobody may"},
+    404: {"model": shapes.Refused, "description": "no such broker"},
+    409: {"model": shapes.Refused, "description": "another tuner has the lease"},
+    413: {"model": shapes.Refused, "description": "the body is too large"},
+    503: {"model": shapes.Refused, "description": "the order is not on record"},
+}
+
+
+def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
+    router = APIRouter(prefix="/api/v1", dependencies=[Depends(gate.operate)], responses=_REFUSALS)
+
+    # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.
+    @router.post("/pause", status_code=202, response_model=shapes.Ordered)
+    def pause(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
+        """Nothing is changed any more, neither up nor down, until `resume`."""
+        return _given(request, "pause", paused(who(request)))
+
+    @router.post("/resume", status_code=202, response_model=shapes.Ordered)
+    def resume(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
+        """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
+        return _given(request, "resume", resumed())
+
+    @router.post("/release", status_code=202, response_model=shapes.Ordered)
+    def release(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
+        """Everything that rheostat set is taken back, and nothing is changed until `resume`."""
+        return _given(request, "release", released(who(request)))
+
+    @router.post("/override", status_code=202, response_model=shapes.Ordered)
+    def override(request: Request, asked: shapes.OverrideAsked) -> Response:
+        """One broker's throttle stands at a rate for a while, and is tuned again after it."""
+        limits = watched.board.limits
+        if (fault := rate_fault(asked.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
+            raise HTTPException(422, fault)
+        _alive(asked.broker)
+        side = Side(asked.side) if asked.side is not None else None
+        sides = sides_of(asked.broker, side, asked.rate_bytes_per_s)
+        return _given(request, "override", overridden(sides, asked.for_s, who(request)))
+
+    @router.delete("/override/{broker}", status_code=202, response_model=shapes.Ordered)
+    def end_override(request: Request, broker: BrokerId) -> Response:
+        """Ends the overrides of this broker now."""
+        # One of a broker that has gone can be ended, too.
+        if broker not in {b for b, _ in _ordered()}:
+            _alive(broker)
+        return _given(request, "end of override", not_overridden(broker))
+
+    def _ordered() -> set[tuple[int, Side]]:
+        seen = watched.picture().snapshot.observation
+        return set(seen.orders.overrides) if seen is not None else set()
+
+    def _alive(broker: int) -> None:
+        live = watched.picture().snapshot.live
+        if live is None:
+            _, why = watched.board.ready()
+            raise HTTPException(503, f"it is not known which brokers are alive: {why}")
+        if (fault := broker_fault(broker, live.brokers)) is not None:
+            raise HTTPException(404, fault)
+
+    def _given(request: Request, name: str, change: Change) -> Response:
+        board = watched.board
+        if not board.acting or desk is None:
+            _, why = board.ready()
+            raise HTTPException(
+                409, f"{why}: give the order to the tuner that acts, or use `rheostat {name.split()[-1]}`"
+            )
+        at_s = board.cycled_at_s
+        if at_s is not None and (silent_s := board.now_ms() / 1000 - at_s) > _SILENT_S_MAX:
+            raise HTTPException(503, f"no cycle has ended for {silent_s:.0f} s, so an order would not be heeded")
+        try:
+            orders = desk.give(change)
+        except NotTaken as error:
+            raise HTTPException(503, str(error)) from error
+        log.info("order over HTTP", order=name, by=who(request))
+        watched.hub.tell("ordered", {"order": name, "at_ms": orders.at_ms})
+        return json_answer({"by": who(request), **orders_json(orders, orders.at_ms)}, 202)
+
+    return router
+
+
+def who(request: Request) -> str:
+    """For the journal: the token's name, and where it came from."""
+    return f"{caller_of(request).name} over HTTP from {peer(request.scope) or 'this machine'}"

@@ -1,0 +1,178 @@
+"""Orders over HTTP: what may be asked for, who asked, and how it comes on record.
+
+An order becomes a record in the journal's topic, the same that `rheostat pause` writes, and no more: the loop finds it there within
+a cycle, like everybody else's. No route turns a throttle.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import kafka.errors
+import structlog
+
+from streaming.contract import Side
+from streaming.kafka import KafkaSettings, consumer, producer
+from tuner.api.sentences import moment
+from tuner.decide import words
+from tuner.journal.order_records import decode_orders, encode_orders, orders_key
+from tuner.model.cluster import BrokerSide
+from tuner.model.orders import Orders, Override, Pause
+from tuner.observe.signals import TROUBLE, SignalTail
+
+log = structlog.get_logger("tuner")
+
+FOR_S_MAX = 30 * 86_400.0
+_NEWEST_RECORDS = (
+    500  # Of the journal, and all of its last minute: so far back an order may be that the loop has not read yet.
+)
+_WAIT_S_MAX = 15.0
+
+Change = Callable[[Orders, int], Orders]
+
+
+class NotTaken(Exception):
+    """The order is not on record; the text says why, and what to do."""
+
+
+class Desk(Protocol):
+    def give(self, change: Change) -> Orders:
+        """Puts the orders, changed, on record.
+
+        Raises:
+            NotTaken: it is not known that they are.
+        """
+
+
+def paused(by: str) -> Change:
+    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms)))
+
+
+def resumed() -> Change:
+    return lambda orders, now_ms: replace(orders, pause=None, resumed_at_ms=now_ms)
+
+
+def released(by: str) -> Change:
+    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms), released=True), overrides={})
+
+
+def overridden(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> Change:
+    def change(orders: Orders, now_ms: int) -> Orders:
+        until_ms = now_ms + round(for_s * 1000)
+        said = f"{_by(by, now_ms)}, until {moment(until_ms)}"
+        new = {side: Override(rate, until_ms, said) for side, rate in sides.items()}
+        return replace(orders, overrides=_standing(orders, now_ms) | new)
+
+    return change
+
+
+def not_overridden(broker: int) -> Change:
+    def change(orders: Orders, now_ms: int) -> Orders:
+        kept = {side: order for side, order in _standing(orders, now_ms).items() if side[0] != broker}
+        return replace(orders, overrides=kept)
+
+    return change
+
+
+def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None:
+    """What is wrong with an override's rate, with the bounds."""
+    if 1 <= rate_bytes_per_s <= rate_bytes_per_s_max:
+        return None
+    return (
+        f"rate_bytes_per_s {rate_bytes_per_s} is outside the bounds: 1 to {rate_bytes_per_s_max:.0f} "
+        f"({words.rate(rate_bytes_per_s_max)}, tuner.rate_bytes_per_s_max, which is never exceeded)"
+    )
+
+
+def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
+    there = sorted(alive)
+    if broker in there:
+        return None
+    some = ", ".join(map(str, there[:20])) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+    return f"broker {broker} is not alive here; alive are {some or 'none'}"
+
+
+class KafkaDesk:
+    """Reads what is ordered now, changes it, writes it; one order at a time."""
+
+    def __init__(
+        self,
+        kafka_settings: KafkaSettings,
+        topic: str,
+        cluster: str,
+        latest: Callable[[], Orders],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        """
+        Args:
+            latest: the newest that the loop has read, a cycle ago at most.
+        """
+        self._kafka = kafka_settings
+        self._topic = topic
+        self._cluster = cluster
+        self._latest = latest
+        self._wall_clock = wall_clock
+        self._lock = threading.Lock()
+
+    def give(self, change: Change) -> Orders:
+        if not self._lock.acquire(timeout=_WAIT_S_MAX):
+            raise NotTaken("another order is still being written: ask again in a moment")
+        try:
+            known = self._newest()
+            now_ms = max(round(self._wall_clock() * 1000), known.at_ms + 1)
+            orders = replace(change(known, now_ms), at_ms=now_ms)
+            self._write(orders)
+            return orders
+        finally:
+            self._lock.release()
+
+    def _newest(self) -> Orders:
+        """Also what somebody else has ordered since the loop looked: their word must not be lost under ours."""
+        newest = self._latest()
+        try:
+            reader = consumer(self._kafka, "rheostat-tuner-desk")
+        except TROUBLE as error:
+            raise NotTaken(f"the order is not taken, as the cluster does not answer: {error}") from error
+        try:
+            for record in SignalTail(reader, self._topic).rewound(_NEWEST_RECORDS):
+                if record.key == orders_key(self._cluster) and record.value is not None:
+                    found = decode_orders(record.value)
+                    newest = found if found.at_ms >= newest.at_ms else newest
+        except ValueError as error:
+            raise NotTaken(
+                f"the orders on record cannot be read ({error}): give it with the version that wrote them"
+            ) from error
+        except TROUBLE as error:
+            raise NotTaken(f"the order is not taken, as {self._topic} cannot be read: {error}") from error
+        finally:
+            reader.close(timeout_ms=2000)
+        return newest
+
+    def _write(self, orders: Orders) -> None:
+        try:
+            sender = producer(self._kafka, "rheostat-tuner-desk", linger_ms=0)
+        except kafka.errors.KafkaError as error:
+            raise NotTaken(f"the order is not taken, as the cluster does not answer: {error}") from error
+        try:
+            sender.send(self._topic, key=orders_key(self._cluster), value=encode_orders(orders)).get(timeout=10)
+        except kafka.errors.KafkaError as error:
+            raise NotTaken(
+                f"the order is not taken ({error}): it takes the right Write on Topic {self._topic}"
+            ) from error
+        finally:
+            sender.close(timeout=5)
+
+
+def _standing(orders: Orders, now_ms: int) -> dict[BrokerSide, Override]:
+    return {side: order for side, order in orders.overrides.items() if order.until_ms > now_ms}
+
+
+def _by(by: str, now_ms: int) -> str:
+    return f"{by}, {moment(now_ms)}"
+
+
+def sides_of(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:
+    return {(broker, each): rate_bytes_per_s for each in Side if side is None or each is side}

@@ -1,0 +1,165 @@
+"""The status page: a shell that anybody may load, and its parts, which take what reading takes.
+
+The shell holds nothing of the cluster. Each part is made once a cycle, however many look, and comes in HTML, so that what
+a person sees and what the API says are made of the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+
+from tuner.api import broker_views, sentences, views
+from tuner.api.decisions import Filter, row_json
+from tuner.api.gate import Gate
+from tuner.api.look import Look
+from tuner.api.routes import Desktop, paged, tenants_json
+from tuner.decide import words
+from tuner.model.decision import Reason
+
+CARDS = 12
+_MOVES = 20
+_FEED = 30
+_TENANTS = 20
+_FOLDER = Path(__file__).parent / "page"
+_OUTCOMES = {
+    "done": "done",
+    "failed": "not done",
+    "under_way": "under way",
+    "begun": "begun",
+    "dry_run": "dry run: not done",
+    "nothing_to_do": "nothing to do",
+}
+Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
+
+
+def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    parts = APIRouter(prefix="/page", dependencies=[Depends(gate.read)])
+    files = _files()
+    templates = _templates()
+    stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]
+    shell = templates.get_template("shell.html").render(stamp=stamp, reasons=sorted(reason.value for reason in Reason))
+
+    @router.get("/")
+    async def index() -> Response:
+        return HTMLResponse(shell)
+
+    @router.get("/static/{path:path}")
+    async def static(path: str) -> Response:
+        if path not in files:
+            raise HTTPException(404, "not known here")
+        body, kind = files[path]
+        return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
+
+    def part(name: str, key: object, make: Callable[[], dict[str, Any]], *, each_s: int = 0) -> Response:
+        return HTMLResponse(
+            desktop.kept((name, key), lambda: templates.get_template(name).render(**make()).encode(), each_s=each_s)
+        )
+
+    @parts.get("/now")
+    async def now() -> Response:
+        second = desktop.watched.board.now_ms() // 1000
+        return part("now.html", None, lambda: {"s": desktop.status("read")}, each_s=second)
+
+    @parts.get("/moves")
+    async def moves() -> Response:
+        def made() -> dict[str, Any]:
+            rows = views.moves(desktop.look())
+            return {"rows": rows[:_MOVES], "total": len(rows)}
+
+        return part("moves.html", None, made)
+
+    @parts.get("/brokers")
+    async def brokers(find: Digits = "", offset: Annotated[int, Query(ge=0, le=10**7)] = 0) -> Response:
+        return part("brokers.html", (find, offset), lambda: _cards(desktop.look(), find, offset))
+
+    @parts.get("/decisions")
+    async def decisions(
+        broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", acts: bool = False
+    ) -> Response:
+        wanted = Filter(int(broker) if broker else None, reason=reason or None, acts=acts)
+        found = desktop.watched.decisions
+
+        def made() -> dict[str, Any]:
+            rows, further = found.page(wanted, _FEED)
+            shown = [row_json(row, inputs=False) for row in rows]
+            return {"rows": shown, "further": further, "outcomes": _OUTCOMES}
+
+        return part("decisions.html", (found.changes(), wanted), made)
+
+    @parts.get("/tenants")
+    async def tenants() -> Response:
+        return part("tenants.html", None, lambda: {"t": tenants_json(desktop.quotas.as_json(), 0, _TENANTS)})
+
+    router.include_router(parts)
+    return router
+
+
+def _cards(look: Look, find: str, offset: int) -> dict[str, Any]:
+    every = broker_views.brokers(look)
+    found = [broker for broker in every if not find or broker == int(find)]
+    # Who has paged beyond the end sees the last page.
+    offset = min(offset, max(0, len(found) - 1) // CARDS * CARDS)
+    page = paged("brokers", found, offset, CARDS)
+    return {
+        "rows": broker_views.broker_rows(look, page["brokers"]),
+        "objective": views.objective_json(look.objective),
+        "first": offset + 1,
+        "last": offset + len(page["brokers"]),
+        "total": len(every) if find else page["total"],
+        "missing": find if find and not found else None,
+    }
+
+
+def _files() -> dict[str, tuple[bytes, str]]:
+    """All that may be asked for, by its path: whatever path comes in, it is only looked up here."""
+    root = _FOLDER / "static"
+    kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+    return {
+        path.relative_to(root).as_posix(): (path.read_bytes(), kinds[path.suffix])
+        for path in sorted(root.rglob("*"))
+        if path.suffix in kinds
+    }
+
+
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "rate": _known(words.rate),
+        "size": _known(sentences.size),
+        "span": _known(sentences.span),
+        "moment": _known(sentences.moment),
+        "clock": _known(lambda ms: sentences.moment(ms)[11:19]),
+        "iso": lambda ms: datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "ms": _known(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
+        "slope": _known(_slope),
+        "per_s": _known(lambda value: f"{value:g}/s"),
+        "or_dash": _known(str),
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+    }
+    return made
+
+
+def _known(form: Callable[[Any], str]) -> Callable[[Any], str]:
+    """What was not measured is a dash."""
+    return lambda value: "–" if value is None else form(value)
+
+
+def _slope(bytes_per_s: float) -> str:
+    if abs(bytes_per_s) < 1000:
+        return "stands still"
+    return f"{words.rate(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'further off'}"

@@ -1,0 +1,274 @@
+"""/api/v1, what can be read: status, moves, brokers, tenants, decisions, events.
+
+An answer is encoded once a cycle, however many ask: between two cycles nothing of it changes, and the loop needs the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
+from starlette.responses import Response
+
+from streaming.own_metrics import installed_version
+from tuner.api import broker_views, shapes, views
+from tuner.api.answers import encoded, json_bytes
+from tuner.api.decisions import Filter, row_json
+from tuner.api.events import EventStream
+from tuner.api.gate import Gate, caller_of
+from tuner.api.look import Look
+from tuner.api.orders_api import broker_fault
+from tuner.api.quota_board import QuotaBoard
+from tuner.api.watched import Watched
+from tuner.model.decision import Reason
+from tuner.model.mutation_decision import QuotaReason
+
+ROWS_MAX = 500
+BROKERS_MAX = 1000
+HISTORY_BROKERS_MAX = 24
+_KEPT_MAX = 128
+
+Offset = Annotated[int, Query(ge=0, le=10**9, description="skip so many")]
+Limit = Annotated[int, Query(ge=1, le=ROWS_MAX, description="so many at most")]
+ManyLimit = Annotated[int, Query(ge=1, le=BROKERS_MAX, description="so many at most")]
+BrokerId = Annotated[int, Path(ge=0, le=shapes.BROKER_MAX, description="the broker's id")]
+Moment = Annotated[int | None, Query(ge=0, le=2**53, description="epoch, in ms")]
+T = TypeVar("T")
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": shapes.Refused, "description": "no token, or a wrong one"},
+    422: {"model": shapes.Refused, "description": "a value is not what it may be"},
+    429: {"model": shapes.Refused, "description": "asked too often; Retry-After says when to ask again"},
+}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "not known here"}}
+
+
+class Kept:
+    """Answers of this cycle, encoded."""
+
+    def __init__(self) -> None:
+        self._version: object = None
+        self._bodies: dict[object, bytes] = {}
+
+    def body(self, version: object, key: object, make: Callable[[], bytes]) -> bytes:
+        if version != self._version or len(self._bodies) >= _KEPT_MAX:
+            self._version, self._bodies = version, {}
+        if key not in self._bodies:
+            self._bodies[key] = make()
+        return self._bodies[key]
+
+
+class Desktop:
+    """What the routes and the page read from: one look a cycle, and what is made of it."""
+
+    def __init__(self, watched: Watched, quotas: QuotaBoard) -> None:
+        self.watched = watched
+        self.quotas = quotas
+        self._program = installed_version()
+        self._version: object = None
+        self._look: Look | None = None
+        self._status: dict[str, Any] = {}
+        self._kept = Kept()
+
+    def version(self) -> object:
+        board = self.watched.board
+        return self.watched.version, board.cycled_at_s, board.acting
+
+    def look(self) -> Look:
+        version = self.version()
+        if self._look is None or version != self._version:
+            watched = self.watched
+            board = watched.board
+            self._look = Look(watched.picture(), watched.history.peaks(), board.objective, board.dry_run)
+            self._status, self._version = {}, version
+        return self._look
+
+    def answer(self, key: object, make: Callable[[], object], *, each_s: int = 0) -> Response:
+        """
+        Args:
+            each_s: other than the last cycle's, a number that changes with the clock.
+        """
+        return encoded(self.kept(key, lambda: json_bytes(make()), each_s=each_s))
+
+    def kept(self, key: object, make: Callable[[], bytes], *, each_s: int = 0) -> bytes:
+        return self._kept.body((self.version(), each_s), key, make)
+
+    def status(self, role: str) -> dict[str, Any]:
+        board, look = self.watched.board, self.look()
+        ready, why = board.ready()
+        # Only what goes with the clock is made anew every second.
+        self._status = self._status or views.status(look)
+        return {
+            "cluster": board.cluster,
+            "version": self._program,
+            "ready": ready,
+            "why": why,
+            "acting": board.acting,
+            "dry_run": board.dry_run,
+            "role": role,
+            "now_ms": board.now_ms(),
+            "cycled_at_ms": round(board.cycled_at_s * 1000) if board.cycled_at_s is not None else None,
+            "cycle_s": board.cycle_s,
+            **self._status,
+        }
+
+
+def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
+    router = APIRouter(prefix="/api/v1", dependencies=[Depends(gate.read)], responses=REFUSALS)
+    watched = desktop.watched
+
+    @router.get("/openapi.json", include_in_schema=False)
+    async def description() -> dict[str, Any]:
+        return openapi()
+
+    @router.get("/status", response_model=shapes.Status)
+    async def status(request: Request) -> Response:
+        """What moves, how far it is, who has ordered what, and what comes next."""
+        role = caller_of(request).role.value
+        second = watched.board.now_ms() // 1000
+        return desktop.answer(("status", role), lambda: desktop.status(role), each_s=second)
+
+    @router.get("/moves", response_model=shapes.Moves)
+    async def moves(offset: Offset = 0, limit: Limit = 100) -> Response:
+        """What is measured of the moves, by the broker that the replicas are made on; what is most urgent first."""
+        return desktop.answer(
+            ("moves", offset, limit), lambda: paged("moves", views.moves(desktop.look()), offset, limit)
+        )
+
+    @router.get("/moves/partitions", response_model=shapes.Partitions)
+    async def partitions(
+        topic: Annotated[str | None, Query(max_length=249, description="only of this topic")] = None,
+        offset: Offset = 0,
+        limit: Limit = 100,
+    ) -> Response:
+        """The partitions being reassigned, as the controller lists them."""
+
+        def made() -> dict[str, Any]:
+            live = desktop.look().picture.snapshot.live
+            found = [m for m in (live.moves if live is not None else ()) if topic in (None, m.topic)]
+            return paged("partitions", found, offset, limit, views.partition)
+
+        return desktop.answer(("partitions", topic, offset, limit), made)
+
+    @router.get("/brokers", response_model=shapes.Brokers)
+    async def brokers(
+        moving: Annotated[bool, Query(description="only those that take part in a move or have a throttle")] = False,
+        offset: Offset = 0,
+        limit: ManyLimit = 100,
+    ) -> Response:
+        """Each broker's two throttles: what stands, what passes, what must pass, and why nothing else stands there."""
+
+        def made() -> dict[str, Any]:
+            look = desktop.look()
+            found = [b for b in broker_views.brokers(look) if not moving or broker_views.takes_part(look, b)]
+            page = paged("brokers", found, offset, limit)
+            return {**page, "brokers": broker_views.broker_rows(look, page["brokers"])}
+
+        return desktop.answer(("brokers", moving, offset, limit), made)
+
+    @router.get("/brokers/{broker}", response_model=shapes.Broker, responses=_UNKNOWN)
+    async def broker(broker: BrokerId) -> Response:
+        look = desktop.look()
+        if (fault := broker_fault(broker, broker_views.brokers(look))) is not None:
+            raise HTTPException(404, fault)
+        return desktop.answer(("broker", broker), lambda: broker_views.broker_rows(look, [broker])[0])
+
+    @router.get("/history", response_model=shapes.History)
+    async def history(
+        broker: Annotated[
+            list[Annotated[int, Query(ge=0, le=shapes.BROKER_MAX)]],
+            Query(min_length=1, max_length=HISTORY_BROKERS_MAX, description="may stand several times"),
+        ],
+        since_ms: Annotated[int, Query(ge=0, le=2**53, description="only what is newer; epoch, in ms")] = 0,
+    ) -> Response:
+        """The last quarter of an hour of the brokers named: what the charts show."""
+
+        def made() -> dict[str, Any]:
+            times, rows = watched.history.series(broker, since_ms)
+            most = watched.board.limits.rate_bytes_per_s_max
+            return {"times_ms": times, "rate_bytes_per_s_max": most, "brokers": rows}
+
+        return desktop.answer(("history", tuple(broker), since_ms), made)
+
+    @router.get("/tenants", response_model=shapes.Tenants)
+    async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
+        """Who creates and deletes how much, and who is held back: those who are first."""
+        return desktop.answer(("tenants", offset, limit), lambda: tenants_json(desktop.quotas.as_json(), offset, limit))
+
+    @router.get("/decisions", response_model=shapes.DecisionsSaid)
+    async def decisions(
+        broker: Annotated[int | None, Query(ge=0, le=shapes.BROKER_MAX, description="only about this broker")] = None,
+        side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
+        action: Annotated[str | None, Query(max_length=64, description="set, hold, put_back, …")] = None,
+        reason: Annotated[
+            str | None, Query(max_length=64, description="one of the reasons that /reasons lists")
+        ] = None,
+        from_ms: Moment = None,
+        to_ms: Moment = None,
+        acts: Annotated[bool, Query(description="only those that changed something, or would have")] = False,
+        turns: Annotated[bool, Query(description="the seconds of the law instead")] = False,
+        before: Annotated[
+            int | None, Query(ge=0, le=2**53, description="only with a smaller id; for the next page")
+        ] = None,
+        inputs: Annotated[bool, Query(description="with what each stood on")] = True,
+        limit: Limit = 50,
+    ) -> Response:
+        """The newest decisions first: each with what it stood on, its reason, what was before and after, and what came of it."""
+        wanted = Filter(broker, side, action, reason, from_ms, to_ms, acts)
+
+        def made() -> dict[str, Any]:
+            rows, further = watched.decisions.page(wanted, limit, before=before, turns=turns)
+            return {"decisions": [row_json(row, inputs=inputs) for row in rows], "next_before": further}
+
+        changes = watched.decisions.changes(turns=turns)
+        return desktop.answer(("decisions", changes, wanted, before, turns, inputs, limit), made)
+
+    @router.get("/decisions/{number}", response_model=shapes.DecisionSaid, responses=_UNKNOWN)
+    async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
+        row = watched.decisions.row(number)
+        if row is None:
+            raise HTTPException(404, f"decision {number} is not among the newest; older ones: `rheostat replay`")
+        return encoded(json_bytes(row_json(row)))
+
+    @router.get("/reasons", response_model=list[str])
+    async def reasons() -> list[str]:
+        """Every reason that a decision may have."""
+        return sorted({reason.value for reason in (*Reason, *QuotaReason)})
+
+    @router.get(
+        "/events",
+        status_code=200,
+        response_class=Response,
+        responses={200: {"content": {"text/event-stream": {}}}, 503: {"model": shapes.Refused}},
+    )
+    async def events() -> Response:
+        """Server-sent events: `cycle` after each cycle, `acted` after each act, `term`, `history`; `dropped` says how many of them
+        were lost, where somebody does not read fast enough."""
+        return EventStream(watched.hub)
+
+    return router
+
+
+def paged(
+    name: str, rows: Sequence[T], offset: int, limit: int, form: Callable[[T], object] | None = None
+) -> dict[str, Any]:
+    shown = rows[offset : offset + limit]
+    end = offset + limit
+    return {
+        "total": len(rows),
+        "next_offset": end if end < len(rows) else None,
+        name: [form(row) for row in shown] if form is not None else list(shown),
+    }
+
+
+def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:
+    if quotas is None:
+        nothing = dict.fromkeys(("total_per_s", "pressure", "why", "seen_at_ms", "tenants", "next_offset"))
+        return {"asked_for": False, **nothing, "holds": [], "total": 0}
+    rows = quotas["tenants"]
+    if rows is None:
+        return {"asked_for": True, **quotas, "total": 0, "next_offset": None}
+    # Who is held back first, then who does most.
+    first = sorted(rows, key=lambda row: (not row["throttled"], -row["demand_per_s"]))
+    return {"asked_for": True, **quotas, **paged("tenants", first, offset, limit)}

@@ -1,0 +1,168 @@
+"""What happens, and what happens next, in sentences: the first thing that somebody reads at three in the morning.
+
+Each sentence says one thing, with its figure; what is not known is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from tuner.decide import words
+from tuner.decide.ending import end_of_moves
+from tuner.decide.policy import decide
+from tuner.model.cluster import LiveCluster, Observation, side_name
+from tuner.model.decision import Decision, Hold, LetGo, PutBackRate, Steer
+from tuner.model.limits import Limits, StallLimits
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders
+
+NAMED_MAX = 6
+# What is worked out in advance takes as long as a cycle does; with more partitions that would be felt.
+FORESEEN_MAX = 5_000
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+
+
+def headline(
+    moving: int, onto: Iterable[int], remaining_bytes: float | None, eta_s: float | None, stalled: Sequence[int]
+) -> str:
+    """What moves, how far it is from its end, and when that comes."""
+    if not moving:
+        return "Nothing is moving."
+    brokers = sorted(onto)
+    is_moving = "partition is moving" if moving == 1 else "partitions are moving"
+    where = f" onto {named(brokers)}" if brokers else ""
+    left = f"; {size(remaining_bytes)} remain" if remaining_bytes is not None else ""
+    if stalled:
+        end = f". The move onto {named(stalled)} has stalled"
+    elif eta_s is not None:
+        end = f", done in about {span(eta_s)}"
+    else:
+        end = ", and it is not known yet when that is done" if left else ""
+    return f"{moving} {is_moving}{where}{left}{end}."
+
+
+def named(brokers: Sequence[int]) -> str:
+    if len(brokers) <= NAMED_MAX:
+        return words.brokers(list(brokers))
+    return f"{words.brokers(list(brokers[:NAMED_MAX]))} and {len(brokers) - NAMED_MAX} more"
+
+
+def size(n_bytes: float) -> str:
+    """MB, and GB from ten of them on."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e10 else words.size(n_bytes)
+
+
+def span(seconds: float) -> str:
+    """As a person says it: two units at most."""
+    whole = round(seconds)
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        minutes, rest = divmod(whole, _MINUTE_S)
+        return f"{minutes} min" + (f" {rest} s" if rest and minutes < 10 else "")
+    if whole < _DAY_S:
+        hours, rest = divmod(whole, _HOUR_S)
+        return f"{hours} h" + (f" {rest // _MINUTE_S} min" if rest >= _MINUTE_S else "")
+    days, rest = divmod(whole, _DAY_S)
+    return f"{days} d" + (f" {rest // _HOUR_S} h" if rest >= _HOUR_S else "")
+
+
+def moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def next_steps(
+    seen: Observation | None,
+    memory: Memory,
+    decisions: Sequence[Decision],
+    limits: Limits,
+    stall_limits: StallLimits,
+    *,
+    dry_run: bool,
+) -> list[str]:
+    """What would be done next, as things are now."""
+    if seen is None or not isinstance(seen.live, LiveCluster):
+        return ["It waits until the cluster is seen: what is not known changes nothing."]
+    live, orders = seen.live, seen.orders
+    if orders.pause is not None:
+        return _after_resume(seen, memory, limits, stall_limits)
+    steps = []
+    acts = [decision for decision in decisions if not isinstance(decision, Hold | Steer | LetGo)]
+    would = "It would now do, were this no dry run" if dry_run else "Under way"
+    steps += [f"{would}: {text}" for text in _some([decision.text for decision in acts])]
+    if steered := sum(isinstance(decision, Steer) for decision in decisions):
+        throttles = "throttle follows" if steered == 1 else "throttles follow"
+        steps.append(f"{steered} {throttles} the clients, every second.")
+    steps += _watched(memory, stall_limits)
+    steps += [
+        f"{side_name(side)} is tuned again at {moment(order.until_ms)}, when the override ends."
+        for side, order in sorted(orders.overrides.items())[:NAMED_MAX]
+        if order.until_ms > seen.now_ms
+    ]
+    steps += _at_the_end(live, memory, limits)
+    if not steps and not live.moves:
+        steps.append("It waits for a reassignment to begin, with any tool.")
+    return steps or ["It goes on watching: nothing that it may turn would help."]
+
+
+def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
+    pause = seen.orders.pause
+    released = pause is not None and pause.released
+    said = "It takes back what is still its own, and then waits" if released else "It changes nothing, and waits"
+    steps = [f"{said} for somebody to resume."]
+    if isinstance(seen.live, LiveCluster) and len(seen.live.moves) > FORESEEN_MAX:
+        return [
+            *steps,
+            f"After that: what the first cycle finds. With {len(seen.live.moves)} partitions it is not worked out before.",
+        ]
+    # The same thinking on the same measurements, as if nobody had paused it: a dry run of the cycle after `resume`.
+    free = Observation(
+        seen.now_ms,
+        seen.live,
+        seen.brokers,
+        seen.moves,
+        seen.busy,
+        seen.courses,
+        Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides),
+    )
+    _, decisions = decide(free, memory, limits, stall_limits)
+    texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
+    return steps + ([f"After that: {text}" for text in _some(texts)] or ["After that: nothing at first."])
+
+
+def _watched(memory: Memory, stall_limits: StallLimits) -> list[str]:
+    found = []
+    for broker, state in sorted(memory.stalls.items()):
+        if not state.stalled and state.lost_s >= 1.0:
+            found.append(
+                f"The move onto broker {broker} is called stalled when {stall_limits.lost_s_max:.0f} s of progress are lost; "
+                f"{state.lost_s:.0f} s are."
+            )
+    return found[:NAMED_MAX]
+
+
+def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
+    """What is taken back once nothing moves any more."""
+    if not live.moves or not (memory.owned or memory.throttled):
+        return []
+    if len(live.moves) > FORESEEN_MAX:
+        return ["When the moves have ended: every throttle becomes what it was before them."]
+    after = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
+    endings = end_of_moves(after, memory, limits)
+    rates = [decision for decision in endings if isinstance(decision, PutBackRate)]
+    lists = len(endings) - len(rates)
+    gone = sum(decision.value_bytes_per_s is None for decision in rates)
+    parts = [
+        f"{gone} throttle{'s' if gone != 1 else ''} removed" if gone else "",
+        f"{len(rates) - gone} put back to what stood before" if len(rates) > gone else "",
+        f"the throttled-replica lists of {lists} topic{'s' if lists != 1 else ''} cleared" if lists else "",
+    ]
+    said = ", ".join(part for part in parts if part)
+    return [f"When the moves have ended: {said}."] if said else []
+
+
+def _some(texts: Sequence[str]) -> list[str]:
+    if len(texts) <= NAMED_MAX:
+        return list(texts)
+    return [*texts[:NAMED_MAX], f"and {len(texts) - NAMED_MAX} more of this kind"]

@@ -1,0 +1,263 @@
+"""What the API takes and gives, for its OpenAPI description. Answers are not built from these: a test holds them to it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuner.api.orders_api import FOR_S_MAX
+
+BROKER_MAX = 2**31 - 1  # Kafka's ids are 32 bits.
+_RATE_MAX = 2**53
+
+
+class Given(BaseModel):
+    """What is sent: an unknown key is a misspelt one."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NothingAsked(Given):
+    """No keys."""
+
+
+class OverrideAsked(Given):
+    broker: int = Field(ge=0, le=BROKER_MAX, description="the broker's id")
+    side: Literal["leader", "follower"] | None = Field(default=None, description="both when absent")
+    rate_bytes_per_s: int = Field(
+        ge=-_RATE_MAX, le=_RATE_MAX, description="the throttle to set, 1 to tuner.rate_bytes_per_s_max, in bytes/s"
+    )
+    for_s: float = Field(
+        gt=0, le=FOR_S_MAX, description="how long, in seconds; then the throttle is tuned again. There is no default"
+    )
+
+
+class Refused(BaseModel):
+    detail: str = Field(description="what was wrong, and what to do")
+
+
+class PauseSaid(BaseModel):
+    since_ms: int
+    by: str
+    released: bool
+
+
+class OverrideSaid(BaseModel):
+    broker: int
+    side: str
+    rate_bytes_per_s: int
+    until_ms: int
+    by: str
+
+
+class Ordered(BaseModel):
+    """It is on record. It is heeded within a cycle: when ``orders_heeded_at_ms`` of the status has reached ``orders_at_ms``."""
+
+    orders_at_ms: int
+    by: str
+    paused: PauseSaid | None
+    overrides: list[OverrideSaid]
+
+
+class SideNamed(BaseModel):
+    broker: int
+    side: str
+
+
+class ObjectiveSaid(BaseModel):
+    latency_ms: float
+    mode: str
+    finish_at_ms: int | None
+    share_max: float | None
+
+
+class Status(BaseModel):
+    cluster: str
+    version: str
+    ready: bool
+    why: str
+    acting: bool
+    dry_run: bool
+    role: str = Field(description="what whoever asks may do: read or operate")
+    now_ms: int
+    cycled_at_ms: int | None
+    cycle_s: float = Field(description="how long the last cycle took")
+    headline: str
+    moving_partitions: int | None
+    remaining_bytes: float | None
+    done_ratio: float | None = Field(description="of the most that was lacking since the moves were first seen")
+    eta_s: float | None
+    stalled_brokers: list[int]
+    infeasible: list[SideNamed]
+    brokers_alive: int | None
+    throttles: int | None
+    throttles_ours: int
+    throttles_idle: int | None
+    produce_p99_ms_max: float | None
+    produce_p99_ms_max_broker: int | None
+    objective: ObjectiveSaid | None
+    rate_bytes_per_s_max: float
+    rate_bytes_per_s_min: float
+    signals_age_s_min: float | None
+    failures: int
+    orders_at_ms: int
+    orders_heeded_at_ms: int
+    paused: PauseSaid | None
+    overrides: list[OverrideSaid]
+    next: list[str] = Field(description="what would be done next, as things are now, in sentences")
+
+
+class LargestSaid(BaseModel):
+    topic: str
+    partition: int
+    remaining_bytes: float | None
+
+
+class Move(BaseModel):
+    broker: int
+    moving_partitions: int
+    remaining_bytes: float | None
+    done_ratio: float | None
+    since_ms: int | None
+    slope_bytes_per_s: float | None
+    eta_s: float | None
+    lag_messages: float | None
+    write_bytes_per_s: float | None
+    progress_age_s: float | None
+    stalled: bool | None
+    stalled_since_ms: int | None
+    progress_lost_s: float | None
+    reason: str | None
+    text: str | None
+    sampled_at_ms: int
+    largest: list[LargestSaid]
+
+
+class Partition(BaseModel):
+    topic: str
+    partition: int
+    leader: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+    isr: list[int]
+
+
+class Paged(BaseModel):
+    total: int
+    next_offset: int | None
+
+
+class Moves(Paged):
+    moves: list[Move]
+
+
+class Partitions(Paged):
+    partitions: list[Partition]
+
+
+class SideOfBroker(BaseModel):
+    side: str
+    rate_bytes_per_s_live: int | None
+    rate_bytes_per_s_wanted: int | None
+    actual_bytes_per_s: float | None
+    throttled_by: str | None
+    keep_up_bytes_per_s: float | None
+    floor_bytes_per_s: float | None
+    ours: bool
+    somebody_elses_until_ms: int | None
+    overridden_until_ms: int | None
+    infeasible: bool
+    no_headroom: bool | None
+    changing: bool
+    reason: str | None
+    text: str | None
+
+
+class Broker(BaseModel):
+    broker: int
+    alive: bool
+    sides: list[SideOfBroker]
+    produce_p99_ms: float | None
+    client_in_bytes_per_s: float | None
+    client_out_bytes_per_s: float | None
+    under_min_isr_partitions: float | None
+    completeness: float | None
+    age_s: float | None
+    sampled_at_ms: int | None
+
+
+class Brokers(Paged):
+    brokers: list[Broker]
+
+
+class History(BaseModel):
+    times_ms: list[int]
+    rate_bytes_per_s_max: float
+    brokers: dict[str, dict[str, list[float | None]]] = Field(description="columns by broker; null is a gap")
+
+
+class RateChange(BaseModel):
+    broker: int
+    side: str | None
+    before_bytes_per_s: int | None
+    after_bytes_per_s: int | None
+
+
+class QuotaChange(BaseModel):
+    entity: dict[str, str | None]
+    before_per_s: float | None
+    after_per_s: float | None
+    reason: str
+
+
+class DecisionSaid(BaseModel):
+    id: int
+    at_ms: int
+    kind: str
+    action: str
+    reason: str
+    text: str
+    broker: int | None
+    side: str | None
+    topics: list[str]
+    before_bytes_per_s: int | None
+    after_bytes_per_s: int | None
+    rates: list[RateChange]
+    quotas: list[QuotaChange]
+    outcome: Literal["done", "failed", "under_way", "begun", "dry_run", "nothing_to_do"]
+    failure: str | None
+    outcome_at_ms: int | None
+    dry_run: bool
+    inputs: dict[str, Any] | None
+
+
+class DecisionsSaid(BaseModel):
+    decisions: list[DecisionSaid]
+    next_before: int | None = Field(description="`before` of the next page; null: there are no more")
+
+
+class Tenant(BaseModel):
+    user: str | None
+    client_id: str | None
+    demand_per_s: float
+    quota_per_s: float | None
+    quota_wanted_per_s: float | None
+    tokens: float | None
+    throttled: bool
+    ours: bool
+    rule: int | None
+    reason: str
+
+
+class Tenants(BaseModel):
+    asked_for: bool = Field(description="whether tuner.mutation_quota is set, or quotas of ours stand")
+    total_per_s: float | None
+    pressure: float | None
+    why: str | None
+    holds: list[str]
+    seen_at_ms: int | None
+    tenants: list[Tenant] | None = Field(description="null: nobody was judged, and the holds say why")
+    total: int
+    next_offset: int | None

@@ -1,0 +1,175 @@
+"""The last cycle as values for JSON and for the page: status and moves. Every number has its unit in its name.
+
+Invariant: what was not measured is None, never 0; what is shown was all seen in one cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.contract import BrokerSignal, MoveSignal, Side
+from tuner.api.history import shares_done
+from tuner.api.look import Look
+from tuner.api.sentences import headline, next_steps
+from tuner.decide.freshness import age_s
+from tuner.model.cluster import Observation, PartitionMove
+from tuner.model.limits import StallLimits
+from tuner.model.objectives import Objective
+from tuner.model.orders import Orders
+
+_LARGEST_MAX = 5
+
+
+def eta_s(signal: MoveSignal) -> float | None:
+    """By its own slope; None: it comes no nearer to its end, or too little is known."""
+    left, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
+    if left == 0:
+        return 0.0
+    if left is None or slope is None or slope >= 0:
+        return None
+    return left / -slope
+
+
+def status(look: Look) -> dict[str, Any]:
+    snapshot, live, onto = look.picture.snapshot, look.picture.snapshot.live, look.onto
+    moving = len(live.moves) if live is not None else None
+    lacks = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
+    remaining = sum(lacks.values()) if lacks else None
+    times = [eta_s(signal) for signal in onto.values()]
+    ends_s = max((t for t in times if t is not None), default=None) if times and None not in times else None
+    stalled = sorted(b for b, state in snapshot.memory.stalls.items() if state.stalled)
+    brokers = look.seen.brokers if look.seen is not None else {}
+    p99s = [(s.produce_p99_ms, b) for b, s in brokers.items() if s.produce_p99_ms is not None]
+    worst = max(p99s, default=None)
+    orders = look.orders
+    return {
+        "headline": headline(moving, _destinations(look), remaining, ends_s, stalled)
+        if moving is not None
+        else "The cluster is not seen.",
+        "moving_partitions": moving,
+        "remaining_bytes": remaining,
+        "done_ratio": shares_done(lacks, look.peaks),
+        "eta_s": ends_s,
+        "stalled_brokers": stalled,
+        "infeasible": [
+            {"broker": broker, "side": side.value}
+            for broker, side in sorted(look.loads)
+            if look.infeasible((broker, side))
+        ],
+        "brokers_alive": len(live.brokers) if live is not None else None,
+        "throttles": len(live.rates) if live is not None else None,
+        "throttles_ours": len(snapshot.memory.owned),
+        "throttles_idle": snapshot.idle_throttle_keys() if live is not None else None,
+        "produce_p99_ms_max": worst[0] if worst is not None else None,
+        "produce_p99_ms_max_broker": worst[1] if worst is not None else None,
+        "objective": objective_json(look.objective),
+        "rate_bytes_per_s_max": snapshot.limits.rate_bytes_per_s_max,
+        "rate_bytes_per_s_min": snapshot.limits.rate_bytes_per_s_min,
+        "signals_age_s_min": _newest_s(brokers, look.seen),
+        "failures": snapshot.failures,
+        **orders_json(orders, look.seen.now_ms if look.seen is not None else 0),
+        "orders_heeded_at_ms": snapshot.memory.orders_at_ms,
+        "next": upcoming(look),
+    }
+
+
+def _destinations(look: Look) -> set[int]:
+    """As the controller lists them: what is measured of a move comes later than the move."""
+    live = look.picture.snapshot.live
+    return {broker for move in live.moves for broker in move.destinations} if live is not None else set()
+
+
+def objective_json(objective: Objective | None) -> dict[str, Any] | None:
+    if objective is None:
+        return None
+    return {
+        "latency_ms": objective.latency_ms,
+        "mode": objective.mode.value,
+        "finish_at_ms": objective.finish_at_ms,
+        "share_max": objective.share_max,
+    }
+
+
+def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
+    pause = orders.pause
+    return {
+        "orders_at_ms": orders.at_ms,
+        "paused": None if pause is None else {"since_ms": pause.since_ms, "by": pause.by, "released": pause.released},
+        "overrides": [
+            {
+                "broker": broker,
+                "side": side.value,
+                "rate_bytes_per_s": order.bytes_per_s,
+                "until_ms": order.until_ms,
+                "by": order.by,
+            }
+            for (broker, side), order in sorted(orders.overrides.items())
+            if order.until_ms > now_ms
+        ],
+    }
+
+
+def upcoming(look: Look) -> list[str]:
+    snapshot = look.picture.snapshot
+    return next_steps(
+        look.seen, snapshot.memory, look.picture.decisions, snapshot.limits, StallLimits(), dry_run=look.dry_run
+    )
+
+
+def moves(look: Look) -> list[dict[str, Any]]:
+    """By destination, what takes longest first."""
+    stalls, said = look.picture.snapshot.memory.stalls, look.said
+    rows = []
+    for broker, signal in look.onto.items():
+        peak, state, decision = look.peaks.get(broker), stalls.get(broker), said.get((broker, Side.FOLLOWER))
+        left = {broker: signal.remaining_bytes} if signal.remaining_bytes is not None else {}
+        rows.append(
+            {
+                "broker": broker,
+                "moving_partitions": signal.moving_partitions,
+                "remaining_bytes": signal.remaining_bytes,
+                "done_ratio": shares_done(left, look.peaks),
+                "since_ms": peak.since_ms if peak is not None else None,
+                "slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
+                "eta_s": eta_s(signal),
+                "lag_messages": signal.lag_messages,
+                "write_bytes_per_s": signal.write_bytes_per_s,
+                "progress_age_s": signal.progress_age_s,
+                "stalled": state.stalled if state is not None else None,
+                "stalled_since_ms": state.stalled_since_ms if state is not None else None,
+                "progress_lost_s": state.lost_s if state is not None else None,
+                "reason": decision.reason.value if decision is not None else None,
+                "text": decision.text if decision is not None else None,
+                "sampled_at_ms": signal.sampled_at_ms,
+                "largest": [
+                    {"topic": p.topic, "partition": p.partition, "remaining_bytes": p.remaining_bytes}
+                    for p in signal.largest[:_LARGEST_MAX]
+                ],
+            }
+        )
+    return sorted(rows, key=_urgency)
+
+
+def _urgency(row: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
+    """What has stalled, what has no end in sight, then what ends last."""
+    ends_s = row["eta_s"]
+    return not row["stalled"], ends_s is not None, -(ends_s or row["remaining_bytes"] or 0.0), row["broker"]
+
+
+def partition(move: PartitionMove) -> dict[str, Any]:
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "leader": move.leader,
+        "replicas": list(move.replicas),
+        "adding": list(move.adding),
+        "removing": list(move.removing),
+        "isr": list(move.isr),
+    }
+
+
+def _newest_s(signals: Mapping[int, BrokerSignal], seen: Observation | None) -> float | None:
+    if seen is None:
+        return None
+    return min((age_s(signal, seen.now_ms) for signal in signals.values()), default=None)

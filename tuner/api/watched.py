@@ -1,0 +1,81 @@
+"""Where the loop's word goes: to the board, to the charts, and to whoever listens. One cycle is one picture for all of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tuner.actuate.throttles import Failure
+from tuner.api.board import Board, Snapshot
+from tuner.api.decisions import Decisions, OnRecord
+from tuner.api.events import Hub
+from tuner.api.history import History
+from tuner.journal.entries import Entry
+from tuner.model.cluster import LiveCluster, Observation
+from tuner.model.decision import Decision
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The last cycle."""
+
+    snapshot: Snapshot
+    version: int  # Another one after each cycle.
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        return self.snapshot.decided
+
+
+class Watched:
+    """The loop's watcher, and what the routes read from."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.history = History()
+        self.decisions = Decisions()
+        self.hub = Hub()
+        self._lock = threading.Lock()
+        self._version = 0
+
+    # -- the loop's side ----------------------------------------------------------------------------------------------
+
+    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+        with self._lock:
+            self.board.observed(observation, memory, decisions)
+            self._version += 1
+        self.history.observed(observation)
+        live = observation.live
+        moving = len(live.moves) if isinstance(live, LiveCluster) else None
+        self.hub.tell("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})
+
+    def acted(self, decision: Decision, failure: Failure | None) -> None:
+        self.board.acted(decision, failure)
+        self.hub.tell("acted", {"text": decision.text, "failure": failure})
+
+    def on_record(self, write: Callable[..., None]) -> OnRecord:
+        """A journal that tells what it has taken."""
+        return OnRecord(write, self.decisions)
+
+    def begin_with(self, entries: Sequence[Entry]) -> None:
+        """What is on record from before this process acted."""
+        self.decisions.begin_with(entries)
+        self.hub.tell("history", {"decisions": len(entries)})
+
+    # -- the reader's side --------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def picture(self) -> Picture:
+        with self._lock:
+            return Picture(self.board.snapshot(), self._version)
+
+    def orders(self) -> Orders:
+        """As the loop has read them last."""
+        seen = self.board.snapshot().observation
+        return seen.orders if seen is not None else Orders()
