@@ -29,8 +29,8 @@ from streaming.own_metrics import ConfigState, OwnCollector
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
-from tuner.app import calm_the_collector
 from tuner.decide.policy import decide
+from tuner.interpreter import calm_the_collector
 from tuner.model.cluster import Course, LiveCluster, Observation
 from tuner.model.decision import Hold, Reason
 from tuner.model.limits import MB, Limits, StallLimits

@@ -6,10 +6,8 @@ sees it whole. Each teardown is registered on the line after its construction, s
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -54,6 +52,7 @@ from tuner.api.server import HttpServer, make_app
 from tuner.api.watched import Watched
 from tuner.decide.mutation_orders import recalled
 from tuner.decide.reassign_pace import Bounds
+from tuner.interpreter import answer_soon, calm_the_collector
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
@@ -537,18 +536,6 @@ def _until_reachable(attempt: Callable[[], None], stop: threading.Event) -> bool
     except ClusterError:
         return False
     return True
-
-
-def calm_the_collector() -> None:
-    """A large cluster is a million objects that live from one look to the next and hold no cycles. At Python's own thresholds
-    the search for cycles among them takes half of the tuner's time."""
-    gc.set_threshold(50_000, 20, 100)
-
-
-def answer_soon() -> None:
-    """A cycle of a large cluster computes for a second, and an answer over HTTP needs the interpreter four times or so. At
-    Python's own 5 ms for each it would wait longer than it takes."""
-    sys.setswitchinterval(0.0005)
 
 
 def _named(name: str, teardown: Callable[[], object]) -> Callable[[], None]:

@@ -18,8 +18,8 @@ from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.contract.quotas import QuotaEntity
 from tuner.actuate.quotas import Outcome, Rates
 from tuner.api.quota_board import QuotaBoard
-from tuner.app import calm_the_collector
 from tuner.decide.mutation_tenants import want_per_s
+from tuner.interpreter import calm_the_collector
 from tuner.journal.entries import Entry, encode_entry
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog

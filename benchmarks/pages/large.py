@@ -26,7 +26,7 @@ from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer, make_app
 from tuner.api.watched import Watched
-from tuner.app import answer_soon, calm_the_collector
+from tuner.interpreter import answer_soon, calm_the_collector
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
 from tuner.loop import Loop

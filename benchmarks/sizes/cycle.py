@@ -33,7 +33,7 @@ from streaming.throttles import TopicThrottle
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board
-from tuner.app import calm_the_collector
+from tuner.interpreter import calm_the_collector
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, encode_seen
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog

@@ -20,6 +20,7 @@ from rheostat.moves.standing import ending_failures, look, write_rates
 from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
 from streaming.kafka.fetchers import FetcherClient
+from tuner.interpreter import calm_the_collector
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS
 from tuner.plan.fetcher_loads import Followed
 
@@ -31,6 +32,7 @@ def run_fetchers(
     as_json: bool, wanted: Wanted | None = None,
 ) -> int:  # fmt: skip
     """Answers, and returns the exit code."""
+    calm_the_collector()
     if by_partitions and thread_bytes_per_s_max is not None:
         raise BadInputError(
             "--thread-rate: threads are compared by partitions, not by rates; leave out --by partitions"

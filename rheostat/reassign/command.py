@@ -20,6 +20,7 @@ from rheostat.reassign.steps import as_rows, sentences_of_steps
 from rheostat.reassign.watch import View, console, watch
 from rheostat.reassign.words import standing
 from rheostat.settings import Settings, load_settings
+from tuner.interpreter import calm_the_collector
 from tuner.model.reassigning import Key
 from tuner.plan.batches import BatchLimits
 
@@ -38,6 +39,7 @@ class Asked:
 
 def run_reassign(config: Path, asked: Asked) -> int:
     """Returns the exit code."""
+    calm_the_collector()
     # The plan first: what is wrong in it needs no cluster to be found.
     plan = plan_of(asked.plan)
     settings = load_settings(config)

@@ -109,7 +109,18 @@ def outlook(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> Outl
 def outlooks(by_pair: Mapping[Pair, Sequence[Share]], most: int = FETCHERS_MAX) -> tuple[Outlook, ...]:
     """For every value from 1, the same on all brokers."""
     seen = {n: _Seen(n) for n in range(1, most + 1)}
+    alone = -1.0
     for pair, those in by_pair.items():
+        if len(those) == 1:
+            # On a large cluster most pairs are so: wherever the one goes, only the heaviest of them matters.
+            if those[0].load > alone:
+                alone = those[0].load
+                for n, one in seen.items():
+                    one.take(pair, *_dealt(those, n))
+            continue
+        if len(those) <= _FEW:
+            _take_few(seen, pair, those)
+            continue
         dealt: dict[int, _Dealt] = {}
         for n in range(most, 0, -1):
             # What 2 n threads have is known: n have the sums of two each. It is half of the work.
@@ -118,6 +129,18 @@ def outlooks(by_pair: Mapping[Pair, Sequence[Share]], most: int = FETCHERS_MAX) 
     return tuple(one.outlook() for one in seen.values())
 
 
+def _take_few(seen: Mapping[int, _Seen], pair: Pair, those: Sequence[Share]) -> None:
+    """Most pairs are light, and can neither be the busiest nor the fullest: then only their idle threads count."""
+    count, load = len(those), sum(share.load for share in those)
+    numbers = [share.number for share in those]
+    for n, one in seen.items():
+        if load > one.load_max or count > one.partitions_max:
+            one.take(pair, *_dealt(those, n))
+        else:
+            one.idle += min(count, n) - len({number % n for number in numbers})
+
+
+_FEW = 8  # Partitions of a pair; of more, dealing them out once and folding is the lesser work.
 _Dealt = tuple[list[float], list[int]]  # Load and partitions of each thread of a pair.
 
 

@@ -152,6 +152,8 @@ def steps_ahead(way: Way, replica_movements_max: int = UNLIMITED) -> tuple[Step,
     found: list[Step] = []
     while isinstance(step := next_step(way, online, replica_movements_max), Step):
         found.append(step)
+        if step.last:
+            break
         way = taken(way, step)
     return tuple(found)
 
