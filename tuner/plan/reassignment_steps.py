@@ -105,6 +105,10 @@ def next_step(way: Way, online: Collection[int], replica_movements_max: int = UN
         return Wait(way.topic, way.partition, WaitReason.NO_LEADER)
     missing = [b for b in way.target if b not in way.replicas]
     excess = [b for b in way.replicas if b not in way.target]
+    most = max(len(missing), len(excess))
+    # Nearly always all are alive and in sync, and one step will do.
+    if most <= replica_movements_max and len(way.isr) >= way.min_in_sync and _all_in(online, way):
+        return _last_step(way, missing, excess)
     addable = [b for b in missing if b in online]
     away = [b for b in way.target if b not in online]
     dead = [b for b in excess if b not in online]
@@ -125,6 +129,20 @@ def next_step(way: Way, online: Collection[int], replica_movements_max: int = UN
     if not (add or drop or dead):
         return Wait(way.topic, way.partition, WaitReason.BROKERS_OFFLINE, tuple(away))
     return _step(way, addable[:add], [*dead, *live[:drop]], StepReason.REPLICAS)
+
+
+def _all_in(online: Collection[int], way: Way) -> bool:
+    return {*way.replicas, *way.target, *way.isr, way.leader}.issubset(online)
+
+
+def _last_step(way: Way, adding: Sequence[int], dropping: Sequence[int]) -> Step:
+    """All that is missing, all that is too much: as ``_step`` would tell it."""
+    elected = way.target[0] not in (way.leader, way.replicas[0])
+    gone = way.leader in dropping
+    return Step(
+        way.topic, way.partition, way.target, tuple(adding), tuple(dropping), StepReason.REPLICAS,
+        moves_leader=elected or gone, elect=elected and not gone, last=True,
+    )  # fmt: skip
 
 
 def _counts(standing: int, wanted: int, addable: int, live: int, most: int) -> tuple[int, int]:

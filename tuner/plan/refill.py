@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
@@ -55,7 +56,8 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
         if room.request_is_full:
             break
         room.consider(index, waiting[index], step, urgent=step.reason is StepReason.MIN_IN_SYNC)
-    for side, left_bytes in _slowest_first(waiting, running, queue.by_side, terms):
+    slowest = _slowest_first(waiting, running, queue.by_side, terms)
+    for side, left_bytes in takewhile(lambda _: not room.request_is_full, slowest):
         if not room.has_slot(side):
             continue
         may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
