@@ -34,7 +34,7 @@ from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.kafka.quotas import QuotaClient
 from streaming.kafka.reassignments import ReassignmentClient
 from streaming.topics import ensure_topics
-from tuner.actuate.fenced import FencedThrottles, refusal
+from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles, refusal
 from tuner.actuate.one_call import ThreadCaller
 from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas
 from tuner.actuate.reassignments import KafkaReassignments
@@ -187,7 +187,7 @@ def run_tuner(
                 term.callback(_named("journal", journal.close))
                 if fenced and not _taken_over(journal, client, board, stop):
                     continue
-                orders.follow()
+                orders.begin()
                 memory = _recovered(journal, kafka, client, board, stop)
                 if memory is None:
                     continue
@@ -342,7 +342,9 @@ def _plans(
     orders.plans = journal.plans
     client = ReassignmentClient(kafka, "rheostat-tuner-plans")
     term.callback(_named("plans client", client.close))
-    reassignments = KafkaReassignments(client)
+    reassignments = KafkaReassignments(
+        client, proved=lambda: not journal.lost and journal.proved_s_ago() <= PROOF_S_MAX
+    )  # fmt: skip
     term.callback(reassignments.end)
     plans = Reassigning(
         reassignments=reassignments,
@@ -447,8 +449,12 @@ def _run(
             mutations.tick()
             next_s = min(next_s, mutations.next_due_s())
         if plans is not None:
-            plans.tick()
-            next_s = min(next_s, plans.next_due_s())
+            try:
+                plans.tick()
+                next_s = min(next_s, plans.next_due_s())
+            except Exception:  # whatever it is, the throttles have their seconds
+                log.exception("no plan goes on until this tuner is started anew")
+                plans = None
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
 
 

@@ -133,10 +133,10 @@ class ReassignLedger:
             changed = {
                 numbers[key]
                 for key in before.asked.keys() | after.asked.keys()
-                if before.asked.get(key) != after.asked.get(key)
+                if key in numbers and before.asked.get(key) != after.asked.get(key)
             }
             for number in changed:
-                some = {key: a for key, a in after.asked.items() if numbers[key] == number}
+                some = {key: a for key, a in after.asked.items() if numbers.get(key) == number}
                 records[asked_key(self._cluster, before.id, number)] = encode_asked(some)
         if after.state != before.state and (said or replace(after.state, pace=before.state.pace) != before.state):
             records[state_key(self._cluster, before.id)] = encode_state(after.state)

@@ -30,7 +30,7 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
 from tuner.model.orders import Orders
 from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import ClusterLook, Key, Plan
+from tuner.model.reassigning import ClusterLook, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import ReassignLedger
 
@@ -74,6 +74,7 @@ class _Found:
     look: ClusterLook
     figures: Figures
     made: Turn
+    paused: str | None  # As was said when it began.
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,9 @@ class Reassigning:
             if isinstance(look, ClusterError):
                 return look
             figures = measured(known, look, terms.now_ms, whole=whole)
-            return _Found(plans, look, figures, turn(plans, look, replace(measures, figures=figures), memory, terms))
+            return _Found(
+                plans, look, figures, turn(plans, look, replace(measures, figures=figures), memory, terms), terms.paused
+            )
 
         # Of a large plan to decide takes as long as to look.
         self._looking = (self._caller.start(find), now_s)
@@ -195,6 +198,8 @@ class Reassigning:
             return
         self._blind = None
         made, self._figures = found.made, found.figures
+        if _paused(self._orders.latest) != found.paused:
+            return  # It was said during the look: the next one heeds it.
         if self._measures_whole and found.look.log_bytes:
             self._measure_due_s = self._monotonic() + MEASURE_EVERY_S
         self.ledger.record(found.plans, made, _why(found.look, made))
@@ -207,7 +212,12 @@ class Reassigning:
     def _ask(self, made: Turn) -> None:
         stops = tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
-        elections = tuple(key for each in made.plans for key in each.parts.to_elect if key not in self.ledger.resting)
+        may_elect = (
+            []
+            if _paused(self._orders.latest)
+            else [p for p in made.plans if p.plan.head.wanted is not Wanted.CANCELLING]
+        )
+        elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
         self._asked = _Asking(stops, steps, elections)
         if not (stops or steps or elections):
             return
@@ -250,10 +260,9 @@ def _without(plan: Plan, keys: set[Key]) -> Plan:
 
 
 def _why(look: ClusterLook, made: Turn) -> dict[str, object]:
-    """What the steps of a turn stood on, as it goes on record."""
+    """What the steps of a turn stood on, as it goes on record; how many at a time has entries of its own, when it changes."""
     held = {by.value: count for by, count in made.begun.refill.held.items()}
-    slots = [[broker, side.value, count] for (broker, side), count in sorted(made.begun.paced.slots.items())]
-    return {"online": sorted(look.online), "held": held, "slots": slots}
+    return {"online": sorted(look.online), "held": held}
 
 
 def _paused(orders: Orders) -> str | None:

@@ -6,7 +6,7 @@ said: a disk that would be full forbids, one that would be nearly full is told.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rheostat.reassign.given import Given, Ground
@@ -16,6 +16,7 @@ from streaming.kafka.reassignments import Disk
 from tuner.decide.reassign_words import named
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted, overfull
+from tuner.model.reassigning import Plan
 from tuner.plan.fluid import Fluid, fluid
 from tuner.plan.reassignment_steps import Way
 from tuner.plan.refill_terms import Waiting, planned
@@ -31,26 +32,29 @@ class Checked:
 
 
 def checked(
-    given: Given, ground: Ground, *, rate_bytes_per_s_max: float, limits: PartitionLimits, may_change_factor: bool
+    given: Given, ground: Ground, *, rate_bytes_per_s_max: float, limits: PartitionLimits, may_change_factor: bool,
+    others: Sequence[Plan] = (),
 ) -> Checked:  # fmt: skip
     """
     Args:
         rate_bytes_per_s_max: the ceiling of every throttle.
         may_change_factor: somebody said that partitions may have more or fewer replicas than before.
+        others: plans on record that have not ended.
     """
     rates: dict[BrokerSide, float] = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
     best = fluid(planned(_waiting(given, ground)), rates)
+    added = _added_bytes(given, ground, others)
     forbidden = [
         *_factor(given, may_change_factor),
         *_dead_targets(given, ground),
         *_over_limits(given, ground, limits),
-        *_full_disks(given, ground),
+        *_full_disks(added, ground),
         *_never_end(best, rate_bytes_per_s_max),
     ]
     notes = [
         *_waited_for(given, ground),
         *_fewer_racks(given, ground),
-        *_nearly_full_disks(given, ground),
+        *_nearly_full_disks(added, ground),
         *_takes(best, rate_bytes_per_s_max),
     ]
     return Checked(tuple(forbidden), tuple(notes), best)
@@ -117,12 +121,18 @@ def _over_limits(given: Given, ground: Ground, limits: PartitionLimits) -> list[
     ]
 
 
-def _added_bytes(given: Given) -> dict[int, float]:
-    """What is copied onto each broker; what leaves it comes free only later."""
+def _added_bytes(given: Given, ground: Ground, others: Sequence[Plan]) -> dict[int, float]:
+    """What is copied onto each broker, and what plans on record still have to copy; what leaves it comes free only later."""
     added: dict[int, float] = {}
     for part in given.parts.values():
         for broker in part.target:
             if broker not in part.before:
+                added[broker] = added.get(broker, 0.0) + part.size_bytes
+    for key, part in ((key, part) for plan in others for key, part in plan.parts.items()):
+        now = ground.standing.partitions.get(key)
+        there = () if now is None else [b for b in now.replicas if b not in now.adding]
+        for broker in part.target:
+            if broker not in there:
                 added[broker] = added.get(broker, 0.0) + part.size_bytes
     return added
 
@@ -133,9 +143,9 @@ def _volumes(disks: Sequence[Disk]) -> tuple[float, float]:
     return float(sum(usable for _, usable in seen)), float(sum(total for total, _ in seen))
 
 
-def _full_disks(given: Given, ground: Ground) -> list[str]:
+def _full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
     said = []
-    for broker, added in sorted(_added_bytes(given).items()):
+    for broker, added in sorted(added_bytes.items()):
         usable, total = _volumes(ground.disks.get(broker, ()))
         if total and added > usable:
             said.append(
@@ -145,14 +155,14 @@ def _full_disks(given: Given, ground: Ground) -> list[str]:
     return said
 
 
-def _nearly_full_disks(given: Given, ground: Ground) -> list[str]:
+def _nearly_full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
     said = []
-    for broker, added in sorted(_added_bytes(given).items()):
+    for broker, added in sorted(added_bytes.items()):
         usable, total = _volumes(ground.disks.get(broker, ()))
         if total and added <= usable and total - usable + added > DISK_SHARE_WARN * total:
             share = (total - usable + added) / total
             said.append(f"broker {broker}: its disks will be {share:.0%} full")
-    unknown = sorted(b for b in _added_bytes(given) if b not in ground.disks or not ground.disks[b])
+    unknown = sorted(b for b in added_bytes if b not in ground.disks or not ground.disks[b])
     if unknown:
         said.append(f"how much room the disks of brokers {', '.join(map(str, unknown))} have is not known")
     return said

@@ -48,11 +48,11 @@ def run_reassign(config: Path, asked: Asked) -> int:
     given = given_of(plan, ground)
     if not given.parts:
         return _nothing_to_do(given, asked)
+    known = record.read(settings)
     found = checked(
         given, ground, rate_bytes_per_s_max=settings.tuner.rate_bytes_per_s_max, limits=settings.limits.limits(),
-        may_change_factor=asked.may_change_factor,
+        may_change_factor=asked.may_change_factor, others=known.active,
     )  # fmt: skip
-    known = record.read(settings)
     taken = _taken_already(given.parts.keys(), known)
     if asked.dry_run:
         return _dry_run(given, ground, found, taken, asked)
@@ -63,7 +63,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
     if found.forbidden:
         raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
     with Here(config, ground.tuners) if asked.here else _somebody_leads(settings, ground.tuners) as service:
-        head = record.put(settings, given.parts, asked.limits, known)
+        head = record.put(settings, given.parts, asked.limits)
         _say(f"Plan {head.id} is on record: {_count(given.parts)}.")
         if asked.detach:
             return _detached(settings, head.id, head.at_ms, asked)

@@ -102,7 +102,7 @@ def given_of(plan: PlanFile, ground: Ground) -> Given:
         key = (target.topic, target.partition)
         now = standing.partitions[key]
         if now.adding or now.removing or now.replicas != target.replicas:
-            before = tuple(b for b in now.replicas if b not in now.adding) if now.adding else now.replicas
+            before = tuple(b for b in now.replicas if b not in now.removing)  # With what is under way ended.
             size, rate = ground.size_bytes.get(key, 0), ground.write_bytes_per_s.get(key, 0.0)
             parts[key] = Part(target.replicas, before, float(size), rate)
     return Given(plan.targets, parts)

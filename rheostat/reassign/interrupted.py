@@ -28,14 +28,16 @@ def interrupted(settings: Settings, plan: str, *, here: bool) -> int:
         _say(left.strip())
         return EXIT_INTERRUPTED
     match _answer():
-        case "p":
-            said = pause(settings, record.read(settings).of(plan))
+        case "p" | "c" as word:
+            known = record.read(settings).of(plan)
+            said = pause(settings, known) if word == "p" else cancel(settings, known)
             _say(said.text)
-            return 0
-        case "c":
-            said = cancel(settings, record.read(settings).of(plan))
-            _say(said.text)
-            return 0
+            if not here:
+                return 0
+            _say(
+                "The tuner that would do it ends with this command: the next that acts (`rheostat run`) goes on with that."
+            )
+            return EXIT_INTERRUPTED
         case _:
             _say(left.strip())
             return EXIT_INTERRUPTED

@@ -5,6 +5,7 @@ Written outside the tuner's transactions, as other orders are: a person may say 
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -124,7 +125,7 @@ def heeded(settings: Settings, plan: str, at_ms: int, timeout_s: float = HEEDED_
     return False
 
 
-def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits, known: OnRecord) -> PlanHead:
+def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits) -> PlanHead:
     """A new plan; its head goes last, and until it is there the plan is none.
 
     Raises:
@@ -132,7 +133,7 @@ def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits, know
     """
     ready_topics(settings)
     now_ms = round(time.time() * 1000)
-    plan = _new_id(known)
+    plan = _new_id()
     numbered = list(parts_of(parts))
     head = PlanHead(plan, who(now_ms), now_ms, now_ms, len(numbered), Wanted.RUNNING, limits)
     with_sender = _Sender(settings)
@@ -174,11 +175,9 @@ def ready_topics(settings: Settings) -> None:
             raise CommandError(str(error)) from error
 
 
-def _new_id(known: OnRecord) -> str:
+def _new_id() -> str:
     """Of the time, so that a person can tell plans apart and type them."""
-    base = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    taken = {plan.id for plan in known.plans}
-    return next(one for n in range(len(taken) + 1) if (one := base if n == 0 else f"{base}-{n + 1}") not in taken)
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 class _Sender:

@@ -23,7 +23,11 @@ class Said:
 
 
 def pause(settings: Settings, plan: Plan) -> Said:
-    _still_runs(plan)
+    """
+    Raises:
+        BadInputError: it is being put back, or has ended.
+    """
+    _goes_forward(plan, "paused")
     return _say(
         settings, plan, lambda head: replace(head, wanted=Wanted.PAUSED),
         "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
@@ -35,11 +39,7 @@ def resume(settings: Settings, plan: Plan) -> Said:
     Raises:
         BadInputError: it is being put back, or has ended.
     """
-    _still_runs(plan)
-    if plan.head.wanted is Wanted.CANCELLING:
-        raise BadInputError(
-            f"plan {plan.id} is being put back, and can't be resumed: wait until it is, and give it again"
-        )
+    _goes_forward(plan, "resumed")
     return _say(
         settings, plan, lambda head: replace(head, wanted=Wanted.RUNNING),
         "resumed; also parts that were left alone, because somebody had stopped their step",
@@ -58,6 +58,14 @@ def cancel(settings: Settings, plan: Plan) -> Said:
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
     _still_runs(plan)
     return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits))
+
+
+def _goes_forward(plan: Plan, word: str) -> None:
+    _still_runs(plan)
+    if plan.head.wanted is Wanted.CANCELLING:
+        raise BadInputError(
+            f"plan {plan.id} is being put back, and can't be {word}: wait until it is, and give it again"
+        )
 
 
 def _still_runs(plan: Plan) -> None:

@@ -16,12 +16,13 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLog
 from streaming import words
 from streaming.kafka.answers import RIGHTS, code_error, failure_or, refuse
 from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.values import ClusterError, MissingRight
+from streaming.kafka.values import ClusterError, MissingRight, Unreachable
 
 TopicPartition = tuple[str, int]
 Outcome = dict[TopicPartition, ClusterError | None]
 
 _PREFERRED = 0
+_MAY_BE_TAKEN = (7, 41)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class ReassignmentClient(ClusterClient):
                 topics=topics,
             ),
         )
+        if answer.error_code in _MAY_BE_TAKEN:
+            raise Unreachable(f"{call}: error {answer.error_code}")
         refuse(answer.error_code, "Alter on Cluster", call)
         found = {
             (str(t.name), int(p.partition_index)): _not_there(p.error_code, p.error_message, call)
@@ -140,6 +143,8 @@ def _not_there(code: int, message: str | None, call: str) -> ClusterError | None
     """To stop what is not under way is success: it may have ended just now."""
     if code == words.ERROR_NO_REASSIGNMENT_IN_PROGRESS:
         return None
+    if code in _MAY_BE_TAKEN:
+        return Unreachable(f"{call}: error {code}")
     return code_error(code, message, "Alter on Cluster", call)
 
 

@@ -7,7 +7,7 @@ answered may have been taken all the same, so that is told apart from a refusal.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,8 +40,13 @@ class Reassignments(Protocol):
 class KafkaReassignments:
     """Called from one thread at a time."""
 
-    def __init__(self, client: ReassignmentClient) -> None:
+    def __init__(self, client: ReassignmentClient, *, proved: Callable[[], bool] = lambda: True) -> None:
+        """
+        Args:
+            proved: whether it was certain a moment ago that this tuner may; asked before each request, from any thread.
+        """
         self._client = client
+        self._proved = proved
         self._min_in_sync: dict[str, int] = {}
         self._ended = threading.Event()
 
@@ -78,7 +83,7 @@ class KafkaReassignments:
         keys = list(replicas)
         for first in range(0, len(keys), STEPS_PER_REQUEST):
             some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST]}
-            if self._ended.is_set():
+            if self._ended.is_set() or not self._proved():
                 outcome |= dict.fromkeys(some, Refusal("not asked for: this tuner acts no more"))
                 continue
             try:
@@ -90,7 +95,7 @@ class KafkaReassignments:
         return outcome
 
     def elect(self, partitions: Collection[Key]) -> Outcome:
-        if self._ended.is_set():
+        if self._ended.is_set() or not self._proved():
             return dict.fromkeys(partitions, Refusal("not asked for: this tuner acts no more"))
         try:
             answers = self._client.elect_preferred(partitions)

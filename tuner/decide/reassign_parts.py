@@ -16,7 +16,7 @@ way nor reached has a while to show; and a partition that is not there has the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tuner.model.reassigning import Asked, ClusterLook, Key, Part, PartitionNow, Plan, Wanted
@@ -50,10 +50,16 @@ class Parts:
     dropped: dict[Key, str] = field(default_factory=dict)
 
 
-def stand(plan: Plan, look: ClusterLook, recent: Recent, now_ms: int) -> Parts:
+def stand(plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, taken: Collection[Key] = frozenset()) -> Parts:
+    """
+    Args:
+        taken: partitions that an older plan has.
+    """
     found = Parts(left=dict(plan.state.left), dropped=dict(plan.state.dropped))
     for key, part in plan.parts.items():
-        if key not in found.dropped:
+        if key in taken and key not in plan.asked:
+            (found.arrived if plan.head.wanted is Wanted.CANCELLING else found.foreign).append(key)
+        elif key not in found.dropped:
             _stand(key, part, plan, look, recent, now_ms, found)
     return found
 
@@ -96,7 +102,10 @@ def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterL
     """Nothing is under way there, and how the last step ended is known."""
     goal = plan.goal(part)
     # Who cancels a plan keeps what has been copied to the end.
-    if now.replicas in (goal, part.target if plan.head.wanted is Wanted.CANCELLING else goal):
+    # What is on a broker of neither, somebody else has moved, or made anew: that is not ours to put back.
+    cancelling = plan.head.wanted is Wanted.CANCELLING
+    theirs = cancelling and not {*now.replicas} <= {*part.before, *part.target}
+    if theirs or now.replicas in (goal, part.target if cancelling else goal):
         found.arrived.append(key)
     elif key not in found.left:
         found.ready[key] = way_of(key, goal, now, look)

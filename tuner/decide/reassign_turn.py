@@ -70,7 +70,13 @@ def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: R
     """
     heeded = [_heeded(plan) for plan in plans]
     recent = [memory.plans.get(plan.id, Recent()) for plan in plans]
-    stands = [stand(plan, look, known, terms.now_ms) for plan, known in zip(heeded, recent, strict=True)]
+    stands: list[Parts] = []
+    taken: set[Key] = (
+        set()
+    )  # Two people may have given the same partition at once: it is the older plan's until that has ended.
+    for plan, known in zip(heeded, recent, strict=True):
+        stands.append(stand(plan, look, known, terms.now_ms, taken))
+        taken |= plan.parts.keys()
     goes_on = [terms.paused is None and plan.head.wanted is not Wanted.PAUSED for plan in heeded]
     bounds = replace(terms.bounds, batch=strictest([terms.bounds.batch, *(plan.head.limits for plan in heeded)]))
     begun = begin(
@@ -108,7 +114,9 @@ def _made(plan: Plan, parts: Parts, starts: tuple[Step, ...], begun: Begun, term
     if plan.head.wanted is Wanted.CANCELLING and terms.paused is None:
         cancels = tuple(key for key in parts.running if key not in terms.resting)
     over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left, *parts.dropped}
-    asked = {key: a for key, a in plan.asked.items() if key not in over and key not in parts.foreign}
+    asked = {
+        key: a for key, a in plan.asked.items() if key in plan.parts and key not in over and key not in parts.foreign
+    }
     asked |= {key: replace(asked[key], cancels=True) for key in cancels}
     for step in starts:
         key = (step.topic, step.partition)

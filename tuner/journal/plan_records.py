@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -153,7 +154,7 @@ class PlanBook:
     def _put(self, kind: str, plan: str, number: int, body: Mapping[str, Any] | None) -> None:
         match kind:
             case "plan":
-                _set(self._heads, plan, None if body is None else _head(body))
+                _set(self._heads, plan, None if body is None else _newest(self._heads.get(plan), _head(body)))
             case "plan-part":
                 self._whole.pop(plan, None)
                 _set(self._parts.setdefault(plan, {}), number, None if body is None else _parts(body))
@@ -176,6 +177,13 @@ def _set(known: dict[Any, Any], key: Any, value: Any) -> None:
         known.pop(key, None)
     else:
         known[key] = value
+
+
+def _newest(known: PlanHead | None, head: PlanHead) -> PlanHead:
+    """A word that is read late changes nothing, and no word said beside it takes a cancel back."""
+    if known is None or head.at_ms < known.at_ms:
+        return known or head
+    return replace(head, wanted=Wanted.CANCELLING) if known.wanted is Wanted.CANCELLING else head
 
 
 def _head(body: Mapping[str, Any]) -> PlanHead:

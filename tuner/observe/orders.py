@@ -19,8 +19,14 @@ class OrdersReader:
     def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
         self.latest = Orders()
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
+        self._consumer, self._topic = consumer, topic
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
+
+    def begin(self) -> None:
+        """From the end on: what came while this tuner stood by the journal tells, with what has come of it."""
+        self._tail = SignalTail(self._consumer, self._topic)
+        self.follow()
 
     def follow(self) -> None:
         """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said."""

@@ -1,0 +1,143 @@
+"""The executor of plans among people, tools and brokers that do not keep to their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from reassign_rig import Rig, still
+
+from rheostat.reassign.record import _new_id
+from streaming.kafka.reassignments import _not_there
+from streaming.kafka.values import Unreachable
+from tuner.actuate.reassignments import KafkaReassignments, _refusal
+from tuner.journal.plan_records import asked_key, encode_asked
+from tuner.model.orders import Orders, Pause
+from tuner.model.reassigning import Asked, Ending, Wanted
+from tuner.plan.batches import BatchLimits
+
+T = TypeVar("T")
+T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+ONE_BY_ONE = BatchLimits(replica_movements_max=1)
+RELEASED = Orders(at_ms=1, pause=Pause(1, "kim@desk", released=True))
+
+
+def test_two_plans_that_got_the_same_partition_at_once_do_not_fight_over_it() -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1, T2)}, online={1, 2, 3, 4, 5})
+    rig.give({T0: (3, 4), T1: (3, 6)})  # 6 is dead: the plan stays.
+    rig.now_s += 1
+    rig.give({T0: (1, 5), T2: (3, 6)}, plan="q")
+    for _ in range(20):
+        rig.cycle()
+    assert [wanted for key, wanted in rig.cluster.asked if key == T0] == [(3, 4)]
+    assert rig.replicas()[T0] == (3, 4)
+
+
+def test_no_word_takes_a_cancel_back() -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1, replica_movements_max=1))
+    rig.cycle(finish=False)
+    for word in (Wanted.CANCELLING, Wanted.PAUSED, Wanted.RUNNING):
+        rig.say(word)
+        rig.cycle()
+    rig.until_ended()
+    assert rig.plan().state.ending is Ending.CANCELLED
+    assert rig.replicas() == {T0: (1, 2), T1: (1, 2)}
+
+
+def test_a_word_that_is_read_late_changes_nothing() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4)})
+    early = list(rig.journal.records)
+    rig.now_s += 1
+    rig.say(Wanted.PAUSED)
+    for key, value in early:
+        rig.loop.ledger.book.take_from_people(key, value)
+    assert rig.plan().head.wanted is Wanted.PAUSED
+
+
+def test_cancel_leaves_what_another_tool_has_moved() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4, 5, 6})
+    rig.give({T0: (3, 4)})
+    rig.cluster.partitions[T0] = still(5, 6)  # Before the plan began anything.
+    rig.say(Wanted.CANCELLING)
+    rig.until_ended()
+    assert rig.cluster.asked == []
+    assert rig.replicas() == {T0: (5, 6)}
+
+
+def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody() -> None:
+    rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4)})
+    stray = encode_asked({T1: Asked((3, 4), (1, 2))})
+    rig.journal.records.append((asked_key("c", "p", 0), stray))
+    rig.begin_anew()
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4), T1: (1, 2)}
+
+
+def test_plans_given_in_the_same_second_have_names_of_their_own() -> None:
+    assert len({_new_id() for _ in range(20)}) == 20
+
+
+class SaidMeanwhile:
+    """A caller whose call is answered after somebody has said something."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say = say
+
+    def start(self, call: Callable[[], T], /) -> Future[T]:
+        answer: Future[T] = Future()
+        answer.set_result(call())
+        self._say()
+        return answer
+
+
+def test_a_release_that_comes_during_the_look_is_heeded_before_anything_is_asked() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4)})
+
+    def release() -> None:
+        rig.orders.latest = RELEASED
+
+    rig.loop._caller = SaidMeanwhile(release)
+    for _ in range(3):
+        rig.cycle()
+    assert rig.cluster.asked == []
+
+
+def test_nobody_is_elected_after_a_release() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    rig.cycle(finish=False)
+    rig.orders.latest = RELEASED
+    rig.cluster.finish()
+    for _ in range(3):
+        rig.cycle()
+    assert rig.cluster.partitions[T0].leader == 1
+
+
+def test_a_broker_that_did_not_hear_in_time_may_have_passed_it_on() -> None:
+    for code in (7, 41):  # REQUEST_TIMED_OUT, NOT_CONTROLLER
+        failure = _not_there(code, None, "to alter reassignments")
+        assert isinstance(failure, Unreachable)
+        assert not _refusal(failure).known
+
+
+def test_each_request_asks_whether_this_tuner_may_still_act() -> None:
+    class Taking:
+        requests = 0
+
+        def alter_reassignments(
+            self, replicas: dict[tuple[str, int], tuple[int, ...]], *, allow_replication_factor_change: bool
+        ) -> dict[tuple[str, int], None]:
+            assert allow_replication_factor_change  # A step on the way may have more replicas.
+            self.requests += 1
+            return dict.fromkeys(replicas)
+
+    taking = Taking()
+    port = KafkaReassignments(taking, proved=lambda: taking.requests < 1)  # type: ignore[arg-type]  # a client's one verb
+    outcome = port.ask({("t", n): (1, 2) for n in range(1_500)})
+    assert taking.requests == 1
+    assert sum(refusal is not None for refusal in outcome.values()) == 500
