@@ -21,12 +21,13 @@ from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.services import probe, run_tune
 from rheostat.settings import Settings
 from streaming.contract import Side
-from streaming.kafka import consumer, producer
+from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.topics import ensure_topics
+from tuner.api.http_settings import HttpSettings
+from tuner.api.orders_api import KafkaDesk, NotTaken
 from tuner.decide import words
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.journal.order_records import encode_orders, orders_key
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory
@@ -125,19 +126,11 @@ def give(settings: Settings, change: Change) -> Orders:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    known = read(settings).orders
-    now_ms = max(round(time.time() * 1000), known.at_ms + 1)
-    orders = replace(change(known, now_ms), at_ms=now_ms)
-    sender = producer(settings.kafka, "rheostat-orders", linger_ms=0)
+    desk = KafkaDesk(settings.kafka, topics.journal, settings.cluster, lambda: read(settings).orders, time.time)
     try:
-        sender.send(topics.journal, key=orders_key(settings.cluster), value=encode_orders(orders)).get(timeout=10)
-    except kafka.errors.KafkaError as error:
-        raise CommandError(
-            f"The order was not taken ({error}): it takes the right Write on Topic {topics.journal}."
-        ) from error
-    finally:
-        sender.close(timeout=5)
-    return orders
+        return desk.give(change)
+    except NotTaken as error:
+        raise CommandError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 
 class Known(NamedTuple):
@@ -184,7 +177,7 @@ def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) 
 def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
     """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words."""
     quiet = settings.tuner.model_copy(
-        update={"dry_run": False, "http": settings.tuner.http.model_copy(update={"host": "127.0.0.1", "port": 0})}
+        update={"dry_run": False, "http": HttpSettings(port=0)}  # Tokens and keys may be for the daemon's eyes alone.
     )
     stop = threading.Event()
     failed: list[Exception] = []

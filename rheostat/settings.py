@@ -169,7 +169,10 @@ def _fault(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str])
         what = model.model_fields[str(at[-1])].description if model is not None else ""
         return f"{where}: {key} is missing: {what}"
     given = fault.get("input")
-    shown = "" if isinstance(given, dict | list | tuple) or "password" in key else f", found {given!r}"
+    secret = (
+        any(word in key for word in ("password", "token")) or _model_at(at) is not None
+    )  # A section given as one word.
+    shown = "" if isinstance(given, dict | list | tuple) or secret else f", found {given!r}"
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.services import probe
 from rheostat.settings import Settings
+from rheostat.signal_tables import printable
 from streaming.contract import MoveSignal, Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -248,12 +249,14 @@ def show(status: dict[str, Any], console: Console) -> None:
         for line in plan["said"]:
             console.print(f"  {line}", highlight=False, soft_wrap=True)
     for line in ordered(status):
-        console.print(line, highlight=False)
+        console.print(printable(line), highlight=False, markup=False)
     if status["last_decisions"]:
         console.print("Last decisions:")
         for entry in status["last_decisions"]:
             failure = f" FAILED: {entry['failure']}" if entry["failure"] else ""
-            console.print(f"  {_at(entry)} {entry['kind']}: {entry['text']}{failure}", highlight=False)
+            console.print(
+                printable(f"  {_at(entry)} {entry['kind']}: {entry['text']}{failure}"), highlight=False, markup=False
+            )
     if status["last_turns"]:
         console.print("Last seconds of the law:")
         for turn in status["last_turns"]:

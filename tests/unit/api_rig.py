@@ -88,7 +88,7 @@ class Rig:
             self.board, self.quotas, self.registry, 5.0, self.clock,
             watched=self.watched, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, monotonic=self.clock,
         )  # fmt: skip
-        self.http = TestClient(self.app)
+        self.http = TestClient(self.app, base_url="http://127.0.0.1")
 
     def cycle(
         self,

@@ -74,7 +74,7 @@ def test_metrics_are_open_to_this_machine() -> None:
 
     rig = Rig()
     rig.cycle()
-    here = TestClient(rig.app, client=("127.0.0.1", 50000))
+    here = TestClient(rig.app, base_url="http://127.0.0.1", client=("127.0.0.1", 50000))
     assert here.get("/metrics").status_code == 200
     assert here.get("/status").status_code == 401
 

@@ -231,7 +231,8 @@ def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
 
 
 def client(board: Board, clock: Clock) -> TestClient:
-    return TestClient(make_app(board, QuotaBoard("lab"), registry_of(board, QuotaBoard("lab")), 5.0, clock))
+    app = make_app(board, QuotaBoard("lab"), registry_of(board, QuotaBoard("lab")), 5.0, clock)
+    return TestClient(app, base_url="http://127.0.0.1")
 
 
 def test_status_shows_what_people_have_ordered(board: Board) -> None:

@@ -132,7 +132,7 @@ class Tokens:
         self._stamp: tuple[int, int, int] | None = None
         self._from_file: tuple[Token, ...] = ()
         if file is not None:
-            self._stamp, self._from_file = _stamp(file), _read(file)
+            self._stamp, self._from_file = _stamp(file), self._checked(_read(file), file)
 
     @property
     def needed(self) -> bool:
@@ -155,13 +155,19 @@ class Tokens:
                     self._look_again(self._file)
         return (*self._given, *self._from_file)
 
+    def _checked(self, found: tuple[Token, ...], file: str) -> tuple[Token, ...]:
+        for each in found:
+            if any(hmac.compare_digest(each.digest, other.digest) for other in self._given):
+                raise AccessError(f"{file}: the token of {each.caller.name} is in the settings, too: make another")
+        return found
+
     def _look_again(self, file: str) -> None:
         """A file that cannot be read keeps the tokens that it had: nobody is locked out in the middle of its being written."""
         stamp = _stamp(file)
         if stamp == self._stamp:
             return
         try:
-            self._from_file = _read(file)
+            self._from_file = self._checked(_read(file), file)
             log.info("tokens are read again", file=file, tokens=len(self._from_file))
         except AccessError as error:
             log.error("tokens cannot be read again, so those from before still hold", error=str(error))
@@ -183,7 +189,7 @@ def _stamp(file: str) -> tuple[int, int, int] | None:
         found = os.stat(file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_ctime_ns, found.st_ino, found.st_size
 
 
 def _digest(secret: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 import time
 from collections.abc import Callable
 from typing import Annotated
@@ -18,6 +19,9 @@ from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
 log = structlog.get_logger("tuner")
 
 ANYBODY = Caller("anybody on this machine", Role.READ)
+_REBOUND = (
+    "without a token it answers to localhost or an address in the Host header: ask so, or set tuner.http.read_token"
+)
 _bearer = HTTPBearer(auto_error=False, description="a token of tuner.http")
 Shown = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
@@ -32,6 +36,8 @@ class Gate:
 
     async def read(self, request: Request, shown: Shown) -> None:
         if not self._tokens.needed:
+            if not _by_own_name(request):
+                raise HTTPException(403, _REBOUND)
             # Reached from this machine alone, or the settings would have been refused.
             request.state.caller = ANYBODY
             return
@@ -39,7 +45,7 @@ class Gate:
 
     async def scrape(self, request: Request, shown: Shown) -> None:
         """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
-        if not _is_local(peer(request.scope)):
+        if not (_is_local(peer(request.scope)) and _by_own_name(request)):
             await self.read(request, shown)
 
     async def operate(self, request: Request, shown: Shown) -> None:
@@ -75,6 +81,18 @@ def caller_of(request: Request) -> Caller:
     found = request.state.caller
     assert isinstance(found, Caller), "this route has no door"
     return found
+
+
+def _by_own_name(request: Request) -> bool:
+    """False: under another site's name, as a browser asks for a page whose DNS entry was turned to this machine."""
+    name = re.sub(r":\d+$", "", request.headers.get("host", "")).strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _retry(wait_s: float) -> dict[str, str]:

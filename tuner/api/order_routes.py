@@ -101,8 +101,11 @@ def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
             raise HTTPException(
                 409, f"{why}: give the order to the tuner that acts, or use `rheostat {name.split()[-1]}`"
             )
-        at_s = board.cycled_at_s
-        if at_s is not None and (silent_s := board.now_ms() / 1000 - at_s) > _SILENT_S_MAX:
+        if (at_s := board.cycled_at_s) is None:
+            raise HTTPException(
+                503, "the first cycle has not ended yet, so it is not known what is ordered: ask again in a moment"
+            )
+        if (silent_s := board.now_ms() / 1000 - at_s) > _SILENT_S_MAX:
             raise HTTPException(503, f"no cycle has ended for {silent_s:.0f} s, so an order would not be heeded")
         try:
             orders = desk.give(change)

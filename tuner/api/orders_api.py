@@ -30,6 +30,7 @@ _NEWEST_RECORDS = (
     500  # Of the journal, and all of its last minute: so far back an order may be that the loop has not read yet.
 )
 _WAIT_S_MAX = 15.0
+_TRIES = 5
 
 Change = Callable[[Orders, int], Orders]
 
@@ -121,17 +122,25 @@ class KafkaDesk:
         if not self._lock.acquire(timeout=_WAIT_S_MAX):
             raise NotTaken("another order is still being written: ask again in a moment")
         try:
-            known = self._newest()
-            now_ms = max(round(self._wall_clock() * 1000), known.at_ms + 1)
-            orders = replace(change(known, now_ms), at_ms=now_ms)
-            self._write(orders)
-            return orders
+            known = (self._on_record() or [self._latest()])[-1]
+            before = known
+            for _ in range(_TRIES):
+                now_ms = round(self._wall_clock() * 1000)
+                orders = replace(change(known, now_ms), at_ms=max(now_ms, known.at_ms + 1))
+                self._write(orders)
+                log = self._on_record()
+                at = log.index(orders) if orders in log else 0
+                if at == 0 or log[at - 1] == before:
+                    return orders
+                # Somebody's word came between our look and our own: theirs first, then ours.
+                known, before = log[at - 1], orders
+            raise NotTaken("others give orders at the same time, so it is not known which holds: look, and ask again")
         finally:
             self._lock.release()
 
-    def _newest(self) -> Orders:
-        """Also what somebody else has ordered since the loop looked: their word must not be lost under ours."""
-        newest = self._latest()
+    def _on_record(self) -> list[Orders]:
+        """The newest in the order of the topic, as the loop takes them: the last one holds, whatever its clock said."""
+        found: list[Orders] = []
         try:
             reader = consumer(self._kafka, "rheostat-tuner-desk")
         except TROUBLE as error:
@@ -139,8 +148,7 @@ class KafkaDesk:
         try:
             for record in SignalTail(reader, self._topic).rewound(_NEWEST_RECORDS):
                 if record.key == orders_key(self._cluster) and record.value is not None:
-                    found = decode_orders(record.value)
-                    newest = found if found.at_ms >= newest.at_ms else newest
+                    found.append(decode_orders(record.value))
         except ValueError as error:
             raise NotTaken(
                 f"the orders on record cannot be read ({error}): give it with the version that wrote them"
@@ -149,7 +157,7 @@ class KafkaDesk:
             raise NotTaken(f"the order is not taken, as {self._topic} cannot be read: {error}") from error
         finally:
             reader.close(timeout_ms=2000)
-        return newest
+        return found
 
     def _write(self, orders: Orders) -> None:
         try:

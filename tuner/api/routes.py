@@ -92,7 +92,7 @@ class Desktop:
         return encoded(self.kept(key, lambda: json_bytes(make()), each_s=each_s))
 
     def kept(self, key: object, make: Callable[[], bytes], *, each_s: int = 0) -> bytes:
-        return self._kept.body((self.version(), each_s), key, make)
+        return self._kept.body(self.version(), (each_s, key), make)
 
     def status(self, role: str) -> dict[str, Any]:
         board, look = self.watched.board, self.look()

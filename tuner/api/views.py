@@ -19,6 +19,7 @@ from tuner.model.objectives import Objective
 from tuner.model.orders import Orders
 
 _LARGEST_MAX = 5
+ETA_S_MAX = 10 * 365 * 86_400.0
 
 
 def eta_s(signal: MoveSignal) -> float | None:
@@ -28,7 +29,8 @@ def eta_s(signal: MoveSignal) -> float | None:
         return 0.0
     if left is None or slope is None or slope >= 0:
         return None
-    return left / -slope
+    ends_s = left / -slope
+    return ends_s if ends_s <= ETA_S_MAX else None
 
 
 def status(look: Look) -> dict[str, Any]:

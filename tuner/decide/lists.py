@@ -27,6 +27,7 @@ from tuner.decide import words
 from tuner.decide.kept import Kept
 from tuner.decide.moves_view import MovesView
 from tuner.decide.needed import Needed, without_recovering
+from tuner.decide.orders import permitted
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.model.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
 from tuner.model.memory import Memory
@@ -178,7 +179,7 @@ def _starts(
 
 
 def _start(side: BrokerSide, view: MovesView, copies: int, again: Mapping[BrokerSide, int]) -> StartRate:
-    order = view.orders.overrides.get(side)
+    order = permitted(view.orders.overrides.get(side), view.limits)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
     elif side in again:

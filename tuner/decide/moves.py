@@ -13,7 +13,7 @@ from tuner.decide import rescue_rate, words
 from tuner.decide.fetcher_bound import Crowd
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
-from tuner.decide.orders import being_overridden, overridden
+from tuner.decide.orders import being_overridden, overridden, permitted
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import StallLimits
@@ -46,7 +46,7 @@ def _decide_side(
     if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
     # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too; another is let end first.
-    order = view.orders.overrides.get(side)
+    order = permitted(view.orders.overrides.get(side), view.limits)
     if order is not None:
         if side in view.busy:
             ordered = being_overridden(side, order, memory.owned.get(side), view.now_ms)

@@ -22,15 +22,23 @@ from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders, Override, Pause
 
 
-def heard(orders: Orders, memory: Memory, limits: Limits) -> Memory:
+def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> Memory:
     """What is remembered of other people's values after ``resume`` and ``override``; and that the orders were read."""
     yield_ms = round(limits.yield_s * 1000)
     theirs = {
         side: until_ms
         for side, until_ms in memory.theirs_until_ms.items()
-        if until_ms - yield_ms > orders.resumed_at_ms and side not in orders.overrides
+        if until_ms - yield_ms > orders.resumed_at_ms
+        and not ((order := orders.overrides.get(side)) is not None and order.until_ms > now_ms)
     }
     return replace(memory, theirs_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
+
+
+def permitted(order: Override | None, limits: Limits) -> Override | None:
+    """Never above what is permitted now: it may have been given while more was."""
+    if order is None or order.bytes_per_s <= limits.rate_bytes_per_s_max:
+        return order
+    return replace(order, bytes_per_s=int(limits.rate_bytes_per_s_max))
 
 
 def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:

@@ -45,7 +45,7 @@ def decide(
     if isinstance(live, NotSeen):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
     orders = observation.orders
-    memory = heard(orders, memory, limits)
+    memory = heard(orders, memory, limits, observation.now_ms)
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
     if limits.throttles_moves and orders.pause is None and live.moves:

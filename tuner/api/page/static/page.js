@@ -12,6 +12,8 @@ const rheostat = (() => {
   let status = null;
   let timer = null;
   let asking = false;
+  let listening = false;
+  let stream = null;
 
   const token = () => sessionStorage.getItem(KEY);
   const headers = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
@@ -71,10 +73,16 @@ const rheostat = (() => {
   }
 
   async function listen() {
+    stream?.abort(); // Another token: the same loop goes on with it.
+    if (listening) return;
+    listening = true;
     for (let waitMs = 1000; ; waitMs = Math.min(15000, waitMs * 2)) {
+      // A browser opens six connections to one place, for all tabs: one that nobody looks at keeps none, or no order gets out.
+      while (document.hidden) await new Promise((seen) => document.addEventListener("visibilitychange", seen, { once: true }));
       try {
-        const answer = await ask("/api/v1/events", { headers: { Accept: "text/event-stream" } });
-        if (answer.status === 401) return; // Whoever gives a token begins anew.
+        stream = new AbortController();
+        const answer = await ask("/api/v1/events", { headers: { Accept: "text/event-stream" }, signal: stream.signal });
+        if (answer.status === 401) return void (listening = false); // Whoever gives a token begins anew.
         if (answer.ok) {
           linked("Live");
           waitMs = 1000;
@@ -109,7 +117,7 @@ const rheostat = (() => {
     document.body.addEventListener("htmx:afterSettle", (event) => {
       if (event.detail.target.id === "brokers") charts.draw(ask);
     });
-    document.addEventListener("visibilitychange", () => document.hidden || news(0));
+    document.addEventListener("visibilitychange", () => (document.hidden ? stream?.abort() : news(0)));
     one("#who").addEventListener("click", () => wantToken(""));
     one("#token form").addEventListener("submit", (event) => {
       const field = event.target.elements.token;

@@ -1,0 +1,129 @@
+"""Those who reach the tuner's HTTP server and mean no good, or do not know what they do."""
+
+from __future__ import annotations
+
+import resource
+import select
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from api_rig import READ_TOKEN, Rig
+from fastapi.testclient import TestClient
+from test_orders import overridden
+from tuner_cases import NOW_MS, SOURCE
+
+from rheostat.errors import BadInputError
+from rheostat.settings import load_settings
+from streaming.contract import MoveSignal, Side
+from tuner.api.auth import AccessError, Role, Tokens, token
+from tuner.api.limits import Buckets, Rate
+from tuner.api.server import HttpServer
+from tuner.api.views import eta_s
+from tuner.decide.orders import heard, permitted
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory
+from tuner.model.orders import Override
+
+LIMITS = Limits(rate_bytes_per_s_max=50 * MB)
+
+
+def test_another_sites_name_for_this_machine_reads_nothing() -> None:
+    rig = Rig(tokens=False)
+    rig.cycle()
+    rebound = TestClient(rig.app, base_url="http://evil.example", client=("127.0.0.1", 50000))
+    assert rebound.get("/api/v1/status").status_code == 403
+    assert rebound.get("/metrics").status_code == 403
+    for name in ("http://localhost:9464", "http://127.0.0.1:9464", "http://[::1]:9464"):
+        assert TestClient(rig.app, base_url=name, client=("127.0.0.1", 50000)).get("/api/v1/status").status_code == 200
+
+
+def test_whoever_reads_too_much_keeps_no_order_and_no_probe_out() -> None:
+    rig = Rig(reads=Buckets(Rate(per_s=1.0, burst=5), lambda: 0.0))
+    rig.cycle()
+    said = [rig.http.get("/", headers={}).status_code for _ in range(10)]
+    assert said[-1] == 429
+    assert rig.http.get("/healthz").status_code == 200
+    assert rig.post("/api/v1/pause").status_code == 202
+
+
+def test_before_the_first_cycle_nobody_knows_what_is_ordered() -> None:
+    assert Rig().post("/api/v1/pause").status_code == 503
+
+
+def test_silent_connections_take_no_more_than_their_share() -> None:
+    rig = Rig()
+    server = HttpServer(rig.app, "127.0.0.1", 0)
+    server.start()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1024), hard))
+    kept: list[socket.socket] = []
+    try:
+        for _ in range(300):
+            kept.append(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+        deadline_s = time.monotonic() + 8.0  # Before who is silent is sent home for that.
+        gone: list[socket.socket] = []
+        while len(gone) < 100 and time.monotonic() < deadline_s:
+            gone, _, _ = select.select(kept, [], [], 0.1)
+        assert len(gone) >= 100
+    finally:
+        for one in kept:
+            one.close()
+        server.stop()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_token_that_was_given_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"operate kim {READ_TOKEN}\n")
+    with pytest.raises(AccessError, match="is in the settings, too"):
+        Tokens((token(READ_TOKEN, "grafana", Role.READ),), str(file))
+
+
+def test_a_token_that_is_a_number_is_not_printed(tmp_path: Path) -> None:
+    file = tmp_path / "rheostat.yaml"
+    file.write_text(
+        "cluster: lab\nkafka: {bootstrap_servers: a:1}\ntuner: {rate_bytes_per_s_max: 1000000, http: {operate_token: "
+        "12345678901234567890}}\n"
+    )
+    with pytest.raises(BadInputError) as refused:
+        load_settings(file)
+    assert "operate_token" in str(refused.value)
+    assert "12345678901234567890" not in str(refused.value)
+
+
+def test_an_end_beyond_all_calendars_is_none() -> None:
+    def slow(slope: float) -> MoveSignal:
+        return MoveSignal(
+            "lab",
+            1,
+            Side.FOLLOWER,
+            NOW_MS,
+            NOW_MS,
+            6,
+            1.0,
+            moving_partitions=1,
+            listed_partitions=1,
+            remaining_bytes=1e12,
+            remaining_slope_bytes_per_s=slope,
+        )
+
+    assert eta_s(slow(-1e6)) == 1e6
+    assert eta_s(slow(-1.0)) is None
+    assert eta_s(slow(-1e-300)) is None
+
+
+# -- orders -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_override_that_is_over_does_not_end_anybodys_hold() -> None:
+    memory = Memory(theirs_until_ms={SOURCE: NOW_MS + 3_600_000})
+    assert heard(overridden(MB, NOW_MS - 1), memory, LIMITS, NOW_MS).theirs_until_ms == memory.theirs_until_ms
+    assert heard(overridden(MB, NOW_MS + 60_000), memory, LIMITS, NOW_MS).theirs_until_ms == {}
+
+
+def test_an_override_is_never_above_what_is_permitted_now() -> None:
+    assert permitted(Override(900 * MB, NOW_MS, "kim"), LIMITS) == Override(50 * MB, NOW_MS, "kim")
+    assert permitted(Override(5 * MB, NOW_MS, "kim"), LIMITS) == Override(5 * MB, NOW_MS, "kim")
+    assert permitted(None, LIMITS) is None
