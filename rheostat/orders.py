@@ -11,8 +11,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import kafka.errors
@@ -20,63 +18,59 @@ import kafka.errors
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.services import probe, run_tune
 from rheostat.settings import Settings
-from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.topics import ensure_topics
 from tuner.api.http_settings import HttpSettings
-from tuner.api.orders_api import KafkaDesk, NotTaken
+from tuner.api.orders_api import (
+    Change,
+    KafkaDesk,
+    NotTaken,
+    not_overridden,
+    overridden,
+    paused,
+    released,
+    resumed,
+)
+from tuner.api.sentences import moment
 from tuner.decide import words
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders, Override, Pause
+from tuner.model.orders import Orders
 
 HEEDED_S_MAX = 15.0
 RELEASED_S_MAX = 90.0  # With a cluster's every broker to be put back, in batches.
 _POLL_S = 0.5
 
-Change = Callable[[Orders, int], Orders]
-
 
 def who(now_ms: int) -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}, {when(now_ms)}"
+    return f"{_user()}, {moment(now_ms)}"
 
 
-def when(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _user() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def pause(orders: Orders, now_ms: int) -> Orders:
-    return replace(orders, pause=Pause(now_ms, who(now_ms)))
+    return paused(_user())(orders, now_ms)
 
 
 def resume(orders: Orders, now_ms: int) -> Orders:
-    return replace(orders, pause=None, resumed_at_ms=now_ms)
+    return resumed(_user())(orders, now_ms)
 
 
 def release(orders: Orders, now_ms: int) -> Orders:
-    return replace(orders, pause=Pause(now_ms, who(now_ms), released=True), overrides={})
+    return released(_user())(orders, now_ms)
 
 
 def override(sides: Mapping[BrokerSide, int], for_s: float) -> Change:
-    def change(orders: Orders, now_ms: int) -> Orders:
-        until_ms = now_ms + round(for_s * 1000)
-        by = f"{who(now_ms)}, until {when(until_ms)}"
-        new = {side: Override(rate, until_ms, by) for side, rate in sides.items()}
-        standing = {side: o for side, o in orders.overrides.items() if o.until_ms > now_ms}
-        return replace(orders, overrides=standing | new)
-
-    return change
+    return overridden(sides, for_s, _user())
 
 
 def no_override(broker: int) -> Change:
-    def change(orders: Orders, now_ms: int) -> Orders:
-        kept = {side: o for side, o in orders.overrides.items() if o.until_ms > now_ms and side[0] != broker}
-        return replace(orders, overrides=kept)
-
-    return change
+    return not_overridden(broker, _user())
 
 
 def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
@@ -213,10 +207,6 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     lists = [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
     still = [f"{entity}: {owned.wanted_per_s:g}/s is still ours" for entity, owned in quotas.owned.items()]
     return rates + lists + still
-
-
-def sides_of(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:
-    return {(broker, each): rate_bytes_per_s for each in Side if side is None or each is side}
 
 
 def _until(probe_: Callable[[], bool], timeout_s: float) -> bool:

@@ -41,6 +41,7 @@ def override(
     from rheostat.errors import BadInputError
     from rheostat.settings import load_settings
     from streaming.contract import Side
+    from tuner.api.orders_api import sides_of
 
     settings = load_settings(config)
     if clear == (rate is not None):
@@ -53,7 +54,7 @@ def override(
     else:
         wanted = orders.checked_rate(settings, rate)
         orders.checked_broker(settings, broker)
-        sides = orders.sides_of(broker, Side(side) if side else None, wanted)
+        sides = sides_of(broker, Side(side) if side else None, wanted)
         lasts_s = for_s or _OVERRIDE_S
         given = orders.give(settings, orders.override(sides, lasts_s))
         said = (

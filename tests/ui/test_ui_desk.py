@@ -41,7 +41,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
 
         ordered = commands.give(settings, commands.override({(1, Side.LEADER): 5 * MB}, 600))
         assert ordered.pause == given.pause
-        later = desk.give(resumed())
+        later = desk.give(resumed("kim"))
         assert (later.pause, later.overrides) == (None, ordered.overrides)
         assert later.at_ms > ordered.at_ms
         assert commands.read(settings).orders == later
@@ -63,7 +63,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
 def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_empty() -> None:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
     with pytest.raises(NotTaken, match="the order is not taken"):
-        KafkaDesk(nowhere, "rheostat.journal", "lab", Orders, time.time).give(resumed())
+        KafkaDesk(nowhere, "rheostat.journal", "lab", Orders, time.time).give(resumed("kim"))
     found: list[Entry] = []
     tell_of_before(nowhere, "rheostat.journal", "lab", found.extend)
     assert found == []

@@ -52,7 +52,7 @@ def test_a_pause_is_on_record_with_who_and_a_resume_ends_it(rig: Rig) -> None:
         "overrides": [],
     }
     assert rig.post("/api/v1/resume").json()["paused"] is None
-    assert rig.desk.orders == Orders(NOW_MS + 1, resumed_at_ms=NOW_MS + 1)
+    assert rig.desk.orders == Orders(NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by=BY_KIM)
 
 
 def test_an_override_is_of_one_side_or_of_both_and_ends(rig: Rig) -> None:
@@ -161,8 +161,8 @@ def test_an_order_keeps_what_others_have_ordered_and_drops_what_is_over() -> Non
     changed = overridden({(2, L): 7}, 10.0, "kim")(known, NOW_MS)
     assert changed.overrides.keys() == {SOURCE, (2, L)}
     assert (changed.pause, changed.resumed_at_ms) == (known.pause, 3)
-    assert not_overridden(1)(known, NOW_MS).overrides == {}
+    assert not_overridden(1, "kim")(known, NOW_MS).overrides == {}
     assert paused("kim")(known, NOW_MS).overrides == known.overrides
-    assert resumed()(known, NOW_MS).resumed_at_ms == NOW_MS
+    assert resumed("kim")(known, NOW_MS).resumed_at_ms == NOW_MS
     assert released("kim")(known, NOW_MS).overrides == {}
     assert decode_orders(encode_orders(changed)) == changed

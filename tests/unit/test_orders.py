@@ -13,6 +13,7 @@ from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
 from rheostat import orders as commands
 from streaming.contract import Side
+from tuner.api.orders_api import sides_of
 from tuner.journal.order_records import decode_orders, encode_orders
 from tuner.model.decision import Hold, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
@@ -257,9 +258,11 @@ def test_who_and_when_go_with_an_order() -> None:
 def test_the_commands_change_only_what_they_mean() -> None:
     begun = overridden(30 * MB)
     assert commands.pause(begun, NOW_MS).overrides == begun.overrides
-    assert commands.resume(commands.pause(begun, NOW_MS), NOW_MS + 5) == replace(begun, resumed_at_ms=NOW_MS + 5)
+    resumed = commands.resume(commands.pause(begun, NOW_MS), NOW_MS + 5)
+    assert replace(resumed, by="") == replace(begun, resumed_at_ms=NOW_MS + 5)
+    assert resumed.by.endswith(", 2023-11-14 22:13:20 UTC")
     assert commands.release(begun, NOW_MS).overrides == {}
-    both = commands.override(commands.sides_of(3, None, 5 * MB), 60.0)(begun, NOW_MS)
+    both = commands.override(sides_of(3, None, 5 * MB), 60.0)(begun, NOW_MS)
     assert both.overrides.keys() == {SOURCE, (3, L), (3, F)}
     assert both.overrides[(3, F)].until_ms == NOW_MS + 60_000
     assert commands.no_override(3)(both, NOW_MS).overrides == begun.overrides

@@ -56,7 +56,7 @@ def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
     @router.post("/resume", status_code=202, response_model=shapes.Ordered)
     def resume(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
-        return _given(request, "resume", resumed())
+        return _given(request, "resume", resumed(who(request)))
 
     @router.post("/release", status_code=202, response_model=shapes.Ordered)
     def release(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
@@ -80,7 +80,7 @@ def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
         # One of a broker that has gone can be ended, too.
         if broker not in {b for b, _ in _ordered()}:
             _alive(broker)
-        return _given(request, "end of override", not_overridden(broker))
+        return _given(request, "end of override", not_overridden(broker, who(request)))
 
     def _ordered() -> set[tuple[int, Side]]:
         seen = watched.picture().snapshot.observation

@@ -49,15 +49,19 @@ class Desk(Protocol):
 
 
 def paused(by: str) -> Change:
-    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms)))
+    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms)), by=_by(by, now_ms))
 
 
-def resumed() -> Change:
-    return lambda orders, now_ms: replace(orders, pause=None, resumed_at_ms=now_ms)
+def resumed(by: str) -> Change:
+    return lambda orders, now_ms: replace(orders, pause=None, resumed_at_ms=now_ms, by=_by(by, now_ms))
 
 
 def released(by: str) -> Change:
-    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms), released=True), overrides={})
+    def change(orders: Orders, now_ms: int) -> Orders:
+        said = _by(by, now_ms)
+        return replace(orders, pause=Pause(now_ms, said, released=True), overrides={}, by=said)
+
+    return change
 
 
 def overridden(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> Change:
@@ -65,15 +69,15 @@ def overridden(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> Change
         until_ms = now_ms + round(for_s * 1000)
         said = f"{_by(by, now_ms)}, until {moment(until_ms)}"
         new = {side: Override(rate, until_ms, said) for side, rate in sides.items()}
-        return replace(orders, overrides=_standing(orders, now_ms) | new)
+        return replace(orders, overrides=_standing(orders, now_ms) | new, by=_by(by, now_ms))
 
     return change
 
 
-def not_overridden(broker: int) -> Change:
+def not_overridden(broker: int, by: str) -> Change:
     def change(orders: Orders, now_ms: int) -> Orders:
         kept = {side: order for side, order in _standing(orders, now_ms).items() if side[0] != broker}
-        return replace(orders, overrides=kept)
+        return replace(orders, overrides=kept, by=_by(by, now_ms))
 
     return change
 

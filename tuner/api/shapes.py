@@ -102,6 +102,7 @@ class Status(BaseModel):
     signals_age_s_min: float | None
     failures: int
     orders_at_ms: int
+    orders_by: str
     orders_heeded_at_ms: int
     paused: PauseSaid | None
     overrides: list[OverrideSaid]

@@ -71,6 +71,7 @@ def status(look: Look) -> dict[str, Any]:
         "signals_age_s_min": _newest_s(brokers, look.seen),
         "failures": snapshot.failures,
         **orders_json(orders, look.seen.now_ms if look.seen is not None else 0),
+        "orders_by": orders.by,
         "orders_heeded_at_ms": snapshot.memory.orders_at_ms,
         "next": upcoming(look),
     }

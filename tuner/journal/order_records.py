@@ -22,6 +22,7 @@ def encode_orders(orders: Orders) -> bytes:
     body = {
         "v": VERSION,
         "at_ms": orders.at_ms,
+        "by": orders.by,
         "pause": None if pause is None else [pause.since_ms, pause.by, pause.released],
         "resumed_at_ms": orders.resumed_at_ms,
         "overrides": [[b, s.value, o.bytes_per_s, o.until_ms, o.by] for (b, s), o in sorted(orders.overrides.items())],
@@ -47,6 +48,7 @@ def decode_orders(value: bytes) -> Orders:
             pause=None if pause is None else Pause(int(pause[0]), str(pause[1]), bool(pause[2])),
             resumed_at_ms=int(body["resumed_at_ms"]),
             overrides=overrides,
+            by=str(body.get("by", "")),
         )
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"not a record of orders of this version: {error!r}") from error

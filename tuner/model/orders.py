@@ -31,3 +31,4 @@ class Orders:
     pause: Pause | None = None
     resumed_at_ms: int = 0  # Holds for what somebody else changed before that are over.
     overrides: Mapping[tuple[int, Side], Override] = field(default_factory=dict)
+    by: str = ""  # Who gave the newest, whichever it was.
