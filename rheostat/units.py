@@ -101,6 +101,8 @@ def span_text(seconds: float) -> str:
     """Two units at most, rounded."""
     if seconds < 10:
         return f"{seconds:.1f} s"
+    if seconds < 25:  # Half a second is more than two per cent of it.
+        return f"{f'{seconds:.1f}'.removesuffix('.0')} s"
     if round(seconds) < 120:
         return f"{seconds:.0f} s"
     for size, unit, part_size, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):

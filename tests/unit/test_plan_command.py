@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from command_rig import Command
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rheostat.errors import CommandError
@@ -313,6 +313,11 @@ def test_a_size_in_words_is_right_to_three_digits(n_bytes: float) -> None:
     assert parse_bytes(size_text(n_bytes)) == pytest.approx(n_bytes, rel=0.0051, abs=0.51)
 
 
+def test_a_short_time_has_its_half_second() -> None:
+    assert [span_text(v) for v in (9.96, 10.0, 10.5, 24.94, 25.5)] == ["10.0 s", "10 s", "10.5 s", "24.9 s", "26 s"]
+
+
 @given(st.floats(0.05, 1e9))
+@example(10.5)
 def test_a_time_in_words_is_right_to_a_percent(seconds: float) -> None:
     assert parse_span(span_text(seconds)) == pytest.approx(seconds, rel=0.02, abs=0.051)
