@@ -340,6 +340,10 @@ def _plans(
     if settings.dry_run or not settings.reassign.enabled:
         return None
     orders.plans = journal.plans
+    for plan, why in journal.plans.unread.items():
+        log.error(
+            "a plan on record is not carried out: run the version of rheostat that wrote it", plan=plan, error=why
+        )
     client = ReassignmentClient(kafka, "rheostat-tuner-plans")
     term.callback(_named("plans client", client.close))
     reassignments = KafkaReassignments(

@@ -99,3 +99,15 @@ def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows()
 def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         PlanBook("c").take(head_key("c", "p"), value)
+
+
+def test_a_newer_programs_plan_is_none_and_keeps_nobody_from_starting() -> None:
+    book = PlanBook("c")
+    book.take(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))}))
+    book.take(head_key("c", "p"), encode_head(HEAD))
+    assert [plan.id for plan in book.plans] == ["p"]
+    assert book.take_on_start(head_key("c", "p"), b'{"v": 99, "wanted": "cancelling"}')
+    assert book.plans == ()
+    assert "version 99" in book.unread["p"]
+    with pytest.raises(ValueError, match="version 99"):
+        book.take_on_start(asked_key("c", "p", 0), b'{"v": 99}')

@@ -148,7 +148,7 @@ class KafkaJournal:
                 self.plans.take(key, None)
                 continue
             try:
-                if self.plans.take(key, value):
+                if self.plans.take_on_start(key, value):
                     continue
                 if key == memory_key(self._cluster):
                     memory = decode_memory(value)

@@ -114,12 +114,15 @@ class PlanBook:
         self._asked: dict[str, dict[int, dict[Key, Asked]]] = {}
         self._states: dict[str, PlanState] = {}
         self._whole: dict[str, dict[Key, Part]] = {}
+        self.unread: dict[str, str] = {}  # Plans that this version cannot read, and why.
 
     @property
     def plans(self) -> tuple[Plan, ...]:
         """Those that are whole, and those that have ended without their parts; the oldest first."""
         found = []
         for head in sorted(self._heads.values(), key=lambda h: (h.given_at_ms, h.id)):
+            if head.id in self.unread:
+                continue
             state = self._states.get(head.id, PlanState())
             parts = self._joined(head)
             if parts is not None or state.ending is not None:
@@ -145,6 +148,25 @@ class PlanBook:
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not a record of a plan of this version: {error!r}") from error
         return True
+
+    def take_on_start(self, key: bytes, value: bytes) -> bool:
+        """As ``take``; but a plan whose head or parts this version cannot read is none, and named in ``unread``.
+
+        A newer program's plan must not keep the throttles from having a tuner. Nor may it be carried out by halves: the newest
+        word about it may be that it is to stop.
+
+        Raises:
+            ValueError: what a tuner wrote is not readable: then it is not known what is under way.
+        """
+        try:
+            return self.take(key, value)
+        except ValueError as error:
+            if not key.startswith((b"plan|", b"plan-part|")):
+                raise
+            plan = key.decode(errors="replace").split("|")[2]
+            self._heads.pop(plan, None)
+            self.unread[plan] = str(error)
+            return True
 
     def take_from_people(self, key: bytes, value: bytes | None) -> None:
         """The same for what only people write: of its own records a tuner knows more than comes back to it."""
