@@ -67,6 +67,15 @@ def test_cancel_leaves_what_another_tool_has_moved() -> None:
     assert rig.replicas() == {T0: (5, 6)}
 
 
+def test_a_topic_made_anew_with_more_replicas_loses_none() -> None:
+    rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4, 5, 6})
+    rig.give({T0: (3, 4), T1: (3, 4)})
+    rig.cluster.partitions[T0] = still(4, 5, 6)
+    rig.until_ended()
+    assert rig.replicas() == {T0: (4, 5, 6), T1: (3, 4)}
+    assert "it has 3 replicas now" in rig.plan().state.dropped[T0]
+
+
 def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody() -> None:
     rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)})

@@ -104,8 +104,13 @@ def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterL
     # Who cancels a plan keeps what has been copied to the end.
     # What is on a broker of neither, somebody else has moved, or made anew: that is not ours to put back.
     cancelling = plan.head.wanted is Wanted.CANCELLING
-    theirs = cancelling and not {*now.replicas} <= {*part.before, *part.target}
-    if theirs or now.replicas in (goal, part.target if cancelling else goal):
+    others = not {*now.replicas} <= {*part.before, *part.target}
+    # Nor is another number of replicas ours to take away: the check before the start was made for those that stood then.
+    if others and not cancelling and len(now.replicas) not in (len(part.before), len(part.target)):
+        found.dropped[key] = (
+            f"it has {len(now.replicas)} replicas now, on other brokers: its topic was made anew, or it was given others"
+        )
+    elif (others and cancelling) or now.replicas in (goal, part.target if cancelling else goal):
         found.arrived.append(key)
     elif key not in found.left:
         found.ready[key] = way_of(key, goal, now, look)
