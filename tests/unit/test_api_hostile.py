@@ -19,7 +19,7 @@ from rheostat.settings import load_settings
 from streaming.contract import MoveSignal, Side
 from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate
-from tuner.api.server import HttpServer
+from tuner.api.server import HttpServer, make_app
 from tuner.api.views import eta_s
 from tuner.decide.orders import heard, permitted
 from tuner.model.limits import MB, Limits
@@ -46,6 +46,22 @@ def test_whoever_reads_too_much_keeps_no_order_and_no_probe_out() -> None:
     assert said[-1] == 429
     assert rig.http.get("/healthz").status_code == 200
     assert rig.post("/api/v1/pause").status_code == 202
+
+
+def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
+    rig = Rig()
+    rig.cycle()
+    app = make_app(
+        rig.board, rig.quotas, rig.registry, 5.0, rig.clock, watched=rig.watched,
+        tokens=Tokens((token(READ_TOKEN, "grafana", Role.READ),)), desk=rig.desk, monotonic=rig.clock,
+    )  # fmt: skip
+    http = TestClient(app, base_url="http://127.0.0.1")
+
+    def tries(secret: str) -> int:
+        return http.post("/api/v1/pause", headers={"Authorization": f"Bearer {secret}"}).status_code
+
+    assert tries(READ_TOKEN) == 403
+    assert [tries("w" * 24) for _ in range(11)] == [401] * 10 + [429]
 
 
 def test_before_the_first_cycle_nobody_knows_what_is_ordered() -> None:

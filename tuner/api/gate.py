@@ -49,13 +49,14 @@ class Gate:
             await self.read(request, shown)
 
     async def operate(self, request: Request, shown: Shown) -> None:
+        # Whoever tries tokens here is counted, too, where none of them could give an order.
+        caller = self._caller(request, shown) if self._tokens.needed else ANYBODY
         if not self._tokens.can_operate:
             raise HTTPException(
                 403,
                 "nobody may give orders over HTTP here, as no token with the role operate is set: set "
                 "tuner.http.operate_token or tokens_file, or use `rheostat pause | resume | override | release`",
             )
-        caller = self._caller(request, shown)
         if not caller.role.covers(Role.OPERATE):
             raise HTTPException(403, f"the token of {caller.name} may read only: giving orders takes the role operate")
         if (wait_s := self._orders.take(caller.name)) > 0:
