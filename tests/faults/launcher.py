@@ -71,6 +71,7 @@ def watch_all(steps: Steps) -> None:
     from kafka import KafkaProducer
 
     from streaming.kafka.cluster import ClusterClient
+    from streaming.kafka.reassignments import ReassignmentClient
     from tuner.actuate.throttles import KafkaThrottles
     from tuner.journal.kafka_journal import KafkaJournal
     from tuner.loop import Loop
@@ -89,6 +90,8 @@ def watch_all(steps: Steps) -> None:
     steps.watch(Loop, "cycle", lambda *_: "cycle")
     for name in [n for n in vars(KafkaThrottles) if n.startswith("confirm")]:
         steps.watch(KafkaThrottles, name, lambda *_, n=name, **__: n.replace("_", " "))
+    for name in [n for n in vars(ReassignmentClient) if n.startswith(("alter", "elect"))]:
+        steps.watch(ReassignmentClient, name, lambda *_, n=name, **__: n.replace("_", " "))
     for name in [n for n in vars(ClusterClient) if n.startswith(("alter", "delete", "elect", "create"))]:
         what = name.replace("_", " ")
         how = altered if name.startswith("alter") else lambda *_, **__: ""

@@ -40,19 +40,21 @@ from pathlib import Path
 import launcher
 launcher.watch_all(launcher.Steps(Path({str(tmp_path / "trace")!r}), None))
 from streaming.kafka.cluster import ClusterClient
+from streaming.kafka.reassignments import ReassignmentClient
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal.kafka_journal import KafkaJournal
-for owner in (ClusterClient, KafkaThrottles, KafkaJournal):
+for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
     print(*sorted(name for name, value in vars(owner).items() if hasattr(value, "__wrapped__")))
 """
-    cluster, throttles, journal = run(code).stdout.splitlines()
+    cluster, plans, throttles, journal = run(code).stdout.splitlines()
+    assert {"alter_reassignments", "elect_preferred"} <= set(plans.split())
     assert {"alter_broker_configs", "alter_topic_configs", "create_topic"} <= set(cluster.split())
     assert "confirm_rates" in throttles.split()
     assert {"_send", "take_over"} <= set(journal.split())
 
 
 def test_what_does_not_only_read_goes_through_those_requests() -> None:
-    """No other file of the product knows a request that changes something."""
+    """No other file of the tuner knows a request that changes something; two more know one that commands alone send."""
     root = HERE.parents[1]
     files = [*(root / "tuner").rglob("*.py"), *(root / "streaming").rglob("*.py")]
     changing = (
@@ -60,9 +62,13 @@ def test_what_does_not_only_read_goes_through_those_requests() -> None:
         "CreateTopicsRequest(",
         "DeleteTopicsRequest(",
         "AlterPartitionReassignmentsRequest(",
+        "ElectLeadersRequest(",
     )
     knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
-    assert knowing == {"streaming/kafka/cluster.py"}
+    commands = {"streaming/kafka/fetchers.py", "streaming/kafka/placed_topics.py"}
+    assert knowing == {"streaming/kafka/cluster.py", "streaming/kafka/reassignments.py", *commands}
+    for module in ("kafka.fetchers", "kafka.placed_topics"):
+        assert [f for f in (root / "tuner").rglob("*.py") if module in f.read_text()] == []
 
 
 def test_the_clock_is_as_wrong_as_the_file_says(tmp_path: Path) -> None:
