@@ -12,14 +12,14 @@ Invariant: a quota that is not yet seen to stand as written may still stand as b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import structlog
 
 from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.contract.quotas import QuotaEntity
 from streaming.kafka.cluster import ClusterError
-from tuner.actuate.one_call import Call, Caller
+from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.quotas import Outcome, Quotas
 from tuner.actuate.throttles import Failure
 from tuner.decide.mutation_orders import ruled
@@ -35,8 +35,6 @@ from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.model.quota_window import QuotaWindow, with_window
 from tuner.mutation_ledger import MutationLedger
-
-T = TypeVar("T")
 
 log = structlog.get_logger("tuner")
 
@@ -123,11 +121,11 @@ class MutationLoop:
             if self._reading is not None:
                 if self._reading.done():
                     reading, self._reading = self._reading, None
-                    self._cycle(_answer(reading))
+                    self._cycle(answer_of(reading))
             elif self._writing is not None:
                 if self._writing.done():
                     writing, self._writing = self._writing, None
-                    outcome = _answer(writing)
+                    outcome = answer_of(writing)
                     self._answered(
                         dict.fromkeys(self._asked, str(outcome)) if isinstance(outcome, ClusterError) else outcome
                     )
@@ -204,14 +202,6 @@ class MutationLoop:
         self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
         self._asked = {}
         self.ledger.failed(failures)
-
-
-def _answer(call: Call[T]) -> T | ClusterError:
-    """Whatever went wrong beside: the throttles have their seconds all the same."""
-    try:
-        return call.result()
-    except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
-        return ClusterError(f"{type(error).__name__}: {error}")
 
 
 def _inputs(made: Turn) -> dict[str, Any]:

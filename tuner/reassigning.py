@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 
 from streaming.contract import BrokerSignal, ControllerSignal
 from streaming.kafka.cluster import ClusterError
-from tuner.actuate.one_call import Call, Caller
+from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.reassignments import Outcome, Reassignments, Refusal
 from tuner.actuate.throttles import Failure
 from tuner.decide.reassign_figures import Figures, measured
@@ -33,8 +33,6 @@ from tuner.model.partition_limits import PartitionLimits
 from tuner.model.reassigning import ClusterLook, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import ReassignLedger
-
-T = TypeVar("T")
 
 log = structlog.get_logger("tuner")
 
@@ -147,11 +145,11 @@ class Reassigning:
                     self._looking = None
                     now_s = self._monotonic()
                     self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * (now_s - since_s))
-                    self._cycle(_answer(looking))
+                    self._cycle(answer_of(looking))
             elif self._asking is not None:
                 if self._asking.done():
                     asking, self._asking = self._asking, None
-                    self._answered(_answer(asking))
+                    self._answered(answer_of(asking))
             elif self._monotonic() >= self._due_s:
                 self._look()
         except JournalError as error:
@@ -270,11 +268,3 @@ def _paused(orders: Orders) -> str | None:
         return None
     word = "released" if orders.pause.released else "paused"
     return f"rheostat is {word} by {orders.pause.by}, until `rheostat resume`"
-
-
-def _answer(call: Call[T]) -> T | ClusterError:
-    """Whatever went wrong beside: the throttles have their seconds all the same."""
-    try:
-        return call.result()
-    except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
-        return ClusterError(f"{type(error).__name__}: {error}")

@@ -60,7 +60,7 @@ def ends(number: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Where a partition is, and where it shall be: its leader stays, its follower goes to a broker that has none of it."""
     first = number % BROKERS
     old, new = ((1, 2), (2, 3), (3, 1))[number // BROKERS % 3]
-    return tuple((first, (first + k) % BROKERS) for k in (old, new))  # type: ignore[return-value]
+    return (first, (first + old) % BROKERS), (first, (first + new) % BROKERS)
 
 
 def target(*, back: bool) -> Target:

@@ -21,10 +21,10 @@ from tuner.simulation.world import World
 OURS = "rheostat"
 _MAKERS: dict[str, Callable[[World, ControllerLine], Executor]] = {
     OURS: lambda world, line: Ours(rates_of(world), line),
-    "all at once": lambda world, line: AllAtOnce(),  # noqa: ARG005 - the makers' shape
-    "batches of 5": lambda world, line: Batches(5),  # noqa: ARG005
-    "batches of 50": lambda world, line: Batches(50),  # noqa: ARG005
-    "cruise control": lambda world, line: CruiseControl(world.latency.objective_ms),  # noqa: ARG005
+    "all at once": lambda _world, _line: AllAtOnce(),
+    "batches of 5": lambda _world, _line: Batches(5),
+    "batches of 50": lambda _world, _line: Batches(50),
+    "cruise control": lambda world, _line: CruiseControl(world.latency.objective_ms),
 }
 EXECUTORS = tuple(_MAKERS)
 

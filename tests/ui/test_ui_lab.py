@@ -27,7 +27,7 @@ def until(what: str, probe: Callable[[], bool], supervisor: Supervisor, limit_s:
     while not probe():
         supervisor.look()
         assert time.monotonic() < deadline_s, what
-        time.sleep(0.3)
+        time.sleep(0.3)  # Between two looks at what is waited for.
 
 
 @pytest.mark.campaign

@@ -28,7 +28,7 @@ def sit(browser: Browser) -> Iterator[Sit]:
     seats: list[Seat] = []
 
     def made(tuner: SimulatedTuner, **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, **how))  # type: ignore[arg-type]
+        seats.append(Seat(browser, tuner.address, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
         return seats[-1]
 
     yield made

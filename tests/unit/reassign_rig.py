@@ -44,7 +44,7 @@ class Cluster:
     away: bool = False
     kill_after: int | None = None  # So many partitions asked for, within a request or after it.
 
-    def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:  # noqa: ARG002
+    def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:  # noqa: ARG002 - the port's shape
         if self.away:
             return ClusterError("nobody answers")
         return ClusterLook(frozenset(self.online), dict(self.partitions))

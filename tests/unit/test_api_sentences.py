@@ -38,7 +38,7 @@ def steps(seen: Observation, *decisions: Decision, memory: Memory | None = None,
         ((9, range(1, 10), None, None, []), "9 partitions are moving onto brokers 1, 2, 3, 4, 5, 6 and 3 more."),
     ],
 )
-def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type-arg]
+def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type-arg]  # of many kinds
     assert headline(*arguments) == said
 
 

@@ -25,7 +25,7 @@ def broker(at_ms: int, measured_mb: float | None = 50, **others: object) -> Brok
         "c", 3, at_ms, at_ms, 6, 1.0, leader_throttled_bytes_per_s=measured, follower_throttled_bytes_per_s=measured,
         throttled_by=by, under_min_isr_partitions=0.0, isr_shrinks_per_s=0.0,
     )  # fmt: skip
-    return replace(found, **others)  # type: ignore[arg-type]
+    return replace(found, **others)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
 def controller(at_ms: int, *, idle: float = 0.95, queue_ms: float = 2.0) -> ControllerSignal:
@@ -41,12 +41,12 @@ def view(now_s: float, *, using: float = 5, waiting: int = 100, seen: bool = Tru
         now_ms, frozenset({SIDE}), {SIDE: using}, {SIDE: waiting}, {SIDE: 100 * MB},
         brokers={3: broker(now_ms)} if seen else {}, controllers={100: controller(now_ms)} if seen else {},
     )  # fmt: skip
-    return replace(found, **others)  # type: ignore[arg-type]
+    return replace(found, **others)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
 def at(now_s: float, memory: PaceMemory, limits: PaceLimits = LIMITS, **others: object) -> Paced:
     using = others.pop("using", memory.sides[SIDE].slots if SIDE in memory.sides else 5)
-    return pace(view(now_s, using=using, **others), memory, limits)  # type: ignore[arg-type]
+    return pace(view(now_s, using=using, **others), memory, limits)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
 def begun(limits: PaceLimits = LIMITS, **others: object) -> PaceMemory:

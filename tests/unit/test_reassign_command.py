@@ -48,7 +48,7 @@ LOOK = ClusterLook(
 
 
 def a_plan(asked: dict[Key, Asked] | None = None, **state: object) -> Plan:
-    return Plan(HEAD, PARTS, asked or {}, PlanState(heeded_at_ms=5, **state))  # type: ignore[arg-type]
+    return Plan(HEAD, PARTS, asked or {}, PlanState(heeded_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
 def shown() -> Picture:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
+from streaming.kafka.values import ClusterError
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -35,5 +37,13 @@ class ThreadCaller:
             except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
                 answer.set_exception(error)
 
-        threading.Thread(target=run, name="quotas-call", daemon=True).start()
+        threading.Thread(target=run, name="slow-call", daemon=True).start()
         return answer
+
+
+def answer_of(call: Call[T]) -> T | ClusterError:
+    """Of a call that is done. Whatever went wrong beside: the throttles have their seconds all the same."""
+    try:
+        return call.result()
+    except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
+        return ClusterError(f"{type(error).__name__}: {error}")
