@@ -1,9 +1,9 @@
-"""The window's model: what it holds, what it lets through, and that a measured step is believed."""
+"""The window's model: what it holds, what it lets through, and how far a measured step is believed."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.model.limits import MB
@@ -77,11 +77,24 @@ def test_what_the_window_is_thought_to_hold_moves_the_bound_by_no_more_than_its_
 
 
 @given(st.floats(0.0, 1e9), st.integers(0, 7), st.floats(0.0, 1e8))
-def test_a_measured_step_has_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
+def test_a_step_that_no_throttle_explains_has_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
+    assume(abs(passed - 5 * rate) > 0.251 * 5 * rate)
     window = corrected(steady(60_000, rate), 60_000 - late_s * 1000, 5.0, passed, FREE, SAMPLES)
     end = SECONDS_KEPT - late_s
     assert sum(window.seconds[end - 5 : end]) == pytest.approx(passed, rel=1e-6, abs=1.0)
     assert len(window.seconds) == SECONDS_KEPT
+
+
+@given(st.floats(0.76, 1.24), st.integers(0, 7))
+def test_an_uneven_step_is_believed_for_the_most_part(passed_ratio: float, late_s: int) -> None:
+    """The rest may be a response that straddles its end, or one that an earlier step has counted."""
+    before = steady(60_000, 20 * MB)
+    window = corrected(before, 60_000 - late_s * 1000, 5.0, passed_ratio * 100 * MB, FREE, SAMPLES)
+    end = SECONDS_KEPT - late_s
+    believed = sum(window.seconds[end - 5 : end]) - 100 * MB
+    assert believed == pytest.approx(0.7203 * (passed_ratio - 1.0) * 100 * MB, rel=0.001, abs=1.0)
+    assert len(window.seconds) == SECONDS_KEPT
+    assert window.seconds[: end - 11] == before.seconds[: end - 11]
 
 
 def test_what_came_after_the_measured_step_is_replayed_with_the_bounds_that_stood() -> None:

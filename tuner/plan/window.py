@@ -11,7 +11,9 @@ and a burst that the window still holds neither silences the next seconds nor co
 be known: the stream tells the bytes of every step some seconds late, and what has come since is replayed with the bounds
 that stood.
 
-Invariant: the sum of the seconds of a corrected step is what was measured, whatever the replay had made of them.
+Invariant: a measured step is believed. Where it differs from the replay as a throttle's uneven seconds do, the difference goes
+to the seconds that are likeliest to have brought it (echo.py); where it differs by more, something else than the throttle
+was at work, and the seconds of the step have the measured sum.
 
 Vocabulary:
     second   bytes that counted against the quota in one whole second; the newest is the last.
@@ -27,7 +29,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tuner.plan.echo import shares
+
 SECONDS_KEPT = 32  # A window and the step before it, as late as signals may be before everything is held.
+
+# Of what was replayed. Bursts and their echoes leave a step's sum within some per cent, what is not the throttle's does not.
+_UNEVEN_RATIO_MAX = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,14 @@ def corrected(
     if newest < 0 or begin < samples:
         return window
     modelled = window.seconds[begin:end]
-    seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
+    more = passed_bytes - sum(modelled)
+    if abs(more) <= _UNEVEN_RATIO_MAX * sum(modelled):
+        likely = shares(samples, count)
+        first = end - len(likely)
+        told = [max(0.0, was + share * more) for was, share in zip(window.seconds[first:end], likely, strict=True)]
+        seconds = [*window.seconds[:first], *told]
+    else:
+        seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
     for bound in window.bounds[end:]:
         seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
     return replace(window, seconds=tuple(seconds))
