@@ -92,6 +92,18 @@ def test_it_is_forgotten_slowly_and_then_soon(minutes: int, most: float) -> None
     assert most_per_s(known, NOW, LIMITS) == pytest.approx(most, abs=0.1)
 
 
+@pytest.mark.parametrize(("minutes", "most"), [(0, 1), (15, 7.25), (30, 51), (60, 401)])
+def test_next_to_nothing_is_forgotten_as_soon(minutes: int, most: float) -> None:
+    known = Total(1, missed_per_s=1, missed_at_ms=NOW - minutes * MINUTE)
+    assert most_per_s(known, NOW, LIMITS) == pytest.approx(most)
+
+
+def test_what_falls_behind_while_nobody_does_anything_says_nothing_of_what_can_be_borne() -> None:
+    found, reason = next_total(Total(200), lag(2_500), Course(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS)
+    assert reason is QuotaReason.OVER_OBJECTIVE
+    assert found == Total(1, NOW, NOW)
+
+
 def test_who_never_missed_it_has_no_such_bound() -> None:
     assert most_per_s(Total(90), NOW, LIMITS) == math.inf
 

@@ -9,7 +9,7 @@ from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
 
 from streaming.contract import TenantSignal
 from tuner.decide.mutation_ownership import release
-from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
+from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy, TenantRule
 from tuner.model.mutation_decision import HoldQuota, LetGoQuota, PutBackQuota, QuotaReason, SetQuota
 from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant
 
@@ -77,6 +77,21 @@ def test_how_many_partitions_there_are_has_to_be_known_where_it_brakes() -> None
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, partitions=None)])) == [
         QuotaReason.PRESSURE_NOT_MEASURED
     ]
+
+
+def test_where_nobody_knows_how_many_there_are_nothing_is_raised_and_what_presses_is_answered() -> None:
+    rig = Rig(replace(PLAIN, partitions_max=10_000))
+    for _ in range(3):
+        rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0))
+    before = dict(rig.quotas)
+    for _ in range(20):
+        made = rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [controller(rig.now_ms, partitions=None)])
+        assert "no quota is raised" in made.decisions[-1].text
+        assert rig.quotas == before
+    pressed = controller(rig.now_ms, partitions=None, queue=1_000.0)
+    made = rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [pressed])
+    assert QuotaReason.OVER_OBJECTIVE in reasons(made)
+    assert all(rig.quotas[entity] == pytest.approx(before[entity] / 2, rel=0.1) for entity in (A, B, C))
 
 
 # -- sharing and lending --------------------------------------------------------------------------------------------------
@@ -399,6 +414,40 @@ def test_who_is_exempt_is_not_held_back_by_our_default_either() -> None:
     made = rig.cycle(books())
     assert written(made)[ops] == 1e9
     assert ops not in written(rig.cycle(books()))
+
+
+def test_who_was_lifted_out_of_our_default_leaves_the_others_their_share_though_its_books_are_late() -> None:
+    ops, app = QuotaEntity(client_id="ops"), QuotaEntity(client_id="app")
+    rules = (TenantRule(client_id="ops", exempt=True),)
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=QuotaEntity(client_id=DEFAULT)))
+    for _ in range(6):
+        late_ms = rig.now_ms - 4_000
+        rig.cycle([tenant(late_ms, 5.0, -1.0, client_id="ops"), tenant(late_ms, 5.0, -1.0, client_id="app")])
+    assert rig.quotas == {
+        ops: 1e9,
+        app: pytest.approx(45.0),
+        QuotaEntity(client_id=DEFAULT): rig.quotas[QuotaEntity(client_id=DEFAULT)],
+    }
+
+
+def test_where_everybody_is_exempt_nobody_is_held_back_however_hard_it_is_pressed() -> None:
+    rules = (TenantRule(client_id="*", exempt=True),)
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=QuotaEntity(client_id=DEFAULT)))
+    for _ in range(30):
+        rig.cycle(three(rig, 90, 40, 0, a=-1.0, b=-1.0), [controller(rig.now_ms, idle=0.0, queue=9e4)])
+    assert [rig.quotas[entity] for entity in (A, B, C)] == [1e9] * 3
+    assert rig.memory.total is not None
+    assert rig.memory.total.rate_per_s == 1.0
+
+
+def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
+    beside = [Beside(apply_lag_ms=ms) for ms in (1_200.0, 1_300.0)]
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(apply_lag_ms_max=1_000.0, burst_ms_max=1e6)))
+    rig.cycle(three(rig, 40, a=-5.0), beside=beside[0])
+    rig.now_ms += 3_600_000
+    rig.cycle(three(rig, 40, a=-5.0), beside=beside[1])
+    assert rig.memory.total is not None
+    assert rig.memory.total.missed_per_s is None
 
 
 def test_who_is_exempt_and_held_back_by_somebody_elses_default_is_left_as_it_is() -> None:

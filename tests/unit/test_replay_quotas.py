@@ -208,7 +208,9 @@ def beside_a_move() -> FilmedRig:
     moves, throttles.live.moves = throttles.live.moves, ()
     inputs = throttles.journal.inputs
     assert inputs is not None
-    quotas = Filmed(journal=FilmedJournal(film=throttles.journal.records), inputs=inputs)
+    # Room enough that the total goes on rising: of a minute in which nothing is decided nothing is filmed.
+    roomy = MutationPolicy(ControllerObjective(burst_ms_max=1e7))
+    quotas = Filmed(policy=roomy, journal=FilmedJournal(film=throttles.journal.records), inputs=inputs)
     for cycle in range(60):
         throttles.live.moves = moves if 5 <= cycle < 15 or cycle >= 25 else ()
         throttles.goes_on(5, gained_bytes_per_s=40 * MB * (cycle % 2))
@@ -275,9 +277,9 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_stormy()
-    original = mutation_quota.learned
+    original = mutation_quota.of_window
     monkeypatch.setattr(
-        mutation_quota, "learned", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
+        mutation_quota, "of_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
     )
     found = compared(rig.replayed(), *ALWAYS, kept=1000)
     [told] = [d for d in found.differences if d.kind == "memory"]

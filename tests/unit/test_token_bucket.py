@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.model.token_bucket import MeanRate, MutationQuota, TokenBucket
@@ -106,3 +106,19 @@ def test_in_the_long_run_no_more_passes_than_burst_and_rate_and_one_topic(rate: 
             bucket = bucket.taken(quota, size, second * 1000)
             passed += size
     assert passed <= quota.burst + rate * seconds + size + 1e-6
+
+
+@settings(deadline=None)
+@given(
+    rate=st.floats(0.1, 1_000),
+    bursts=st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e5)), max_size=10),
+    later_ms=st.floats(0, 20_000),
+)
+@example(rate=1.0, bursts=[(65_528.9, 1_000.0)], later_ms=1_000.0)
+def test_whatever_was_held_against_it_a_mean_rate_lets_it_pass_within_its_window(
+    rate: float, bursts: list[tuple[float, float]], later_ms: float
+) -> None:
+    quota = MutationQuota(rate)
+    recorded = MeanRate(tuple(sorted(bursts)))
+    now_ms = max((at_ms for at_ms, _ in bursts), default=0.0) + later_ms
+    assert 0 <= recorded.refused_s(quota, now_ms) <= quota.span_s

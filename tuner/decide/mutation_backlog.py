@@ -7,7 +7,8 @@ and whoever has seen that once turns the tap no further than to just below it, f
 
     falls behind  by so many seconds in a second: of a second's work it does 1 − that
     borne         what came in × what of it was done
-    most          what was borne when the objective was missed last; with time it is believed less and less, (1 + (t/T)³) times it
+    most          what was borne when the objective was missed last; with time it is believed less and less: (t/T)³ of it comes
+                  on top, or of what a controller of which nothing is known is given, where that is more
 
 Invariant: nothing here raises anything. What comes down is no sign of what can be borne.
 """
@@ -55,7 +56,8 @@ def most_per_s(total: Total, now_ms: int, limits: MutationLimits) -> float:
     if total.missed_per_s is None:
         return math.inf
     age = max(0, now_ms - total.missed_at_ms) / 1000 / limits.missed_forgotten_s
-    return total.missed_per_s * (1 + age**3)
+    # Of next to nothing, by whatever it came about, a multiple would be next to nothing for ever.
+    return total.missed_per_s + max(total.missed_per_s, limits.rate_per_s_start) * age**3
 
 
 def borne_per_s(came_per_s: float, course: Course) -> float:

@@ -35,7 +35,8 @@ def let_go_of_changed(
             continue
         # A broker that is behind shows what stood before. Until it is certain, nothing is written here.
         before = memory.doubted.get(entity)
-        since_ms = before.since_ms if before is not None and _same(before.found_per_s, found) else now_ms
+        # A clock that was set back began to doubt later than now.
+        since_ms = min(before.since_ms, now_ms) if before is not None and _same(before.found_per_s, found) else now_ms
         if now_ms - since_ms < limits.shown_s * 1000:
             doubted[entity] = Doubt(found, since_ms)
             continue

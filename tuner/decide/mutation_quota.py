@@ -15,10 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
-from streaming.contract import ControllerSignal
+from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_backlog import Course, falls_behind
-from tuner.decide.mutation_cost import at_start, learned
+from tuner.decide.mutation_clock import up_to_now
+from tuner.decide.mutation_cost import at_start, of_window
 from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import Pressure, pressure, rested, unmeasured
@@ -27,7 +29,7 @@ from tuner.decide.mutation_total import cap_per_s, counted_against, first_total,
 from tuner.model.cluster import NotSeen
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
 from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare, TotalSaid
-from tuner.model.mutation_memory import LearnedCost, MutationMemory, TenantState, Window
+from tuner.model.mutation_memory import MutationMemory, TenantState, Window
 from tuner.model.quota_entity import Tenant, in_force
 
 
@@ -43,7 +45,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
     limits, quotas = policy.limits, view.quotas
     if isinstance(quotas, NotSeen):
         return _held(memory, view, QuotaReason.QUOTAS_NOT_SEEN, f"the quotas could not be read: {quotas.reason}")
-    memory, gone = let_go_of_changed(quotas, memory, view.now_ms, limits)
+    memory, gone = let_go_of_changed(quotas, up_to_now(memory, view.now_ms, limits), view.now_ms, limits)
     signal = _active(view)
     seen_at_ms = signal.sampled_at_ms if signal is not None else memory.window.sampled_at_ms if memory.window else None
     # Never heard of, or of nobody who is active: a fail-over, or no metrics at all.
@@ -62,7 +64,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         memory = replace(memory, rests=rested(view.beside, memory.rests))
     pressed = pressure(signal, view.beside, policy.objective, memory.rests)
     left = partitions_left_ratio(signal.partitions, policy, view.beside.replicas)
-    if pressed is None or left is None:
+    if pressed is None or (left is None and memory.total is None):
         what = "how hard it is pressed" if pressed is None else "how many partitions there are"
         text = f"controller {signal.node}: {what} is not measured: quotas stay as they are"
         return _held(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, gone)
@@ -70,16 +72,20 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
     memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
     places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
     silent = unmeasured(signal, view.beside, policy.objective)
-    memory, said = _judged(view, signal, pressed, memory, places, policy, brakes=left < 1 or bool(silent))
+    memory, said = _judged(view, signal, pressed, memory, places, policy, brakes=left != 1 or bool(silent))
     assert memory.total is not None
-    whole = memory.total.rate_per_s * left
+    whole = memory.total.rate_per_s * (1.0 if left is None else left)
     decisions: list[QuotaDecision] = [*gone, said]
     if silent:
         text = f"{', '.join(silent)} of controller {signal.node} and its brokers: asked for and not measured, so nothing is raised"
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
-    if left < 1:
+    # How far it is braked nobody knows; that it is pressed is known, and is answered all the same.
+    if left is None:
+        text = f"controller {signal.node}: how many partitions there are is not measured: no quota is raised"
+        decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
+    elif left < 1:
         decisions.append(_near_limit(view, signal, left, whole, policy))
-    memory, written, shares = dealt(view, quotas, memory, places, whole, policy)
+    memory, written, shares = dealt(view, quotas, memory, places, whole, policy, lowers_only=left is None)
     return Turn(replace(memory, turned_at_ms=view.now_ms), (*decisions, *written), shares)
 
 
@@ -135,14 +141,7 @@ def _states(
 ) -> dict[Tenant, TenantState]:
     """By the books of the active controller: those of one that was are old."""
     states = dict(memory.tenants)
-    for signal in sorted(view.tenants, key=lambda s: s.sampled_at_ms):
-        # Without a user and a client-id it is the books as a whole; history is not for control.
-        if signal.node != node or signal.backlog or (signal.user is None and signal.client_id is None):
-            continue
-        # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
-        if signal.sampled_at_ms > view.now_ms + limits.hold_age_s * 1000:
-            continue
-        tenant = Tenant(signal.user, signal.client_id)
+    for tenant, signal in _books(view, node, limits):
         found = in_force(quotas, tenant)
         state = states.get(tenant, TenantState())
         states[tenant] = next_state(state, signal, found[1] if found is not None else None, limits)
@@ -150,6 +149,25 @@ def _states(
     silent_ms = view.now_ms - limits.decay_age_s * 1000
     quiet = {t: replace(s, hungry=False, rate_per_s=0.0) for t, s in states.items() if s.judged_at_ms < silent_ms}
     return dict(sorted((states | quiet).items(), key=lambda item: item[0].key))
+
+
+def _books(view: QuotaView, node: int, limits: MutationLimits) -> list[tuple[Tenant, TenantSignal]]:
+    """Those of this controller, the newest of a tenant last."""
+    # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
+    ahead_ms = view.now_ms + limits.hold_age_s * 1000
+    return [
+        (Tenant(signal.user, signal.client_id), signal)
+        for signal in sorted(view.tenants, key=lambda s: s.sampled_at_ms)
+        # Without a user and a client-id it is the books as a whole; history is not for control.
+        if signal.node == node and not signal.backlog and not (signal.user is None and signal.client_id is None)
+        if signal.sampled_at_ms <= ahead_ms
+    ]
+
+
+def _books_per_s(view: QuotaView, node: int, limits: MutationLimits) -> float:
+    newest = dict(_books(view, node, limits))
+    oldest_ms = view.now_ms - limits.decay_age_s * 1000
+    return math.fsum(s.mutation_rate_per_s or 0.0 for s in newest.values() if s.sampled_at_ms >= oldest_ms)
 
 
 # -- how much in all ------------------------------------------------------------------------------------------------------
@@ -175,7 +193,7 @@ def _judged(
     newer = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
     cost = memory.cost or at_start(limits)
     if newer:
-        cost = _learned(cost, signal, before, done, limits)
+        cost = of_window(cost, signal, before, done, _books_per_s(view, signal.node, limits), limits)
         window = Window(
             signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
             view.beside.apply_lag_ms,
@@ -188,7 +206,7 @@ def _judged(
     else:
         binds = not brakes and any(place.state.hungry and place.left_alone is None for place in places)
         late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        same = before if newer and before is not None and before.node == signal.node else None
+        same = before if newer and _is_the_one_before(before, signal, limits) else None
         course = Course(
             same.pressure if same is not None else None,
             falls_behind(pressed, same.apply_lag_ms, signal.sampled_at_ms - same.sampled_at_ms)
@@ -199,6 +217,13 @@ def _judged(
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
     return replace(memory, total=total), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
+
+
+def _is_the_one_before(before: Window | None, signal: ControllerSignal, limits: MutationLimits) -> TypeGuard[Window]:
+    """Of the same controller, and no gap between them in which anything may have come and gone."""
+    if before is None or before.node != signal.node:
+        return False
+    return signal.sampled_at_ms - before.sampled_at_ms <= limits.decay_age_s * 1000
 
 
 _WHY = {
@@ -213,28 +238,6 @@ _WHY = {
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }
-
-
-def _learned(
-    cost: LearnedCost,
-    signal: ControllerSignal,
-    before: Window | None,
-    done_per_s: float,
-    limits: MutationLimits,
-) -> LearnedCost:
-    """From how busy it was, and what there is more or less of, or what the books say: Kafka counts no mutations of all tenants."""
-    if signal.idle_ratio is None or before is None or before.node != signal.node:
-        return cost
-    partitions = max(done_per_s, _change_per_s(signal.partitions, before.partitions, signal, before))
-    topics = _change_per_s(signal.topics, before.topics, signal, before)
-    # As many are deleted as created: then they are such topics as there are on average.
-    topics = max(topics, done_per_s / cost.partitions_per_topic)
-    return learned(cost, min(1.0, max(0.0, 1 - signal.idle_ratio)), topics, partitions, limits)
-
-
-def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: Window) -> float:
-    since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
-    return abs(now - was) / since_s if now is not None and was is not None and since_s > 0 else 0.0
 
 
 def _near_limit(

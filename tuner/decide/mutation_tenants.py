@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from streaming.contract import TenantSignal
+from tuner.decide.mutation_defaults import NOBODY_HELD_PER_S
 from tuner.model.mutation import MutationLimits, TenantRule
 from tuner.model.mutation_memory import TenantState
 from tuner.model.quota_entity import Tenant
@@ -78,8 +79,12 @@ def next_state(
     kept = state.rate_per_s * math.exp(-since_s / limits.forget_s)
     hungry = _hungry(state, signal, quota_per_s, limits)
     done = signal.mutation_rate_per_s or 0.0
-    # Kafka's mean spans up to a minute; who is held back does at least what it is let.
-    rate = max(kept, done, quota_per_s if hungry and quota_per_s is not None else 0.0)
+    # Kafka's mean spans up to a minute; who is held back does at least what it is let. But not who only waits for a debt to be
+    # paid, nor is more let than any controller does: a person's quota may be any number.
+    let = (
+        min(quota_per_s, limits.rate_per_s_max) if hungry and quota_per_s is not None and not _is_idle(signal) else 0.0
+    )
+    rate = max(kept, done, let)
     active = hungry or done > _FORGOTTEN_PER_S
     return TenantState(
         rate if rate > _FORGOTTEN_PER_S else 0.0,
@@ -91,16 +96,22 @@ def next_state(
 
 
 def _hungry(state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits) -> bool:
-    if quota_per_s is None:
+    # Tokens below nothing are of the quota that stood before one that holds nobody back.
+    if quota_per_s is None or quota_per_s >= NOBODY_HELD_PER_S:
         return False
-    if signal.tokens is None:
-        return state.hungry
-    burst = quota_per_s * limits.samples * limits.window_s
     # The bucket of a quota that was raised just now is not full yet: who does nothing is held back only by a debt.
-    idle = (signal.mutation_rate_per_s or 0.0) <= _FORGOTTEN_PER_S
+    idle = signal.mutation_rate_per_s is None or _is_idle(signal)
+    if signal.tokens is None:
+        return state.hungry and not idle
+    burst = quota_per_s * limits.samples * limits.window_s
     if signal.tokens <= (0.0 if idle else limits.empty_ratio * burst):
         return True
     return state.hungry and signal.tokens < limits.full_ratio * burst
+
+
+def _is_idle(signal: TenantSignal) -> bool:
+    """For a minute it has done nothing, as far as it is told."""
+    return signal.mutation_rate_per_s is not None and signal.mutation_rate_per_s <= _FORGOTTEN_PER_S
 
 
 def want_per_s(state: TenantState, limits: MutationLimits) -> float:

@@ -78,7 +78,9 @@ def next_total(
     if heartbeats_time_out and rested:
         return _cut(total, base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
     if pressure.ratio > 1:
-        if is_falling_behind(pressure, course) and now_ms - total.missed_at_ms >= limits.rest_s * 1000:
+        # Where next to nothing comes, it is not that which is too much.
+        comes = base >= limits.learn_rate_per_s_min
+        if comes and is_falling_behind(pressure, course) and now_ms - total.missed_at_ms >= limits.rest_s * 1000:
             total, ratio = with_missed(total, base, course, now_ms, limits), limits.drain_ratio
             return _cut(total, ratio * borne_per_s(base, course), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
         # What piled up takes its time to go: while it goes, what comes in is little enough.

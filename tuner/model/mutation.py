@@ -113,13 +113,15 @@ class MutationLimits:
     topic_ms_start: float = 0.9
     partition_ms_start: float = 0.06
     learn_gain: float = 0.3
-    # Below so many partitions/s a window says what the controller does besides.
-    learn_rate_per_s_min: float = 1.0
+    # Below so many partitions/s a window says what the controller does besides. Less than the least that all are given, or what
+    # has brought the total down to that could never be found to cost less.
+    learn_rate_per_s_min: float = 0.5
     # A controller busier than this has a queue: its time does not belong to what was admitted in this window.
     learn_busy_max: float = 0.9
 
     def __post_init__(self) -> None:
         assert self.over_allocation >= 1
+        assert self.learn_rate_per_s_min < self.rate_per_s_min
         # One signal moves the total once: it is not trusted any more when the next move is due.
         assert self.hold_age_s < min(self.rest_s, self.raise_every_s)
 

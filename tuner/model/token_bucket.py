@@ -90,7 +90,7 @@ class MeanRate:
         return MeanRate((*self.recorded, (now_ms, partitions)))
 
     def per_s(self, quota: MutationQuota, now_ms: float) -> float:
-        held = (partitions for at_ms, partitions in self.recorded if now_ms - at_ms < quota.span_s * 1000)
+        held = (partitions for at_ms, partitions in self.recorded if now_ms < at_ms + quota.span_s * 1000)
         return sum(held) / quota.span_s
 
     def throttle_s(self, quota: MutationQuota, now_ms: float) -> float:

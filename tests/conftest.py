@@ -1,0 +1,20 @@
+"""What is drawn at random is judged by what comes of it, never by how long that took: the machine may have other work."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, core, settings
+from hypothesis.internal.conjecture import engine
+from hypothesis.vendor import pretty
+
+settings.register_profile(
+    "rheostat",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[phase for phase in Phase if phase is not Phase.explain],  # It traces every line, which is slow.
+    print_blob=True,  # A log is enough to see the failure again.
+)
+settings.load_profile("rheostat")
+# By default as long as pytest's own timeout, which ends the run before it was said what failed.
+engine.MAX_SHRINKING_SECONDS = 60
+# schemathesis, which is a plugin of every run, has put one in its place that prints no values: of no test, not only of its own.
+core.RepresentationPrinter = pretty.RepresentationPrinter

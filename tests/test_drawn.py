@@ -1,0 +1,60 @@
+"""No test that draws its examples fails for want of time, and whatever fails can be drawn again from its log."""
+
+from __future__ import annotations
+
+import ast
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.internal.conjecture import engine
+
+TESTS = sorted(Path(__file__).resolve().parent.rglob("test_*.py"))
+
+
+def test_what_is_drawn_has_no_deadline() -> None:
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
+    assert settings.default.print_blob
+
+
+def test_what_failed_is_said_before_the_tests_own_timeout_ends_the_run(request: pytest.FixtureRequest) -> None:
+    assert settings.default is not None
+    assert Phase.explain not in settings.default.phases
+    assert timedelta(seconds=engine.MAX_SHRINKING_SECONDS) < timedelta(
+        seconds=float(request.config.getini("timeout")) / 2
+    )
+
+
+def test_what_failed_says_what_was_drawn() -> None:
+    @settings(database=None)
+    @given(st.just(17))
+    def drawn(number: int) -> None:
+        assert number != 17
+
+    with pytest.raises(AssertionError) as failed:
+        drawn()
+    assert "number=17" in "\n".join(failed.value.__notes__)
+
+
+def test_a_test_with_settings_of_its_own_has_that_too() -> None:
+    @settings(max_examples=1)
+    @given(st.none())
+    def drawn(_: None) -> None: ...
+
+    assert drawn._hypothesis_internal_use_settings.deadline is None  # type: ignore[attr-defined]
+
+
+def test_no_test_asks_for_another() -> None:
+    asked = [
+        f"{path.name}:{keyword.value.lineno}"
+        for path in TESTS
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "settings"
+        for keyword in call.keywords
+        if keyword.arg == "deadline" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+    ]
+    assert asked == []

@@ -1,0 +1,72 @@
+"""A clock that was set back by an hour: nothing waits for it to come round again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from mutation_rig import START_MS, Rig, controller, reasons, tenant
+
+from tuner.decide.mutation_clock import up_to_now
+from tuner.decide.mutation_ownership import let_go_of_changed
+from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.model.mutation_decision import QuotaReason
+from tuner.model.mutation_memory import Doubt, MutationMemory, OwnedQuota, TenantState, Total, Window
+from tuner.model.quota_entity import QuotaEntity, Tenant
+
+LIMITS = MutationLimits()
+NOW = START_MS
+HOUR = 3_600_000
+ALICE, A = Tenant("alice"), QuotaEntity("alice")
+PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_ms_max=1e6))
+
+
+def remembered(at_ms: int) -> MutationMemory:
+    return MutationMemory(
+        total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
+        window=Window(1, at_ms),
+        tenants={ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms)},
+        theirs_until_ms={A: at_ms + HOUR},
+        turned_at_ms=at_ms,
+    )
+
+
+def test_what_happened_later_than_now_happened_now() -> None:
+    assert up_to_now(remembered(NOW + HOUR), NOW, LIMITS) == remembered(NOW)
+
+
+@given(since_ms=st.integers(0, 2 * HOUR))
+def test_what_happened_before_is_left_as_it_is(since_ms: int) -> None:
+    memory = remembered(NOW - since_ms)
+    assert up_to_now(memory, NOW, LIMITS) == memory
+
+
+def test_news_from_a_clock_a_little_ahead_are_not_judged_twice() -> None:
+    memory = replace(
+        remembered(NOW), window=Window(1, NOW + 15_000), tenants={ALICE: TenantState(judged_at_ms=NOW + 15_000)}
+    )
+    assert up_to_now(memory, NOW, LIMITS) == memory
+
+
+def test_a_controller_that_is_pressed_is_relieved_though_the_last_cut_is_to_come() -> None:
+    rig = Rig(PLAIN)
+    for _ in range(10):
+        rig.cycle([tenant(rig.now_ms, 20.0, -1.0, user="alice")], [controller(rig.now_ms, queue=900.0)])
+    rig.now_ms -= HOUR
+    assert rig.memory.total is not None
+    before = rig.memory.total.rate_per_s
+    found = []
+    for _ in range(10):
+        made = rig.cycle([tenant(rig.now_ms, 20.0, -1.0, user="alice")], [controller(rig.now_ms, queue=900.0)])
+        found += reasons(made)
+    assert QuotaReason.OVER_OBJECTIVE in found
+    assert rig.quotas[A] < before
+
+
+def test_a_doubt_ends_though_it_began_later_than_now() -> None:
+    memory = MutationMemory(owned={A: OwnedQuota(None, 5.0, (5.0,))}, doubted={A: Doubt(7.0, NOW + HOUR)})
+    memory, gone = let_go_of_changed({A: 7.0}, memory, NOW, LIMITS)
+    assert (len(gone), memory.doubted) == (0, {A: Doubt(7.0, NOW)})
+    memory, gone = let_go_of_changed({A: 7.0}, memory, NOW + 20_000, LIMITS)
+    assert (len(gone), memory.doubted) == (1, {})

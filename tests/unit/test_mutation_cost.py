@@ -1,0 +1,88 @@
+"""What is learned of the cost when the news are odd: storms that fade, other work that comes and goes, nothing to measure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutation_rig import Rig, controller, tenant
+
+from tuner.decide.mutation_cost import at_start, learned
+from tuner.decide.mutation_total import cap_per_s
+from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.model.mutation_memory import LearnedCost
+from tuner.model.quota_entity import QuotaEntity
+
+LIMITS = MutationLimits()
+A = QuotaEntity("a")
+
+
+def test_what_is_too_little_to_measure_still_costs_something() -> None:
+    cost = at_start(LIMITS)
+    for _ in range(2_400):
+        cost = learned(cost, 0.0, 1.25, 5.0, LIMITS)
+    assert (cost.topic_ms, cost.partition_ms) == (0.001, 0.001)
+
+
+def test_other_work_that_became_less_makes_nothing_cheaper() -> None:
+    cost = replace(at_start(LIMITS), other_ratio=0.1)
+    for _ in range(400):
+        cost = learned(cost, 0.05, 1.25, 5.0, LIMITS)
+    assert cost.other_ratio == pytest.approx(0.05)
+    assert (cost.topic_ms, cost.partition_ms) == (0.9, 0.06)
+
+
+def test_nothing_takes_longer_than_the_controller_was_busy_at_all() -> None:
+    cost = LearnedCost(0.9, 170.0, other_ratio=0.2, steps=1)
+    for look in range(200):
+        cost = learned(cost, 0.01 + 0.1 * 0.7**look, 1.5, 1.5, LIMITS)
+    assert 1.5 * cost.mutation_ms <= 10.1
+
+
+def test_of_what_fades_nothing_is_found_to_be_cheaper_but_it_may_be_dearer() -> None:
+    cost = at_start(LIMITS)
+    assert learned(cost, 0.0, 10, 40, LIMITS).partition_ms < 0.06
+    assert learned(cost, 0.0, 10, 40, LIMITS, fades=True).partition_ms == 0.06
+    assert learned(cost, 0.5, 10, 40, LIMITS, fades=True).partition_ms > 0.06
+
+
+@given(windows=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60))
+def test_whatever_the_windows_say_there_is_a_cost_and_a_cap(windows: list[tuple[float, float, float]]) -> None:
+    cost = at_start(LIMITS)
+    for busy, topics, partitions in windows:
+        cost = learned(cost, busy, topics, partitions, LIMITS)
+        assert cost.topic_ms >= 0.001
+        assert cost.partition_ms >= 0.001
+        assert 0 <= cost.other_ratio <= 1
+        assert 1 <= cap_per_s(cost, ControllerObjective(), LIMITS) <= 5_000
+
+
+def test_a_storm_that_fades_leaves_what_was_learned_of_it() -> None:
+    """A partition takes 3 ms and everything else a fiftieth of the time; the books are means of forty seconds."""
+    rig = Rig(MutationPolicy(default_entity=None))
+    for _ in range(60):
+        rate = rig.quotas.get(A, 100.0)
+        rig.cycle([tenant(rig.now_ms, rate, -1.0, user="a")], [controller(rig.now_ms, idle=0.98 - 0.003 * rate)])
+    assert rig.memory.cost is not None
+    in_storm, rate, total = rig.memory.cost.mutation_ms, rig.quotas[A], rig.memory.total
+    assert in_storm == pytest.approx(3.0, rel=0.15)
+    for look in range(120):
+        books = rate * max(0.0, 1 - look / 8)
+        rig.cycle([tenant(rig.now_ms, books, 1e9, user="a")], [controller(rig.now_ms, idle=0.98)])
+    assert in_storm / 2 <= rig.memory.cost.mutation_ms <= in_storm
+    assert rig.memory.total == total
+
+
+def test_what_looked_dear_while_the_controller_was_busy_otherwise_is_found_to_be_cheap_again() -> None:
+    """Quotas that are rounded, and are not written for a few percent, add up to a little less than the least of all totals."""
+    rig = Rig(MutationPolicy(default_entity=None))
+    for _ in range(40):
+        rig.cycle([tenant(rig.now_ms, 0.5, 1e9, user=user) for user in "abc"], [controller(rig.now_ms, idle=0.4)])
+    assert rig.memory.total is not None
+    assert rig.memory.total.rate_per_s == 1.0
+    for _ in range(120):
+        books = [tenant(rig.now_ms, rig.quotas[QuotaEntity(user)], -1.0, user=user) for user in "abc"]
+        rig.cycle(books, [controller(rig.now_ms, idle=0.98)])
+    assert rig.memory.total.rate_per_s >= 50
