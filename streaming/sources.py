@@ -12,9 +12,11 @@ import kafka.errors
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.contract import Topics
+from streaming.errors import StreamError
 from streaming.formats.common import Source
 from streaming.kafka import KafkaSettings, admin_client
 from streaming.kafka.cluster import Unreachable
+from streaming.kafka.settings import PemError
 from streaming.settings import FormatName, StreamSettings
 
 # Topic → partition → offset: the first that is not read yet, or the end of a range.
@@ -65,8 +67,15 @@ def feeds(
 
 
 def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
-    """The Java client's settings as Spark's Kafka source and sink want them."""
-    return {f"kafka.{name}": value for name, value in kafka.for_java().items()}
+    """The Java client's settings as Spark's Kafka source and sink want them.
+
+    Raises:
+        StreamError: a file of certificates or of a key cannot be used.
+    """
+    try:
+        return {f"kafka.{name}": value for name, value in kafka.for_java().items()}
+    except PemError as error:
+        raise StreamError(str(error)) from error
 
 
 def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_trigger: int) -> DataFrame:

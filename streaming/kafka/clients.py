@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import kafka.errors
@@ -14,6 +15,8 @@ from streaming.kafka.settings import KafkaSettings
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
 # A broker that makes topics for whoever names them makes them with its defaults: a journal that forgets after a week.
 _CREATES_NOTHING = {"allow_auto_create_topics": False}
+# Until the coordinator is asked for again, which for some seconds is still the broker that has died.
+_NOT_READY_S = 0.1
 
 
 class _Refusals(logging.Handler):
@@ -56,9 +59,44 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
     """Waits for all in-sync replicas: what rheostat writes is its memory."""
     config = {"acks": "all", "compression_type": "gzip", "max_request_size": RECORD_BYTES_MAX, **settings.for_python()}
-    return KafkaProducer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)
+    # Of a topic that is not there any more; else a minute.
+    config["max_block_ms"] = config["request_timeout_ms"]
+    made = KafkaProducer(client_id=client_id, **_CREATES_NOTHING, **(config | extra))
+    if "transactional_id" in extra:
+        _keep_requests(made)
+    return made
+
+
+def _keep_requests(made: KafkaProducer) -> None:
+    """Where the coordinator of transactions refuses the connection, kafka-python 3.0.12 forgets the request that it had for it:
+    its sender keeps what is told to be not ready, and drops what meets an error. So a broker's death cost every write its whole
+    time-out, and a commit or an abort never ended. Here the error becomes the answer that the sender expects."""
+    client = made._sender._client
+    really = client.await_ready
+
+    def await_ready(node_id: Any, timeout_ms: float = 30_000) -> bool:
+        try:
+            return bool(really(node_id, timeout_ms=timeout_ms))
+        except kafka.errors.KafkaConnectionError:
+            time.sleep(_NOT_READY_S)
+            return False
+
+    client.await_ready = await_ready
 
 
 def consumer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaConsumer:
     config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
     return KafkaConsumer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)
+
+
+def end(made: KafkaProducer, timeout_s: float) -> None:
+    """Closes it within about twice that time, whatever it still has to send.
+
+    Where records wait for a broker that has died kafka-python's own ``close`` raises, and leaves a thread behind that goes on
+    sending them.
+    """
+    try:
+        made.close(timeout=timeout_s)
+    except kafka.errors.KafkaTimeoutError:
+        made._sender.force_close()
+        made._sender.join(timeout_s)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+
+class PemError(ValueError):
+    """A file with certificates or a key cannot be used; the message names the setting, the file and the remedy."""
 
 
 class KafkaSettings(BaseModel):
@@ -25,7 +30,10 @@ class KafkaSettings(BaseModel):
     )
     ssl_cafile: str | None = Field(default=None, description="PEM file with the authorities that sign the brokers")
     ssl_certfile: str | None = Field(default=None, description="PEM file with our certificate, for mutual TLS")
-    ssl_keyfile: str | None = Field(default=None, description="PEM file with our key, for mutual TLS")
+    ssl_keyfile: str | None = Field(
+        default=None,
+        description="PEM file with our key, for mutual TLS: PKCS#8 (BEGIN PRIVATE KEY), no passphrase: Java reads no other",
+    )
     request_timeout_s: float = Field(default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds")
 
     @field_validator("bootstrap_servers")
@@ -70,7 +78,12 @@ class KafkaSettings(BaseModel):
         return config
 
     def for_java(self) -> dict[str, str]:
-        """The same in the Java client's words; Spark wants each with ``kafka.`` before it."""
+        """The same in the Java client's words; Spark wants each with ``kafka.`` before it. Certificates and keys are in it, not
+        their files: executors on other machines have no such files.
+
+        Raises:
+            PemError: one of the files cannot be used.
+        """
         config = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.security_protocol}
         if self.sasl_mechanism is not None and self.sasl_password is not None:
             module = "plain.PlainLoginModule" if self.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
@@ -80,12 +93,15 @@ class KafkaSettings(BaseModel):
                 f"org.apache.kafka.common.security.{module} required username={user} password={password};"
             )
         if self.ssl_cafile is not None:
-            config |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ssl_cafile}
+            config |= {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.certificates": _pem("ssl_cafile", self.ssl_cafile, "CERTIFICATE"),
+            }
         if self.ssl_certfile is not None and self.ssl_keyfile is not None:
             config |= {
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.certificate.chain": _read(self.ssl_certfile),
-                "ssl.keystore.key": _read(self.ssl_keyfile),
+                "ssl.keystore.certificate.chain": _pem("ssl_certfile", self.ssl_certfile, "CERTIFICATE"),
+                "ssl.keystore.key": _pem("ssl_keyfile", self.ssl_keyfile, "PRIVATE KEY"),
             }
         return config
 
@@ -96,6 +112,18 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _read(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.read()
+def _pem(setting: str, path: str, kind: str) -> str:
+    """The blocks of that kind, without what people write between them, which need not be ASCII."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError as error:
+        raise PemError(f"kafka.{setting}: {path} cannot be read: {error.strerror}") from error
+    blocks = re.findall(rf"-----BEGIN {kind}-----.*?-----END {kind}-----", text, re.DOTALL)
+    if blocks:
+        return "\n".join(blocks)
+    other = ", ".join(dict.fromkeys(re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----", text)))
+    do = f": openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE" if other and kind == "PRIVATE KEY" else ""
+    raise PemError(
+        f"kafka.{setting}: {path} holds {other or 'nothing'} in PEM form, and Java's client wants BEGIN {kind}{do}"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import kafka.errors
@@ -26,8 +27,12 @@ HOLD = Hold(1, None, Reason.WATCHING, "too early to say")
 
 
 class Sent:
-    def get(self, timeout: float) -> None:
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+    def get(self, timeout: float) -> Sent:
         assert timeout > 0
+        return self
 
 
 class Producer:
@@ -36,6 +41,7 @@ class Producer:
     def __init__(self) -> None:
         self.told: list[Any] = []
         self.refusing: str | None = None
+        self._offsets = count()
 
     def begin_transaction(self) -> None:
         self.told.append("begin")
@@ -50,7 +56,7 @@ class Producer:
         if topic == self.refusing:
             raise kafka.errors.KafkaTimeoutError(f"no leader for {topic}")
         self.told.append((topic, key.decode().split("|")[0], json.loads(value)))
-        return Sent()
+        return Sent(next(self._offsets))
 
 
 def made() -> tuple[Producer, InputLog, KafkaJournal]:

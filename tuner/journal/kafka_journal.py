@@ -9,15 +9,14 @@ Invariant: after ``lost`` nothing is written any more, whatever else may work ag
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from streaming.kafka.clients import end
 from streaming.throttles import TopicThrottle
 from tuner.journal.entries import (
     RINGS,
@@ -46,14 +45,23 @@ from tuner.journal.list_records import decode_listed, encode_listed, listed_key,
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_records import PlanBook
 from tuner.journal.quota_records import Recovered
+from tuner.journal.transactions import (
+    ACK_S_MAX,
+    TROUBLE,
+    NotWritten,
+    OutOfUse,
+    Record,
+    Transactions,
+    acknowledged,
+    bounded,
+)
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 
-ACK_S_MAX = 6.0
 SILENCE_S_MAX = 30.0
-_TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError, TimeoutError)
+_CLOSE_S_MAX = 2.0
 
 Records = Mapping[bytes, bytes | None]
 
@@ -94,7 +102,7 @@ class KafkaJournal:
         self._topic = topic
         self._cluster = cluster
         self.holder = holder
-        self._fenced = fenced
+        self._transactions = Transactions(producer) if fenced and producer is not None else None
         self._monotonic = monotonic
         self._inputs = inputs
         self._seqs = dict.fromkeys(RINGS, 0)
@@ -116,11 +124,11 @@ class KafkaJournal:
             JournalError: the brokers do not answer, or a right is missing.
         """
         try:
-            _bounded(self._writer.init_transactions, timeout_s)
+            bounded(self._writer.init_transactions, timeout_s)
         except kafka.errors.TransactionalIdAuthorizationFailedError as error:
             right = f"Write on TransactionalId {self._writer.config['transactional_id']}"
             raise JournalError(f"{self._topic} cannot be taken over: missing right: {right}") from error
-        except _TROUBLE as error:
+        except TROUBLE as error:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
         self.prove()
 
@@ -133,7 +141,7 @@ class KafkaJournal:
         """
         try:
             numbers = consumer.partitions_for_topic(self._topic) or {0}
-        except _TROUBLE as error:
+        except TROUBLE as error:
             raise JournalError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         if len(numbers) > 1:
             raise JournalUnreadable(
@@ -234,7 +242,7 @@ class KafkaJournal:
         self._send({holder_key(self._cluster): encode_holder(self.holder)})
 
     def close(self) -> None:
-        self._writer.close(timeout=2)
+        end(self._writer, _CLOSE_S_MAX)
 
     @property
     def _writer(self) -> KafkaProducer:
@@ -244,52 +252,36 @@ class KafkaJournal:
     def _send(self, records: Records, inputs: Sequence[bytes] = ()) -> None:
         if self.lost:
             raise JournalLost(f"{self._topic} is not ours to write any more")
+        beside, key = topic_of(self._topic), self._cluster.encode()
+        every: list[Record] = [(self._topic, key_, value) for key_, value in records.items()]
+        every += [(beside, key, value) for value in inputs]
         began_s = self._monotonic()
         try:
-            if self._fenced:
-                self._writer.begin_transaction()
-            sent = [self._writer.send(self._topic, key=key, value=value) for key, value in records.items()]
-            beside, key = topic_of(self._topic), self._cluster.encode()
-            sent += [self._writer.send(beside, key=key, value=value) for value in inputs]
-            for answer in sent:
-                answer.get(timeout=ACK_S_MAX)
-            if self._fenced:
-                _bounded(self._writer.commit_transaction, ACK_S_MAX)
-        except _TROUBLE as error:
-            raise self._failed(error) from error
+            if self._transactions is not None:
+                self._transactions.write(every)
+            else:
+                acknowledged(self._writer, every, ACK_S_MAX)
+        except OutOfUse as error:
+            # How the transaction ended is not known, so neither is whose the journal is.
+            self.lost = True
+            raise JournalLost(f"{self._topic} did not take the record: {error}") from error
+        except NotWritten as error:
+            raise JournalError(f"{self._topic} did not take the record: {error}") from error
+        except TROUBLE as error:
+            raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
         # Whoever took over before these were sent would have shut them out.
         self._ours_at_s = began_s
 
-    def _failed(self, error: BaseException) -> JournalError:
-        what = f"{self._topic} did not take the record: {type(error).__name__}: {error}"
-        if not self._fenced:
-            return JournalError(what)
-        try:
-            _bounded(self._writer.abort_transaction, ACK_S_MAX)
-        except _TROUBLE:
-            # Whether the transaction was aborted is not known, so neither is whose the journal is.
-            self.lost = True
-            return JournalLost(what)
-        return JournalError(what)
-
-
-def _bounded(call: Callable[[], None], timeout_s: float) -> None:
-    """kafka-python waits for a transaction without an end; here it has one, and a thread that hangs ends with the process."""
-    done: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            call()
-            done.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="journal-transaction", daemon=True).start()
-    done.result(timeout=timeout_s)
-
 
 def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """Every record from the beginning to the end as it is now, in the order of its partition."""
+    """Every record from the beginning to the end as it is now, in the order of its partition.
+
+    What is read of committed records ends, to Kafka, before the first transaction that is open, whosoever it is: of all that
+    stands behind it nothing would be known, and nobody the wiser. So the end is where uncommitted ones end, and is waited for.
+
+    Raises:
+        JournalError: the end is not reached; as long as somebody who died has left a transaction open, for one.
+    """
     try:
         numbers = consumer.partitions_for_topic(topic)
         if not numbers:
@@ -299,9 +291,19 @@ def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes
         ends = consumer.end_offsets(partitions)
         consumer.seek_to_beginning(*partitions)
         deadline = time.monotonic() + SILENCE_S_MAX
-        while any((consumer.position(p) or 0) < ends[p] for p in partitions):
+        found: dict[TopicPartition, int] = {}  # The ends that the first answers told of.
+
+        def is_whole(p: TopicPartition) -> bool:
+            if p not in found and (end_ := consumer.highwater(p)) is not None:
+                found[p] = end_
+            return p in found and (consumer.position(p) or 0) >= max(ends[p], found[p])
+
+        while not all(is_whole(p) for p in partitions):
             if time.monotonic() > deadline:
-                raise JournalError(f"{topic}: nothing came for {SILENCE_S_MAX:.0f} s, and its end was not reached")
+                raise JournalError(
+                    f"{topic}: nothing came for {SILENCE_S_MAX:.0f} s, and its end was not reached: a transaction is open in it, "
+                    "or its leader does not answer"
+                )
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX

@@ -1,0 +1,33 @@
+"""Somebody deletes the journal's topic while something moves: who acted stops, says why, makes it anew and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from stage import MakeStage
+
+Tell = Callable[[str, object], None]
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
+
+
+def test_journal_topic_deleted(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("nojournal", megabytes=40)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    stood = stage.rates()
+    stage.delete_journal()
+    said = len(tuner.lines())
+    stage.until("it acts no more", lambda: "acting no more" in str(tuner.lines()[said:]), 90)
+    assert {side: rate for side, rate in stage.rates().items() if rate > stood.get(side, 0)} == {}, (
+        "raised without a record"
+    )
+    stage.until("it says why", lambda: "journal's topic is gone" in str(tuner.lines()[said:]), 30)
+    stage.until("it is there again", lambda: stage.client.partitions([stage.topics.journal]), 30)
+    (configs,) = stage.client.topic_configs([stage.topics.journal], ["cleanup.policy"]).values()
+    assert configs["cleanup.policy"] == "compact"
+    stage.until("it acts again", lambda: any(line["event"] == "acting" for line in tuner.lines()[said:]), 60)
+    stage.end(120)
+    record_property("told", "acted no more, made the topic anew, and went on without a restart")

@@ -1,0 +1,116 @@
+"""A tuner that waits for its turn makes the journal's topic anew where it is gone, and says what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streaming.contract import Topics
+from streaming.kafka.cluster import ClusterError, MissingRight, Unreachable
+from tuner.journal.journal_topic import LOOK_EVERY_S, JournalTopic
+
+TOPICS = Topics.with_prefix("rheostat")
+
+
+class Cluster:
+    """What of a cluster there is to its topics. ``refuses`` is raised by whoever makes one, ``away`` by every call."""
+
+    def __init__(self) -> None:
+        self.topics = {TOPICS.metrics, TOPICS.signals, TOPICS.rejects, TOPICS.journal, TOPICS.inputs}
+        self.made: list[tuple[str, Mapping[str, str]]] = []
+        self.asked = 0
+        self.refuses: ClusterError | None = None
+        self.away: ClusterError | None = None
+
+    def partitions(self, topics: Sequence[str]) -> list[Any]:
+        self.asked += 1
+        if self.away is not None:
+            raise self.away
+        return [SimpleNamespace(topic=t, replicas=(1,)) for t in topics if t in self.topics]
+
+    def brokers(self) -> list[int]:
+        return [1]
+
+    def create_topic(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:  # noqa: ARG002
+        if self.refuses is not None:
+            raise self.refuses
+        self.made.append((name, configs))
+        self.topics.add(name)
+
+    def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
+        return {}
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.cluster = Cluster()
+        self.back = 0
+        self.topic = JournalTopic(self.cluster, TOPICS, self._on_back, monotonic=lambda: self.now_s)
+
+    def _on_back(self) -> None:
+        self.back += 1
+
+    def look(self) -> str | None:
+        self.now_s += LOOK_EVERY_S
+        return self.topic.gone()
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_topic_that_is_there_is_no_reason_to_wait_and_not_asked_for_all_the_time(rig: Rig) -> None:
+    assert rig.look() is None
+    for _ in range(10):
+        rig.now_s += LOOK_EVERY_S / 20
+        assert rig.topic.gone() is None
+    assert rig.cluster.asked == 1
+    assert (rig.cluster.made, rig.back) == ([], 0)
+
+
+def test_who_is_missed_twice_is_made_anew_as_a_journal_has_to_be(rig: Rig) -> None:
+    rig.cluster.topics.remove(TOPICS.journal)
+    assert rig.look() is None, "a broker that has just started knows of no topic"
+    assert rig.cluster.made == []
+    assert rig.look() == "the journal's topic rheostat.journal is not there, and without a journal nobody acts"
+    ((name, configs),) = rig.cluster.made
+    assert (name, configs["cleanup.policy"]) == (TOPICS.journal, "compact")
+    assert rig.back == 0
+    assert rig.look() is None
+    assert rig.back == 1
+    assert rig.look() is None
+    assert rig.back == 1
+
+
+def test_who_is_missed_once_is_not_made(rig: Rig) -> None:
+    for _ in range(3):
+        rig.cluster.topics.remove(TOPICS.journal)
+        assert rig.look() is None
+        rig.cluster.topics.add(TOPICS.journal)
+        assert rig.look() is None
+    assert rig.cluster.made == []
+
+
+def test_where_it_cannot_be_made_it_is_waited_for_with_the_reason(rig: Rig) -> None:
+    rig.cluster.topics.remove(TOPICS.journal)
+    rig.cluster.refuses = MissingRight("Create on Topic rheostat.journal", "to create topic rheostat.journal")
+    rig.look()
+    said = rig.look()
+    assert said is not None
+    assert "cannot be made anew" in said
+    assert "Create on Topic rheostat.journal" in said
+    assert rig.look() == said
+    rig.cluster.topics.add(TOPICS.journal)  # An operator has made it.
+    assert rig.look() is None
+    assert rig.back == 1
+
+
+def test_a_cluster_that_does_not_answer_is_not_a_topic_that_is_gone(rig: Rig) -> None:
+    rig.cluster.away = Unreachable("no answer")
+    assert [rig.look() for _ in range(3)] == [None] * 3
+    assert rig.cluster.made == []

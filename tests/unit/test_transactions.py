@@ -1,0 +1,221 @@
+"""A transaction that has to be given up is waited for, and not taken for the end of the journal; one of unknown end is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import kafka.errors
+import pytest
+
+from streaming.kafka.clients import end
+from tuner.journal import transactions
+from tuner.journal.transactions import NotWritten, OutOfUse, StillUnderWay, Transactions, bounded
+
+RECORDS = [("journal", b"key", b"value"), ("inputs", b"key", None)]
+
+
+class Sent:
+    def __init__(self, taken: bool, offset: int) -> None:
+        self._taken = taken
+        self.offset = offset
+
+    def get(self, timeout: float) -> Sent:
+        if not self._taken:
+            raise kafka.errors.KafkaTimeoutError(f"not within {timeout} s")
+        return self
+
+
+class Producer:
+    """``leader``: whether anybody takes records. ``aborts`` and ``commits``: what these calls do; they may hang."""
+
+    def __init__(self) -> None:
+        self.leader = True
+        self.ends = {"journal": 7, "inputs": 3}
+        self.told: list[Any] = []
+        self.aborts: Callable[[], Any] = lambda: None
+        self.commits: Callable[[], Any] = lambda: None
+
+    def begin_transaction(self) -> None:
+        self.told.append("begin")
+
+    def send(self, topic: str, key: bytes, value: bytes | None) -> Sent:  # noqa: ARG002 - the producer's shape
+        self.told.append(topic)
+        self.ends[topic] += 1
+        return Sent(self.leader, self.ends[topic])
+
+    def commit_transaction(self) -> None:
+        self.told.append("commit")
+        self.commits()
+
+    def abort_transaction(self) -> None:
+        self.told.append("abort")
+        self.aborts()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ACK_S_MAX": 0.1, "COMMIT_S_MAX": 0.1, "GIVE_UP_S": 0.4, "_ABORT_SEEN_S": 0.02}.items():
+        monkeypatch.setattr(transactions, name, value)
+
+
+def test_what_is_written_is_one_transaction() -> None:
+    producer = Producer()
+    Transactions(producer).write(RECORDS)
+    assert producer.told == ["begin", "journal", "inputs", "commit"]
+
+
+def test_while_it_is_aborted_nothing_is_sent_and_then_it_goes_on() -> None:
+    """As where the broker that leads the journal has died: until another leads, nothing ends."""
+    producer, elected = Producer(), threading.Event()
+    producer.leader, producer.aborts = False, elected.wait
+    journal = Transactions(producer)
+    with pytest.raises(NotWritten, match="KafkaTimeoutError"):
+        journal.write(RECORDS)
+    told = list(producer.told)
+    assert told[-1] == "abort"
+    with pytest.raises(NotWritten, match="has not ended yet") as again:
+        journal.write(RECORDS)
+    assert not isinstance(again.value, OutOfUse)
+    assert producer.told == told, "sent into a transaction that is being aborted"
+
+    producer.leader = True
+    elected.set()
+    journal.write(RECORDS)
+    assert producer.told == [*told, "begin", "journal", "inputs", "commit"]
+
+
+def test_an_abort_that_never_ends_ends_its_use() -> None:
+    producer = Producer()
+    producer.leader, producer.aborts = False, threading.Event().wait
+    journal = Transactions(producer)
+    with pytest.raises(NotWritten):
+        journal.write(RECORDS)
+    time.sleep(transactions.GIVE_UP_S)
+    with pytest.raises(OutOfUse):
+        journal.write(RECORDS)
+
+
+def test_who_can_write_nothing_for_long_gives_up_and_a_write_in_between_is_enough() -> None:
+    """As where the topic is gone: each try fails by itself, and each abort ends."""
+    now_s = 0.0
+    producer = Producer()
+    journal = Transactions(producer, monotonic=lambda: now_s)
+    for at_s, leader, ends_its_use in (
+        (0.0, False, False),
+        (0.3, True, False),
+        (0.5, False, False),
+        (1.0, False, True),
+    ):
+        now_s, producer.leader = at_s, leader
+        if leader:
+            journal.write(RECORDS)
+            continue
+        with pytest.raises(NotWritten) as told:
+            journal.write(RECORDS)
+        assert isinstance(told.value, OutOfUse) is ends_its_use, at_s
+
+
+def test_a_topic_that_was_made_anew_has_to_be_read_anew() -> None:
+    """What is remembered as being on record is not, and a record of what has changed since would be half of it."""
+    producer = Producer()
+    journal = Transactions(producer)
+    journal.write(RECORDS)
+    journal.write(RECORDS)
+    producer.ends["journal"] = 0
+    with pytest.raises(OutOfUse, match=r"^journal has lost what was written before"):
+        journal.write(RECORDS)
+    assert producer.told[-1] == "abort"
+
+
+def refused() -> None:
+    raise kafka.errors.ProducerFencedError("another has it")
+
+
+def test_who_is_shut_out_can_write_no_more() -> None:
+    producer = Producer()
+    producer.commits = producer.aborts = refused
+    with pytest.raises(OutOfUse, match="ProducerFencedError"):
+        Transactions(producer).write(RECORDS)
+
+
+def test_who_is_shut_out_while_it_aborts_can_write_no_more() -> None:
+    producer, answered = Producer(), threading.Event()
+    producer.leader = False
+
+    def refused_later() -> None:
+        answered.wait()
+        refused()
+
+    producer.aborts = refused_later
+    journal = Transactions(producer)
+    with pytest.raises(NotWritten):
+        journal.write(RECORDS)
+    answered.set()
+    with pytest.raises(OutOfUse, match="ProducerFencedError"):
+        journal.write(RECORDS)
+
+
+def test_a_commit_that_does_not_end_is_neither_done_nor_undone() -> None:
+    """kafka-python aborts no transaction that it is committing."""
+    producer, over = Producer(), threading.Event()
+
+    def no_abort() -> None:
+        raise kafka.errors.IllegalStateError("Invalid transition")
+
+    producer.commits, producer.aborts = over.wait, no_abort
+    with pytest.raises(OutOfUse, match="no end within"):
+        Transactions(producer).write(RECORDS)
+    over.set()
+
+
+def test_all_records_have_one_deadline() -> None:
+    class Slow:
+        offset = 0
+
+        def get(self, timeout: float) -> Slow:
+            time.sleep(min(timeout, 0.07))
+            if timeout < 0.07:
+                raise kafka.errors.KafkaTimeoutError("too late")
+            return self
+
+    producer = Producer()
+    producer.send = lambda *_, **__: Slow()  # type: ignore[assignment, method-assign, return-value]
+    began_s = time.monotonic()
+    with pytest.raises(NotWritten):
+        Transactions(producer).write(RECORDS * 20)
+    assert time.monotonic() - began_s < 1.0
+
+
+def test_what_hangs_is_waited_for_no_longer_than_asked() -> None:
+    with pytest.raises(StillUnderWay):
+        bounded(threading.Event().wait, 0.05)
+    with pytest.raises(kafka.errors.ProducerFencedError):
+        bounded(refused, 5.0)
+
+
+def test_a_producer_that_cannot_be_closed_leaves_no_thread() -> None:
+    class Sender(threading.Thread):
+        def __init__(self) -> None:
+            super().__init__(daemon=True)
+            self.forced = threading.Event()
+
+        def run(self) -> None:
+            self.forced.wait()
+
+        def force_close(self) -> None:
+            self.forced.set()
+
+    class Stuck:
+        def __init__(self) -> None:
+            self._sender = Sender()
+            self._sender.start()
+
+        def close(self, timeout: float) -> None:
+            raise kafka.errors.KafkaTimeoutError(f"records wait for longer than {timeout} s")
+
+    stuck = Stuck()
+    end(stuck, 1.0)
+    assert not stuck._sender.is_alive()
