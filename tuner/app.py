@@ -40,6 +40,7 @@ from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.announcing import Announcing
 from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.before import tell_of_before
 from tuner.api.board import STANDING_BY, Board
@@ -55,6 +56,7 @@ from tuner.decide.reassign_pace import Bounds
 from tuner.interpreter import answer_soon, calm_the_collector
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
+from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import LOOK_EVERY_S, Loop
@@ -69,6 +71,7 @@ from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
 from tuner.reassign_ledger import ReassignLedger
 from tuner.reassigning import Reassigning
+from tuner.reloads import NoReloads, Reloads, shown_from_now_on
 from tuner.settings import TunerSettings
 from tuner.steering import Steering, writes_max
 
@@ -98,11 +101,15 @@ def run_tuner(
     partition_limits: PartitionLimits | None = None,
     own: Collector | None = None,
     on_started: Callable[[HttpServer], None] | None = None,
+    reloads: Reloads | None = None,
     wall_clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Runs until ``stop`` is set. A cluster that is away is waited for, with back-off. Of several tuners of a cluster one acts
     and the others stand by; one in a dry run looks on, beside them.
+
+    Args:
+        reloads: other settings, asked for in between; None: there will be none.
 
     Raises:
         PortError: the HTTP port cannot be had.
@@ -129,6 +136,7 @@ def run_tuner(
             app = make_app(
                 board, quota_board, registry, settings.cycle_s, wall_clock,
                 watched=watched,
+                plans=plan_board,
                 tokens=_tokens(http, monotonic),
                 desk=KafkaDesk(kafka, topics.journal, cluster, watched.orders, wall_clock),
                 tls=http.tls_certfile is not None,
@@ -161,10 +169,14 @@ def run_tuner(
             )  # fmt: skip
             lease = Lease(member, topics.journal, group_of(cluster))
             stack.callback(_named("lease", lease.leave))
+            journal_topic = JournalTopic(client, topics, on_back=_named("lease", lease.leave))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         while not stop.is_set():
-            if lease is not None and not _until_held(lease, client, board, stop):
+            if lease is not None and not _until_held(lease, journal_topic, client, board, stop):
                 break
+            if reloads is not None and reloads.waiting():
+                settings, partition_limits = reloads.take()
+                shown_from_now_on(settings, partition_limits, board, quota_board)
             fenced = lease is not None
             extra = {"transactional_id": group_of(cluster), "retry_backoff_ms": 20} if fenced else {}
             try:
@@ -227,7 +239,10 @@ def run_tuner(
                     cluster, kafka, settings, partition_limits, loop, journal, watched, plan_board, signals, orders, term,
                     wall_clock, monotonic,
                 )  # fmt: skip
-                _serve(loop, mutations, plans, board, journal, lease, client, settings.cycle_s, stop, monotonic)
+                _serve(
+                    loop, mutations, plans, board, journal, lease, client, settings.cycle_s, stop, monotonic,
+                    reloads or NoReloads(),
+                )  # fmt: skip
                 quota_board.stands_by()
                 plan_board.stands_by()
                 if journal.lost and lease is not None:
@@ -335,9 +350,9 @@ def _plans(
     wall_clock: Callable[[], float],
     monotonic: Callable[[], float],
 ) -> Reassigning | None:
-    """None: this tuner executes no plans. One in a dry run does not: what another executes it would take for somebody's."""
+    """None: this tuner executes no plans. One in a dry run only says what it would begin."""
     orders.plans = None
-    if settings.dry_run or not settings.reassign.enabled:
+    if not settings.reassign.enabled:
         return None
     orders.plans = journal.plans
     for plan, why in journal.plans.unread.items():
@@ -350,6 +365,9 @@ def _plans(
         client, proved=lambda: not journal.lost and journal.proved_s_ago() <= PROOF_S_MAX
     )  # fmt: skip
     term.callback(reassignments.end)
+    if settings.dry_run:
+        reassignments.end()  # So that nothing can be asked for, whoever asks.
+    announcing = Announcing()
     plans = Reassigning(
         reassignments=reassignments,
         caller=ThreadCaller(),
@@ -367,8 +385,10 @@ def _plans(
         ),
         wall_clock=wall_clock,
         monotonic=monotonic,
+        announcing=announcing if settings.limits().throttles_moves and not settings.dry_run else None,
+        dry_run=settings.dry_run,
     )  # fmt: skip
-    loop.heed_plans(lambda: plans.pending_bytes)
+    loop.heed_plans(lambda: plans.pending_bytes, announcing)
     return plans
 
 
@@ -383,8 +403,9 @@ def _serve(
     cycle_s: float,
     stop: threading.Event,
     monotonic: Callable[[], float],
+    reloads: Reloads,
 ) -> None:
-    """One term: until the lease or the journal is lost, or ``stop`` is set."""
+    """One term: until the lease or the journal is lost, other settings are waiting, or ``stop`` is set."""
     board.acts()
     _run(
         loop,
@@ -394,10 +415,10 @@ def _serve(
         cycle_s,
         stop,
         monotonic,
-        lambda: not journal.lost and (lease is None or lease.held()),
+        lambda: not journal.lost and (lease is None or lease.held()) and not reloads.waiting(),
     )
-    board.stands_by()
-    if not stop.is_set():
+    board.stands_by("other settings are being taken up" if reloads.waiting() else None)
+    if not stop.is_set() and not reloads.waiting():
         board.stands_by(_away(client))
         log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
 
@@ -411,13 +432,15 @@ def _away(client: ClusterClient) -> str | None:
     return None
 
 
-def _until_held(lease: Lease, client: ClusterClient, board: Board, stop: threading.Event) -> bool:
-    """Stands by until it is this tuner's turn (True), or ``stop`` is set (False); says whether the cluster is there at all."""
+def _until_held(
+    lease: Lease, journal_topic: JournalTopic, client: ClusterClient, board: Board, stop: threading.Event
+) -> bool:
+    """Stands by until it is this tuner's turn (True), or ``stop`` is set (False); says whether cluster and journal are there."""
     said: str | None = None
     while not stop.is_set():
         if lease.held(_STAND_BY_S):
             return True
-        waits_for = _away(client) or STANDING_BY
+        waits_for = _away(client) or journal_topic.gone() or STANDING_BY
         board.stands_by(waits_for)
         if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
             log.info(waits_for)
@@ -456,9 +479,10 @@ def _run(
             try:
                 plans.tick()
                 next_s = min(next_s, plans.next_due_s())
-            except Exception:  # whatever it is, the throttles have their seconds
-                log.exception("no plan goes on until this tuner is started anew")
-                plans = None
+            except Exception as error:  # whatever it is, the throttles have their seconds
+                why = "no plan goes on until this tuner is started anew"
+                log.exception(why)
+                board.no_plans_why, plans = f"{why}: {type(error).__name__}: {error}", None
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
 
 

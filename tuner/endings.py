@@ -6,7 +6,7 @@ first write. Lists come before rates: while a list stands, a rate removed would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 import structlog
@@ -27,7 +27,7 @@ D = TypeVar("D", bound=ClearLists | PutBackRate)
 
 
 class Live(Protocol):
-    def look(self, *, full: bool) -> LiveCluster | NotSeen: ...
+    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen: ...
 
 
 class Endings:

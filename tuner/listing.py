@@ -14,6 +14,7 @@ import structlog
 from streaming.kafka.cluster import ClusterError
 from streaming.throttles import TopicThrottle
 from tuner.actuate.throttles import Failure, Throttles
+from tuner.decide.announced import Unthrottled
 from tuner.decide.lists import intend_pairs, settle_pairs, without_sides
 from tuner.decide.policy import intend_start, settle
 from tuner.journal import list_records
@@ -37,14 +38,16 @@ class Listing:
         self._watcher = watcher
         self._wall_clock = wall_clock
 
-    def carry_out(self, decisions: Sequence[Decision]) -> None:
-        """
+    def carry_out(self, decisions: Sequence[Decision]) -> Unthrottled:
+        """What could not be put on.
+
         Raises:
             JournalError: what is not on record is not done.
         """
         self._take_off([d for d in decisions if isinstance(d, RemovePairs)])
         unset = self._start([d for d in decisions if isinstance(d, StartRate)])
-        self._put_on(without_sides([d for d in decisions if isinstance(d, AddPairs)], unset))
+        unlisted = self._put_on(without_sides([d for d in decisions if isinstance(d, AddPairs)], unset))
+        return Unthrottled(frozenset(unlisted), frozenset(unset))
 
     def _start(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
         """All together; the sides on which the rate does not stand."""
@@ -80,10 +83,14 @@ class Listing:
         taken = {side: rates[side] for side, refused in answers.items() if refused is None}
         return answers | (self._throttles.confirm_rates(taken) if taken else {})
 
-    def _put_on(self, adds: Sequence[AddPairs]) -> None:
-        adds = [add for add in adds if not self._ledger.pausing(add)]
-        if adds:
-            self._edit(adds, self._throttles.add_pairs, intend_pairs(self._ledger.memory, adds))
+    def _put_on(self, adds: Sequence[AddPairs]) -> set[str]:
+        """The topics whose lists do not name what they should."""
+        resting = {add.topic for add in adds if self._ledger.pausing(add)}
+        adds = [add for add in adds if add.topic not in resting]
+        if not adds:
+            return resting
+        failed = self._edit(adds, self._throttles.add_pairs, intend_pairs(self._ledger.memory, adds))
+        return resting | failed.keys()
 
     def _take_off(self, removals: Sequence[RemovePairs]) -> None:
         removals = [removal for removal in removals if not self._ledger.pausing(removal)]

@@ -19,6 +19,8 @@ import structlog
 
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Throttles
+from tuner.announcing import Announcing
+from tuner.decide.announced import Unthrottled, with_announced, withheld
 from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
 from tuner.decide.ownership import may_be_swept
@@ -42,6 +44,8 @@ log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
 LOOK_EVERY_S = 1.0  # For signals that were missing.
+# A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor.
+_EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -112,6 +116,9 @@ class Loop:
         self._cycles = 0
         self._seen: LiveCluster | None = None  # As it was last seen.
         self._awaited: frozenset[BrokerSide] = frozenset()
+        self._announcing = Announcing()
+        self._rested_at_s = float("-inf")  # When a cycle may come early.
+        self._early = False  # The next cycle is for what is announced, beside those that come by themselves.
         self._recovered = False
         self._kept = Kept()
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
@@ -125,6 +132,7 @@ class Loop:
         return self.ledger.memory
 
     def cycle(self) -> tuple[Decision, ...]:
+        began_s, announced = self._monotonic(), self._announcing.moves
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
             self.ledger.memory = narrow_to_live(self.memory, observation.live)
@@ -138,13 +146,17 @@ class Loop:
         try:
             self.ledger.note(decisions, observation, memory)
             if not self._dry_run:
-                self._carry_out(decisions, observation)
+                unthrottled = self._carry_out(decisions, observation)
+                if seen:
+                    self._announcing.seen_to(withheld(announced, unthrottled))
             if self._steered is not None:
                 self._steered.hand_over(decisions, observation)
         except JournalError as error:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
             self._watcher.observed(observation, self.memory, decisions)
+        now_s = self._monotonic()
+        self._rested_at_s = max(began_s + _EARLY_S_MIN, now_s + _REST_PER_CYCLE * (now_s - began_s))
         return decisions
 
     def tick(self) -> None:
@@ -168,8 +180,13 @@ class Loop:
         courses = self._steering.courses if self._steering is not None else {}
         return throttling_of(self._seen, courses, self._limits)
 
-    def heed_plans(self, pending_bytes: Callable[[], Mapping[BrokerSide, float]]) -> None:
-        """Args: pending_bytes: what plans still have to begin, by side; the law hurries for that, too."""
+    def heed_plans(self, pending_bytes: Callable[[], Mapping[BrokerSide, float]], announcing: Announcing) -> None:
+        """
+        Args:
+            pending_bytes: what plans still have to begin, by side; the law hurries for that, too.
+            announcing: what they are about to ask for, and where they are told that it is throttled.
+        """
+        self._announcing = announcing
         if self._steered is not None:
             self._steered.pending_bytes = pending_bytes
 
@@ -179,7 +196,11 @@ class Loop:
         return bool(self._awaited)
 
     def cycle_is_due(self) -> bool:
-        """Whether all that the last cycle lacked has come. To be asked every ``LOOK_EVERY_S`` while it ``awaits``."""
+        """Whether all that the last cycle lacked has come, or a step is about to begin. To be asked every ``LOOK_EVERY_S`` while
+        it ``awaits``, and whenever a step may have been announced."""
+        if self._announcing.waits and self._monotonic() >= self._rested_at_s:
+            self._early = True
+            return True
         if not self._awaited:
             return False
         self._signals.poll()
@@ -222,8 +243,14 @@ class Loop:
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
         ending = self.memory.idle_looks > 0 and bool(self.memory.seen or self.memory.owned)
-        live = self._live.look(full=ending or self._cycles % FULL_LOOK_EVERY == 0)
-        self._cycles += 1
+        live = self._live.look(
+            full=ending or (self._cycles % FULL_LOOK_EVERY == 0 and not self._early),
+            also={move.topic for move in self._announcing.moves},
+        )
+        self._cycles += 0 if self._early else 1
+        self._early = False
+        if isinstance(live, LiveCluster):
+            live = with_announced(live, self._announcing.moves)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -235,9 +262,9 @@ class Loop:
             orders=self._orders.latest,
         )
 
-    def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
+    def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> Unthrottled:
         self._stop_blind_changes(decisions)
-        self._listing.carry_out(decisions)
+        unthrottled = self._listing.carry_out(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         together = len(changes) + len(self._slewing.busy)
         memory, ramps = self.memory, []
@@ -260,6 +287,7 @@ class Loop:
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
+        return unthrottled
 
     def _stop_blind_changes(self, decisions: tuple[Decision, ...]) -> None:
         """A change under way stops when it is no longer seen what it does: old news never raises a throttle."""

@@ -4,7 +4,7 @@ Intuition: a plan is a person's word on record, and how far it is the cluster te
 to the next: look again, and go on. Nothing here waits for an answer: a call is under way or it is not, and between its
 beginning and its end the throttles have their seconds.
 
-    look, what has ended, what comes next (beside) → on record → stop, ask, elect (beside) → answered
+    look, what has ended, what comes next (beside) → on record → announced, throttled → stop, ask, elect (beside) → answered
 
 Invariant: a step that may be under way is on record. What Kafka has refused is none; what it has not answered may be one.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 
 import structlog
@@ -22,6 +23,8 @@ from streaming.kafka.cluster import ClusterError
 from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.reassignments import Outcome, Reassignments, Refusal
 from tuner.actuate.throttles import Failure
+from tuner.announcing import Announcing
+from tuner.decide.announced import moves_of
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_pace import Bounds, Measures, Throttling
 from tuner.decide.reassign_parts import Recent
@@ -32,6 +35,8 @@ from tuner.model.orders import Orders
 from tuner.model.partition_limits import PartitionLimits
 from tuner.model.reassigning import ClusterLook, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
+from tuner.reassign_dry_run import EVERY_S as WOULD_DO_EVERY_S
+from tuner.reassign_dry_run import WouldDo
 from tuner.reassign_ledger import ReassignLedger
 
 log = structlog.get_logger("tuner")
@@ -40,6 +45,7 @@ CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
 # A look at a large plan takes seconds of the processor, which the throttles need as well: it may have a fifth of it.
 REST_PER_LOOK = 4.0
 MEASURE_EVERY_S = 15.0
+ANNOUNCED_S_MAX = 10.0  # Two cycles of the tuner; what it has not seen to by then is not begun.
 _POLL_S = 0.05
 
 
@@ -57,9 +63,9 @@ class PlanSignals(Protocol):
 
 
 class PlanWatcher(Protocol):
-    """Is told of everything; the metrics."""
+    """Is told of everything; metrics and status."""
 
-    def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits) -> None: ...
+    def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures, at_ms: int) -> None: ...
 
     def stands_by(self) -> None: ...
 
@@ -99,9 +105,13 @@ class Reassigning:
         bounds: Bounds,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
+        announcing: Announcing | None = None,
+        dry_run: bool = False,
     ) -> None:
         """
         Args:
+            dry_run: nothing is asked for, and nothing goes on record: it only says what it would begin.
+            announcing: to whom steps are announced, and waited for until they are throttled; None: nobody throttles them.
             refusal: why nothing may be written now, asked before each write; None: it may.
             throttling: what every side carries now, and may be given at most.
             bounds: the operator's, over all plans together.
@@ -119,8 +129,12 @@ class Reassigning:
         self._monotonic = monotonic
         self._due_s = float("-inf")
         self._looking: tuple[Call[_Found | ClusterError], float] | None = None  # And since when.
+        self._would_do = WouldDo() if dry_run else None
+        self._announcing = announcing
+        self._announced: tuple[Turn, float] | None = None  # What waits for its throttle, and since when.
         self._asking: Call[Outcome] | None = None
         self._asked: _Asking = _Asking((), {}, ())
+        self._withheld: Mapping[Key, Refusal] = {}  # Of what is asked, what is not, as it would not be throttled.
         self._memory = Remembered()
         self._figures = Figures()
         self._measure_due_s = float("-inf")
@@ -133,7 +147,7 @@ class Reassigning:
         ] = {}  # What no step under way copies yet; nothing without a plan.
 
     def next_due_s(self) -> float:
-        busy = self._looking is not None or self._asking is not None
+        busy = self._looking is not None or self._announced is not None or self._asking is not None
         return self._monotonic() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
@@ -145,7 +159,11 @@ class Reassigning:
                     self._looking = None
                     now_s = self._monotonic()
                     self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * (now_s - since_s))
+                    if self._would_do is not None:
+                        self._due_s = now_s + WOULD_DO_EVERY_S
                     self._cycle(answer_of(looking))
+            elif self._announced is not None:
+                self._go_on(*self._announced)
             elif self._asking is not None:
                 if self._asking.done():
                     asking, self._asking = self._asking, None
@@ -154,8 +172,16 @@ class Reassigning:
                 self._look()
         except JournalError as error:
             log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
+        except BaseException:
+            # Whatever it is, nobody asks for these steps any more, hurries for them, or tells how they are.
+            self._unannounce()
+            self.pending_bytes = {}
+            self._watcher.stands_by()
+            raise
 
     def _look(self) -> None:
+        if self._would_do is None:
+            self.ledger.forget_headless()
         plans, now_s = self.ledger.active, self._monotonic()
         if not plans:
             self._due_s = now_s + CYCLE_S_MIN
@@ -198,16 +224,47 @@ class Reassigning:
         made, self._figures = found.made, found.figures
         if _paused(self._orders.latest) != found.paused:
             return  # It was said during the look: the next one heeds it.
+        if self._would_do is not None:
+            self._would_do.say(made)
+            return
         if self._measures_whole and found.look.log_bytes:
             self._measure_due_s = self._monotonic() + MEASURE_EVERY_S
         self.ledger.record(found.plans, made, _why(found.look, made))
-        self._watcher.planned(made.plans, made.limits)
+        self._watcher.planned(made.plans, made.limits, self._figures, round(self._wall_clock() * 1000))
         self._memory, self.pending_bytes = made.memory, made.begun.pending_bytes
         self._unsettled = frozenset(key for each in made.plans for key in (*each.parts.ready, *each.parts.running))
         self._under_way = frozenset(key for each in made.plans for key in each.plan.asked)
-        self._ask(made)
+        moves = moves_of((step for each in made.plans for step in each.starts), found.look)
+        if self._announcing is None or not moves:
+            self._ask(made)
+            return
+        self._announcing.begin(moves)
+        self._announced = (made, self._monotonic())
 
-    def _ask(self, made: Turn) -> None:
+    def _go_on(self, made: Turn, since_s: float) -> None:
+        """Once all that was announced is throttled."""
+        assert self._announcing is not None
+        withheld = self._announcing.withheld
+        if withheld is None and self._monotonic() - since_s < ANNOUNCED_S_MAX:
+            return
+        announced = [(move.topic, move.partition) for move in self._announcing.moves]
+        self._announced = None
+        if withheld is None:
+            withheld = dict.fromkeys(announced, f"not begun: not throttled within {ANNOUNCED_S_MAX:.0f} s")
+        words = {plan.id: plan.head.wanted for plan in self.ledger.active}
+        said = {
+            (step.topic, step.partition): "not begun, as something else was said meanwhile"
+            for each in made.plans
+            for step in each.starts
+            if _paused(self._orders.latest) is not None or words.get(each.plan.id) is not each.plan.head.wanted
+        }
+        self._ask(made, {**withheld, **said})
+
+    def _unannounce(self) -> None:
+        if self._announcing is not None:
+            self._announcing.end()
+
+    def _ask(self, made: Turn, withheld: Mapping[Key, str] = MappingProxyType({})) -> None:
         stops = tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
         may_elect = (
@@ -218,6 +275,12 @@ class Reassigning:
         elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
         self._asked = _Asking(stops, steps, elections)
         if not (stops or steps or elections):
+            self._unannounce()
+            return
+        self._withheld = {key: Refusal(why) for key, why in withheld.items() if key in steps}
+        allowed = {key: replicas for key, replicas in steps.items() if key not in self._withheld}
+        if not (stops or allowed or elections):
+            self._answered({})
             return
         refused = self._refusal()
         if refused is not None:
@@ -227,18 +290,19 @@ class Reassigning:
 
         def act() -> Outcome:
             outcome = port.ask(dict.fromkeys(asked.stops)) if asked.stops else {}
-            outcome |= port.ask(asked.steps) if asked.steps else {}
+            outcome |= port.ask(allowed) if allowed else {}
             return outcome | (port.elect(asked.elections) if asked.elections else {})
 
         self._asking = self._caller.start(act)
 
     def _answered(self, answer: Outcome | ClusterError) -> None:
+        self._unannounce()  # By now what has begun is told by the cluster.
         asked = self._asked
         keys = [*asked.stops, *asked.steps, *asked.elections]
         outcome = (
             answer if not isinstance(answer, ClusterError) else dict.fromkeys(keys, Refusal(str(answer), known=False))
         )
-        failures = {key: refusal for key, refusal in outcome.items() if refusal is not None}
+        failures = {key: refusal for key, refusal in outcome.items() if refusal is not None} | dict(self._withheld)
         none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps}
         plans = self.ledger.active
         after = [_without(plan, none_under_way) for plan in plans]

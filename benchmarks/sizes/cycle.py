@@ -20,7 +20,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import psutil
@@ -113,7 +113,7 @@ class Looked:
     def __init__(self) -> None:
         self.live: LiveCluster | NotSeen = NotSeen("not looked yet")
 
-    def look(self, *, full: bool) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
+    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
         return self.live
 
 

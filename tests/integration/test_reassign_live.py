@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ from rheostat.reassign.command import Asked, run_reassign
 from rheostat.settings import load_settings
 from streaming.kafka.cluster import ClusterClient
 from streaming.kafka.reassignments import ReassignmentClient
+from streaming.throttles import LIST_KEYS, TopicThrottle
+from tuner.actuate.reassignments import KafkaReassignments
 from tuner.lease import group_of
+from tuner.model.reassigning import ClusterLook
 from tuner.plan.batches import BatchLimits
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
@@ -131,6 +135,45 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
     assert (ended["ending"], ended["dropped"], ended["CurrentBatch"]) == ("done", [], [])
 
 
+def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentClient, tmp_path: Path) -> None:
+    """Small partitions would else be through before the next look finds them."""
+    make_topic(lab, "weighed", BEFORE, 48)
+    config, rate = tmp_path / "rheostat.yaml", 1_500_000
+    steers = {
+        "objective": {"latency_ms": 500},
+        "capacity": {"in_bytes_per_s": 100_000_000, "out_bytes_per_s": 100_000_000},
+    }
+    config.write_text(
+        lab_config(lab, http={"port": free_ports(1)[0]}, rate_bytes_per_s_max=rate, rate_bytes_per_s_min=rate, **steers)
+    )
+    settings, bare, seen = load_settings(config, {}), set(), set()
+
+    def unlisted() -> set[tuple[int, int]]:
+        copying = {(s.partition, b) for s in client.reassignments() for b in s.adding if b not in s.isr}
+        seen.update(copying)
+        texts = client.topic_configs(["weighed"], LIST_KEYS.values()) if copying else {}
+        lists = TopicThrottle.from_configs(texts.get("weighed", {}))
+        return {(p, b) for p, b in copying if not lists.follower.lists(p, b)}
+
+    def ended() -> bool:
+        # A broker may tell of its settings a moment later than the controller of what moves.
+        if first := unlisted():
+            threading.Event().wait(0.1)
+            bare.update(first & unlisted())
+        return not record.read(settings).active
+
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
+        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        given = rheostat("reassign", plan_file(tmp_path, "weighed", TARGET), "-c", config, "--watch-s", "0", "--detach")
+        assert given.returncode == 0, given.stderr
+        until(ended, 120, "the plan has ended", every_s=0.05)
+        assert seen, "nothing was seen to move"
+        assert not bare, "copied, and not on the throttled-replica list"
+        until(lambda: not client.topic_configs(["weighed"], LIST_KEYS.values()), 40, "the lists are taken back")
+    assert replicas_of(client, "weighed") == TARGET
+
+
 @pytest.mark.campaign
 def test_a_cancelled_plan_puts_back_what_is_on_its_way(
     lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
@@ -161,3 +204,19 @@ def test_a_cancelled_plan_puts_back_what_is_on_its_way(
         expected = {p: target[p] if p in arrived else before[p] for p in before}
         until(lambda: replicas_of(client, "back") == expected, 10, "every broker knows")
     assert status(config)["ending"] == "cancelled"
+
+
+def test_a_topic_made_anew_is_told_from_the_one_before(lab: Lab, client: ReassignmentClient) -> None:
+    def make() -> str:
+        with lab.admin() as admin:
+            admin.create_topics([NewTopic("again", replica_assignments={0: [1, 2]})])
+        return until(lambda: client.topic_ids(["again", "nowhere"]).get("again"), 20, "the topic is there")
+
+    first = make()
+    look = KafkaReassignments(client).look({"again"})
+    assert isinstance(look, ClusterLook)
+    assert look.topic_ids == {"again": first}
+    with lab.admin() as admin:
+        admin.delete_topics(["again"])
+    until(lambda: not client.topic_ids(["again"]), 20, "it is gone")
+    assert make() != first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,9 +49,11 @@ class FakeLive:
         self.moves: tuple[PartitionMove, ...] = live().moves
         self.not_seen: str | None = None
         self.looks: list[bool] = []
+        self.also: frozenset[str] = frozenset()
         self.quota_samples = 11
 
-    def look(self, *, full: bool) -> LiveCluster | NotSeen:
+    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+        self.also = frozenset(also)
         self.looks.append(full)
         if self.not_seen is not None:
             return NotSeen(self.not_seen)

@@ -19,7 +19,7 @@ from tuner.model.mutation import QuotaView
 DECIDING = sorted(Path(tuner.decide.__file__).parent.glob("*.py"))
 QUOTAS = [path for path in DECIDING if path.stem.startswith("mutation_")]
 # What plans are executed by is not on film.
-PLANS = [path for path in DECIDING if path.stem.startswith(("reassign_", "concurrency"))]
+PLANS = [path for path in DECIDING if path.stem.startswith(("reassign_", "concurrency", "announced"))]
 THROTTLES = [path for path in DECIDING if path not in (*QUOTAS, *PLANS)]
 
 

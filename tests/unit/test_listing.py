@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -191,8 +192,8 @@ def test_a_rate_that_somebody_sets_in_the_very_moment_stands() -> None:
     rig = unthrottled()
     look = rig.live.look
 
-    def and_then_kim(*, full: bool) -> object:
-        found = look(full=full)
+    def and_then_kim(*, full: bool, also: Collection[str] = ()) -> object:
+        found = look(full=full, also=also)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 

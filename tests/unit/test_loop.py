@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -297,8 +298,8 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
     rig.end_the_move()
     look = rig.live.look
 
-    def next_batch(*, full: bool) -> LiveCluster | NotSeen:
-        found = look(full=full)
+    def next_batch(*, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+        found = look(full=full, also=also)
         rig.live.moves = live().moves
         return found
 
@@ -313,8 +314,8 @@ def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
     rig.end_the_move()
     look = rig.live.look
 
-    def somebody_is_quicker(*, full: bool) -> LiveCluster | NotSeen:
-        found = look(full=full)
+    def somebody_is_quicker(*, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+        found = look(full=full, also=also)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 
@@ -329,8 +330,8 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
     rig.end_the_move()
     look = rig.live.look
 
-    def next_plan(*, full: bool) -> LiveCluster | NotSeen:
-        found = look(full=full)
+    def next_plan(*, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+        found = look(full=full, also=also)
         rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 
 from streaming import words
 from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue
@@ -37,16 +37,20 @@ class LiveReader:
         self._rated: Set[BrokerSide] = frozenset()
         self.quota_windows: Set[QuotaWindow] = frozenset()  # That brokers had at the last full look, each once.
 
-    def look(self, *, full: bool) -> LiveCluster | NotSeen:
-        """Args: full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new."""
+    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+        """
+        Args:
+            full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new.
+            also: topics that are asked for lists besides.
+        """
         try:
-            return self._look(full)
+            return self._look(full, also)
         except ClusterError as error:
             return NotSeen(str(error))
         except ValueError as error:  # A throttled-replica list in a form we do not know.
             return NotSeen(str(error))
 
-    def _look(self, full: bool) -> LiveCluster:
+    def _look(self, full: bool, also: Collection[str]) -> LiveCluster:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
         moves = self._moves_now()
@@ -67,7 +71,7 @@ class LiveReader:
         self._rated = rates.keys()
         if full:
             self.quota_windows = frozenset(_windows(answers))
-        topics = {s.topic for s in client.partitions()} if full else self._listed.keys() | {m.topic for m in moves}
+        topics = {s.topic for s in client.partitions()} if full else {*self._listed, *also, *(m.topic for m in moves)}
         found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
         self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
         lists = {topic: one.throttle for topic, one in self._listed.items()}

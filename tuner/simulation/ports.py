@@ -6,7 +6,7 @@ would have shown in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,7 @@ class SimulatedLive:
         self._moves: tuple[PartitionMove, ...] = ()
         self._moves_of = -1
 
-    def look(self, *, full: bool) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
+    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
         cluster, replicas = self._cluster, self._cluster.replicas
         if self._moves_of != cluster.changes:
             self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes

@@ -1,0 +1,237 @@
+"""Steps of plans are throttled before they begin: as moves that have copied nothing yet, by the loop, and only then asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from reassign_rig import Rig as Plans
+from reassign_rig import still
+from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
+from tuner_cases import SOURCE, TARGET, F, L, move
+
+from tuner.announcing import Announcing
+from tuner.decide.announced import Unthrottled, moves_of, with_announced, withheld
+from tuner.model.cluster import LiveCluster, PartitionMove
+from tuner.model.orders import Orders, Pause
+from tuner.model.reassigning import ClusterLook, Wanted
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Step, StepReason
+from tuner.reassigning import ANNOUNCED_S_MAX
+
+STEP = Step("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
+ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))
+T0, T1 = ("t", 0), ("t", 1)
+
+
+# -- what a step is, and what keeps it back --------------------------------------------------------------------------------
+
+
+def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
+    look = ClusterLook(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
+    reorder = Step("orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, elect=True, last=True)
+    assert moves_of([STEP, reorder, replace(STEP, topic="gone")], look) == (ANNOUNCED,)
+
+
+def test_what_moves_by_now_is_told_by_the_cluster() -> None:
+    begun = replace(ANNOUNCED, isr=(1, 2, 3))
+    live = LiveCluster(frozenset({1, 2, 3}), (begun,))
+    assert with_announced(live, [ANNOUNCED]) is live
+    other = replace(ANNOUNCED, partition=7)
+    assert with_announced(live, [ANNOUNCED, other]).moves == (begun, other)
+
+
+@pytest.mark.parametrize(
+    ("failed", "why"),
+    [
+        (Unthrottled(), None),
+        (Unthrottled(sides=frozenset({(1, F), (2, L), (3, L)})), None),  # None of them is passed.
+        (Unthrottled(sides=frozenset({(1, L)})), "broker 1 leader throttle could not be set"),
+        (Unthrottled(sides=frozenset({(3, F)})), "broker 3 follower throttle could not be set"),
+        (Unthrottled(topics=frozenset({"payments"})), None),
+        (Unthrottled(topics=frozenset({"orders"})), "lists of topic orders could not be written"),
+    ],
+)
+def test_withheld_is_what_would_not_be_throttled(failed: Unthrottled, why: str | None) -> None:
+    found = withheld([ANNOUNCED], failed)
+    assert (why is None and not found) or (why is not None and why in found[("orders", 0)])
+
+
+# -- the tuner's cycle ----------------------------------------------------------------------------------------------------
+
+
+def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.live.moves = ()
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    assert not rig.throttles.rates
+    announcing.begin([move()])
+    cycle(rig)
+    assert announcing.withheld == {}
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+    assert listed(rig) == WANTED
+    assert rig.live.also == {"orders"}
+
+
+def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.live.moves = ()
+    rig.loop.heed_plans(dict, announcing)
+    announcing.begin([move()])
+    cycle(rig)
+    announcing.end()
+    for _ in range(4):
+        cycle(rig)
+    assert not listed(rig)
+    assert not rig.throttles.rates
+
+
+def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.live.moves = ()
+    rig.loop.heed_plans(dict, announcing)
+    announcing.begin([move()])
+    rig.throttles.refusing["orders"] = "not authorized"
+    cycle(rig)
+    assert announcing.withheld is not None
+    assert "lists of topic orders" in announcing.withheld[("orders", 0)]
+    # Left alone for a while after a failure, and withheld all the while.
+    announcing.begin([move()])
+    rig.now_s += 1.0
+    rig.cycle()
+    assert announcing.withheld
+    rig.throttles.refusing.clear()
+    rig.throttles.lists["orders"] = NOTHING
+    for _ in range(20):
+        announcing.begin([move()])
+        cycle(rig)
+    assert announcing.withheld == {}
+
+
+def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    announcing.begin([replace(move(), partition=5)])
+    rig.live.not_seen = "no answer"
+    cycle(rig)
+    assert announcing.waits
+    rig.live.not_seen = None
+    rig.journal.refusing = True
+    cycle(rig)
+    assert announcing.waits
+
+
+def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    announcing.begin([replace(move(), partition=5)])
+    assert not rig.loop.cycle_is_due()
+    rig.now_s += 1.0
+    assert rig.loop.cycle_is_due()
+    looks = len(rig.live.looks)
+    rig.cycle()
+    assert not any(rig.live.looks[looks:])
+    rig.now_s += 1.0
+    assert not announcing.waits
+
+
+# -- the executor ---------------------------------------------------------------------------------------------------------
+
+
+class Announced(Plans):
+    """The executor, with somebody who throttles."""
+
+    def begin_anew(self) -> None:
+        super().begin_anew()
+        self.announcing = Announcing()
+        self.loop._announcing = self.announcing
+
+    def ticks(self, count: int = 4) -> None:
+        for _ in range(count):
+            self.loop.tick()
+
+
+def rig(*, limits: BatchLimits | None = None) -> Announced:
+    made = Announced({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
+    made.give({T0: (3, 2), T1: (4, 2)}, limits)
+    made.ticks()
+    return made
+
+
+def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
+    made = rig()
+    assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}
+    assert not made.cluster.asked
+    assert made.journal.recovered().plans[0].asked.keys() == {T0, T1}
+    made.announcing.seen_to({})
+    made.ticks()
+    assert dict(made.cluster.asked) == {T0: (3, 2), T1: (4, 2)}
+    assert not made.announcing.moves
+
+
+def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
+    made = rig()
+    made.announcing.seen_to({T0: "not begun, as it would not be throttled"})
+    made.ticks()
+    assert dict(made.cluster.asked) == {T1: (4, 2)}
+    assert T0 not in made.plan().asked
+    made.cluster.finish()
+    for _ in range(120):
+        made.now_s += 1.0
+        made.loop._due_s = float("-inf")
+        made.ticks()
+        if made.announcing.waits:
+            made.announcing.seen_to({})
+        made.ticks()
+        made.cluster.finish()
+    assert made.replicas() == {T0: (3, 2), T1: (4, 2)}
+    assert not made.loop.ledger.active
+
+
+def test_all_withheld_asks_for_nothing() -> None:
+    made = rig()
+    made.announcing.seen_to(dict.fromkeys((T0, T1), "not begun"))
+    made.ticks()
+    assert not made.cluster.asked
+    assert not made.plan().asked
+    assert not made.announcing.moves
+
+
+def test_a_tuner_that_sees_to_nothing_keeps_steps_back_and_they_are_not_under_way() -> None:
+    made = rig()
+    made.now_s += ANNOUNCED_S_MAX - 0.1
+    made.ticks()
+    assert made.announcing.waits
+    made.now_s += 0.2
+    made.ticks()
+    assert not made.cluster.asked
+    assert not made.plan().asked
+    assert not made.announcing.moves
+
+
+def test_a_word_said_while_it_waits_holds() -> None:
+    for say in ("cancel", "pause"):
+        made = rig()
+        if say == "cancel":
+            made.say(Wanted.CANCELLING)
+        else:
+            made.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
+        made.announcing.seen_to({})
+        made.ticks()
+        assert not made.cluster.asked, say
+        assert not made.announcing.moves
+
+
+def test_an_executor_that_fails_leaves_nothing_announced() -> None:
+    made = rig()
+    made.announcing.seen_to({})
+
+    def fails(*_: object) -> None:
+        raise ValueError("a fault of ours")
+
+    made.loop._refusal = fails  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="a fault of ours"):
+        made.ticks()
+    assert not made.announcing.moves

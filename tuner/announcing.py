@@ -1,0 +1,35 @@
+"""Between the executor of plans and the tuner's cycle: what is about to be asked for, and what the cycle says to it.
+
+Both run in one thread, one after the other, so nothing here is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tuner.model.cluster import PartitionMove
+from tuner.model.reassigning import Key
+
+
+class Announcing:
+    def __init__(self) -> None:
+        self.moves: Sequence[PartitionMove] = ()
+        self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.
+
+    def begin(self, moves: Sequence[PartitionMove]) -> None:
+        self.moves, self.withheld = moves, None
+
+    def end(self) -> None:
+        """They have been asked for, or never will be."""
+        self.moves, self.withheld = (), None
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.moves) and self.withheld is None
+
+    def seen_to(self, withheld: Mapping[Key, str]) -> None:
+        """
+        Args:
+            withheld: which of ``moves`` must not begin, and why.
+        """
+        self.withheld = withheld

@@ -1,0 +1,68 @@
+"""Steps of plans that are about to be asked for, as moves: throttled before their first byte, and not some seconds after it.
+
+Intuition: a lorry is weighed before it is let onto the bridge. Kafka copies from the moment it is asked, and what small partitions
+have to copy is gone by before the next look finds them. So the executor of plans says first what it is about to ask for, the
+tuner takes it for a move that has copied nothing yet, and puts rates and lists on as it does for everything that moves. Only
+then is the step asked for. What is not asked for after all looks like a move that was cancelled: its entries leave the lists.
+
+Invariant: a step is withheld where its throttle could not be put on, and asked for wherever the tuner would not throttle a move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
+from tuner.model.reassigning import ClusterLook, Key
+from tuner.plan.reassignment_steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Unthrottled:
+    """What a cycle could not put on."""
+
+    topics: frozenset[str] = frozenset()  # Whose lists could not be written.
+    sides: frozenset[BrokerSide] = frozenset()  # Whose rate could not be set.
+
+
+def moves_of(steps: Iterable[Step], look: ClusterLook) -> tuple[PartitionMove, ...]:
+    """The steps that copy anything, as Kafka will tell of them once they have begun."""
+    found = []
+    for step in steps:
+        now = look.partitions.get((step.topic, step.partition))
+        if now is None or not step.adding:
+            continue
+        together = (*step.replicas, *(b for b in now.replicas if b not in step.replicas))
+        found.append(
+            PartitionMove(step.topic, step.partition, now.leader, together, step.adding, step.dropping, now.isr)
+        )
+    return tuple(found)
+
+
+def with_announced(live: LiveCluster, announced: Sequence[PartitionMove]) -> LiveCluster:
+    """What moves by now is told by the cluster, and better."""
+    moving = {(move.topic, move.partition) for move in live.moves} if announced else set()
+    more = tuple(move for move in announced if (move.topic, move.partition) not in moving)
+    return replace(live, moves=(*live.moves, *more)) if more else live
+
+
+def withheld(announced: Sequence[PartitionMove], failed: Unthrottled) -> dict[Key, str]:
+    """Which of them must not begin, and why."""
+    found = {}
+    for move in announced:
+        why = _why_not(move, failed.topics, failed.sides)
+        if why is not None:
+            found[(move.topic, move.partition)] = why
+    return found
+
+
+def _why_not(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:
+    passed = [(move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations)]
+    unset = [side_name(side) for side in passed if side in sides]
+    if unset:
+        return f"not begun, as it would not be throttled: {', '.join(unset)} could not be set"
+    if move.topic in topics:
+        return f"not begun, as it would not be throttled: the throttled-replica lists of topic {move.topic} could not be written"
+    return None
