@@ -1,13 +1,17 @@
 """The same on real brokers: 200 partitions of mixed size go from broker to broker under rheostat's throttles, whoever begins them.
 
-Four brokers on one machine. Before every run an operator's throttle is put on, on both sides of every broker and with the lists of
-the whole plan, as kafka-reassign-partitions does; rheostat runs all of the time and turns it. So the executors differ in nothing
+Four brokers on one machine. Before every run an operator's rates are put on, on both sides of every broker; rheostat runs all of
+the time and turns them. The lists are made by whoever begins the partitions: by rheostat for its own, and for the others as
+kafka-reassign-partitions makes them, with all partitions of the batch before it begins. So the executors differ in nothing
 but in what they begin when. Each run goes the other way than the one before it, and by symmetry weighs the same on every
-broker. T* is what the busiest side needs at that throttle. Next to nothing is written, so that beginning little at a time can
-save no keep-up here: what it can do is to end no later, and to hurt less.
+broker.
 
-A client writes numbered records all the time to all topics that move; its latency is from ``send`` to the acknowledgement of all
-in-sync replicas, and in the end every acknowledged record must be read.
+Clients write to the largest topic all of the time, a fourth of what a throttle lets through. A throttle counts all that is
+listed, in sync or not, so that whoever has much under way at once spends much of it on keeping up. Retention keeps that topic
+as large as it was filled. T* is what the busiest side needs at that throttle with nothing written: nobody gets there.
+
+One client writes numbered records to all other topics; its latency is from ``send`` to the acknowledgement of all in-sync
+replicas, and in the end every acknowledged record must be read.
 """
 
 from __future__ import annotations
@@ -42,11 +46,14 @@ from tuner.observe.live import LiveReader
 
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB
-RATE_BYTES_PER_S = 6.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
+RATE_BYTES_PER_S = 3.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
 BROKERS, PARTITIONS_EACH = 4, 40
 MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 12.0}  # Of each partition.
 OURS = "rheostat reassign"
 POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
+LOADED, LOAD_BYTES_PER_S = "boulders", 0.25 * RATE_BYTES_PER_S * BROKERS
+NUMBERED = [topic for topic in MEGABYTES_OF if topic != LOADED]
+_KEPT = {"retention.bytes": str(round(MEGABYTES_OF[LOADED] * MB)), "segment.bytes": "2000000"}
 _EVERY_S = 0.02
 _LOOK_S = 0.5
 _FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX = 240.0, 400.0, 120.0, 60.0
@@ -82,7 +89,7 @@ class Writer:
         self._thread.start()
 
     def _write(self) -> None:
-        topics, number, body = list(MEGABYTES_OF), 0, bytes(1_000 - _NUMBER_BYTES)
+        topics, number, body = NUMBERED, 0, bytes(1_000 - _NUMBER_BYTES)
         while not self._stop.wait(_EVERY_S):
             topic, p = topics[number % len(topics)], number // len(topics) % PARTITIONS_EACH
             try:
@@ -126,7 +133,7 @@ class Bench:
         self._back = not self._back
         idle_s = time.monotonic()
         _pause(10.0)
-        self._throttle(goal)
+        self._rate(round(RATE_BYTES_PER_S))
         best_s = self._optimum_s(goal)
         processors, began_s = Processors(), time.monotonic()
         idle_ms = self._writer.latencies_ms(idle_s, began_s)
@@ -148,23 +155,32 @@ class Bench:
             "machine_share": round(machine, 2),
         }
         say(f"{policy}: {row}")
-        awaited("throttles are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
+        awaited("lists are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
+        self._rate(None)
         return row
 
-    def _throttle(self, goal: Target) -> None:
-        """As an operator does: rates on every broker, and the lists of the whole plan."""
-        throttles = KafkaThrottles(self._client)
-        rates = {(b, side): round(RATE_BYTES_PER_S) for b in range(1, BROKERS + 1) for side in Side}
+    def _rate(self, bytes_per_s: int | None) -> None:
+        """As an operator does, on every broker."""
+        rates = {(b, side): bytes_per_s for b in range(1, BROKERS + 1) for side in Side}
+        answers = KafkaThrottles(self._client).write_rates(rates)
+        assert not any(answers.values()), answers
+
+    def _list(self, goal: Target) -> dict[str, TopicThrottle]:
+        """As kafka-reassign-partitions does, of all that is about to begin."""
         states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
         lists = {}
         for topic in MEGABYTES_OF:
-            stand = {(p, b) for (t, p), state in states.items() if t == topic for b in state.replicas}
+            stand = {
+                (p, b) for (t, p), state in states.items() if t == topic and (t, p) in goal for b in state.replicas
+            }
             come = {(p, b) for (t, p), replicas in goal.items() if t == topic for b in replicas} - stand
             lists[topic] = TopicThrottle(
                 ThrottledReplicas(pairs=frozenset(stand)), ThrottledReplicas(pairs=frozenset(come))
             )
-        for answers in (throttles.write_rates(rates), throttles.add_pairs(lists)):
-            assert not any(answers.values()), answers
+        lists = {topic: each for topic, each in lists.items() if each}
+        answers = KafkaThrottles(self._client).add_pairs(lists)
+        assert not any(answers.values()), answers
+        return lists
 
     def _optimum_s(self, goal: Target) -> float:
         """What the busiest side needs at the operator's rate, if nothing is written."""
@@ -191,9 +207,12 @@ class Bench:
         keys = list(goal)
         for i in range(0, len(keys), size):
             asked = {key: goal[key] for key in keys[i : i + size]}
+            lists = self._list(asked)
             found = self._client.alter_reassignments(asked, allow_replication_factor_change=False)
             assert not any(found.values()), found
             awaited("a batch has ended", lambda: not self._client.reassignments(), _RUN_S_MAX, every_s=_LOOK_S)
+            # As its --verify does.
+            KafkaThrottles(self._client).remove_pairs(lists)
 
     def _is_done(self, goal: Target) -> bool:
         if self._client.reassignments():
@@ -203,13 +222,15 @@ class Bench:
 
     def _is_quiet(self) -> bool:
         live = LiveReader(self._client).look(full=True)
-        return isinstance(live, LiveCluster) and not live.rates and not live.lists
+        if isinstance(live, LiveCluster) and live.lists:
+            say(f"left on lists: {live.lists}, rates {live.rates}")
+        return isinstance(live, LiveCluster) and not live.lists
 
     def unreadable(self) -> int:
         """Acknowledged records that cannot be read; those that come meanwhile are not looked for."""
         promised = set(self._writer.acknowledged)
         found: set[int] = set()
-        parts = [TopicPartition(topic, p) for topic in MEGABYTES_OF for p in range(PARTITIONS_EACH)]
+        parts = [TopicPartition(topic, p) for topic in NUMBERED for p in range(PARTITIONS_EACH)]
         consumer = KafkaConsumer(bootstrap_servers=self._lab.bootstrap_servers, auto_offset_reset="earliest")
         try:
             consumer.assign(parts)
@@ -234,13 +255,18 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    with Lab(LabSpec(brokers=BROKERS)) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
+    spec = LabSpec(brokers=BROKERS, settings={"log.retention.check.interval.ms": "5000"})
+    with Lab(spec) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
         before = target(back=True)
         with lab.admin() as admin:
             admin.create_topics(
                 [
                     NewTopic(
-                        topic, -1, -1, replica_assignments={p: list(before[topic, p]) for p in range(PARTITIONS_EACH)}
+                        topic,
+                        -1,
+                        -1,
+                        replica_assignments={p: list(before[topic, p]) for p in range(PARTITIONS_EACH)},
+                        topic_configs=_KEPT if topic == LOADED else None,
                     )
                     for topic in MEGABYTES_OF
                 ]
@@ -261,7 +287,7 @@ def bench() -> Iterator[Bench]:
                 lab,
                 http={"port": port},
                 rate_bytes_per_s_max=round(RATE_BYTES_PER_S),
-                rate_bytes_per_s_min=2 * MB,
+                rate_bytes_per_s_min=round(RATE_BYTES_PER_S / 3),
                 objective={"latency_ms": 2_000},
                 capacity={"in_bytes_per_s": capacity, "out_bytes_per_s": capacity},
             )
@@ -270,7 +296,12 @@ def bench() -> Iterator[Bench]:
         supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
         filled_ms = round(time.time() * 1000)
         writer = Writer(lab.bootstrap_servers)
+        load = Load(
+            lab.artifacts, lab.bootstrap_servers, LOADED, rate_bytes_per_s=LOAD_BYTES_PER_S, record_bytes=10_000,
+            properties=("batch.size=100000", "linger.ms=20"),
+        )  # fmt: skip
         try:
+            load.__enter__()
             supervisor.look()
             awaited("rheostat is ready", lambda: (fetched(status) or {}).get("ready"), _READY_S_MAX)
             awaited("signals are made", lambda: "first batch" in log.read_text(errors="replace"), _READY_S_MAX)
@@ -280,6 +311,7 @@ def bench() -> Iterator[Bench]:
             yield made
         finally:
             supervisor.stop()
+            load.__exit__(None, None, None)
             writer.stop()
 
 
