@@ -90,8 +90,9 @@ USER 10001:10001
 WORKDIR /var/lib/rheostat
 VOLUME /var/lib/rheostat
 EXPOSE 9464
-# For `rheostat run`. The port follows the environment; one that is set only in the YAML file needs --health-cmd.
+# For `rheostat run` and `tune`. The tuner leaves its address in the state folder, so the port and TLS are those of its settings.
+# Its certificate is for the name that others ask for; this asks the machine itself, and tells it nothing.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=90s --retries=3 \
-  CMD ["/usr/bin/python3", "-IS", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('RHEOSTAT_TUNER__HTTP__PORT', '9464') + '/healthz', timeout=4)"]
+  CMD ["/usr/bin/python3", "-IS", "-c", "import os, ssl, urllib.request as u; u.urlopen(open(os.environ['RHEOSTAT_STATE_DIR'] + '/tuner-address').read().strip() + '/healthz', timeout=4, context=ssl._create_unverified_context())"]
 ENTRYPOINT ["rheostat"]
 CMD ["--help"]

@@ -37,26 +37,57 @@ PATHS = (
     "/page/moves", "/page/brokers", "/page/decisions", "/readyz",
 )  # fmt: skip
 # What the page asks for when a cycle has ended.
-UPDATE = ("/api/v1/status", "/page/now", "/page/moves", "/page/brokers", "/page/decisions", "/page/tenants")
+UPDATE = (
+    "/api/v1/status", "/page/now", "/page/moves", "/page/plans", "/page/brokers", "/page/decisions", "/page/tenants",
+)  # fmt: skip
+
+
+class TooLong(Exception):
+    """The benchmark has had its time."""
 
 
 class Child:
     """The tuner's process."""
 
-    def __init__(self, brokers: int) -> None:
+    def __init__(self, brokers: int, ends_at_s: float) -> None:
+        """
+        Args:
+            ends_at_s: the moment, by time.monotonic(), after which nothing is waited for any more.
+        """
+        self._ends_at_s = ends_at_s
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
         command = [sys.executable, "-m", "benchmarks.pages.large", str(brokers)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.port: int = self._said()["port"]
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            self.port: int = self._next("the cluster is made")["port"]
+        except BaseException:
+            self.end()
+            raise
 
-    def cycles(self, count: int) -> Any:
+    def cycles(self, count: int, *, paced: bool = True) -> Any:
+        """
+        Args:
+            paced: one every five seconds, as a tuner does; otherwise one right after the other.
+        """
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.write(f"{count} {'paced' if paced else 'at_once'}\n")
         self._process.stdin.flush()
-        return self._said()
+        return self._next(f"{count} cycles end")
 
-    def _said(self) -> Any:
+    def _listen(self) -> None:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        for line in self._process.stdout:
+            self._said.put(line)
+        self._said.put("")
+
+    def _next(self, what: str) -> Any:
+        try:
+            line = self._said.get(timeout=max(0.0, self._ends_at_s - time.monotonic()))
+        except queue.Empty:
+            raise TooLong(
+                f"still waiting until {what}: this machine is busy with something else; --seconds allows more"
+            ) from None
         if not line:
             raise RuntimeError("the tuner's process has ended; its complaint is above")
         return json.loads(line)
@@ -110,10 +141,14 @@ class Load:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         while (next_one := self._due.get()) is not None:
             due_s, path = next_one
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            answer.read()
-            self.refused += answer.status not in (200, 503)
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                answer.read()
+                self.refused += answer.status not in (200, 503)
+            except (OSError, http.client.HTTPException):
+                connection.close()  # The next request opens it anew.
+                self.refused += 1
             self.times_ms.append((path, 1000 * (time.perf_counter() - due_s)))
         connection.close()
 
@@ -150,10 +185,14 @@ def first_view_ms(port: int) -> list[float] | None:
     return found[1:]  # The first one is the browser's own beginning.
 
 
-def measure(brokers: int, rounds: int, cycles: int) -> dict[str, Any]:
-    child = Child(brokers)
+def measure(brokers: int, rounds: int, cycles: int, seconds: float) -> dict[str, Any]:
+    """
+    Raises:
+        TooLong: it is not done after ``seconds``.
+    """
+    child = Child(brokers, time.monotonic() + seconds)
     try:
-        child.cycles(_OPENING)
+        child.cycles(_OPENING, paced=False)
         shown = [row["broker"] for row in _json(child.port, "/api/v1/brokers?limit=12")["brokers"]]
         views = first_view_ms(child.port)
         update = update_kb(child.port, shown)
@@ -231,9 +270,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout, nothing else there")
     parser.add_argument("--brokers", type=int, default=BROKERS)
     parser.add_argument("--rounds", type=int, default=3, help="alone and watched by turns, so often")
-    parser.add_argument("--cycles", type=int, default=6, help="in each turn; one takes five seconds")
+    parser.add_argument("--cycles", type=int, default=4, help="in each turn; one takes five seconds")
+    parser.add_argument("--seconds", type=float, default=300.0, help="so long at most; about 150 are needed")
     given = parser.parse_args(arguments)
-    found = measure(given.brokers, given.rounds, given.cycles)
+    try:
+        found = measure(given.brokers, given.rounds, given.cycles, given.seconds)
+    except TooLong as error:
+        print(f"benchmarks.page: not done after {given.seconds:g} s: {error}", file=sys.stderr)
+        return 1
     rows = verdicts(found)
     well = all(figure is None or figure <= bound for _, _, figure, bound in rows) and not found["refused"]
     if given.json:

@@ -74,7 +74,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Settings file",
-            "Whether every part runs with what the settings file says now, or a restart would change that.",
+            "Whether every part runs with what the settings file says now, or a reload or a restart would change that.",
             f"min({select(own.CONFIG_IN_FORCE)})",
             thresholds((None, YELLOW), (1, GREEN)),
             words={"0": "changed since", "1": "in force"},
@@ -210,6 +210,12 @@ def cost() -> list[timeseries.Panel]:
         lines(
             "Running for", "Since its start.", SECONDS, query(f"time() - {per('part', own.STARTED_AT)}", "{{part}}")
         ).min(0),
+        bars(
+            "Settings read anew",
+            "On SIGHUP, which the tuner alone takes: taken up, or refused as the file has a fault or changes what needs a restart.",
+            query(grown(own.CONFIG_RELOADS, by="result"), "{{result}}"),
+            alert="ConfigReloadFailed",
+        ),
         lines(
             "Settings file last found in order",
             "How long ago each part read it and found no fault.",

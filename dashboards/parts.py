@@ -149,9 +149,9 @@ def lines(
     return panel.links([_runbook(alert)]) if alert is not None else panel
 
 
-def bars(title: str, description: str, *targets: prometheus.Dataquery) -> timeseries.Panel:
+def bars(title: str, description: str, *targets: prometheus.Dataquery, alert: str | None = None) -> timeseries.Panel:
     return (
-        lines(title, description, COUNT, *targets)
+        lines(title, description, COUNT, *targets, alert=alert)
         .draw_style(common.GraphDrawStyle.BARS)
         .fill_opacity(80)
         .stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL))

@@ -165,6 +165,7 @@ def plans() -> list[timeseries.Panel]:
             "Partitions of plans, by where they are",
             "arrived, moving, waiting, electing a leader, dropped; somebody_elses are left alone. Nothing where no plan runs.",
             query(f"sum by (state) ({select(metrics.PLAN_PARTITIONS)})", "{{state}}"),
+            alert="ReassignmentPlanStuck",
         ),
         limit_line(
             lines(
@@ -184,6 +185,7 @@ def plans() -> list[timeseries.Panel]:
             COUNT,
             query(per("plan", metrics.PLAN_PAUSED), "{{plan}} paused"),
             query(per("plan", metrics.PLAN_CANCELLING), "{{plan}} cancelling"),
+            query(most(metrics.PLAN_EXECUTOR_FAILED), "no plan goes on: ended by an error"),
         )
         .min(0)
         .axis_soft_max(1),

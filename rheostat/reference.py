@@ -19,8 +19,8 @@ One YAML file, given with `--config`. Every key can also be set by an environmen
 `RHEOSTAT_TUNER__DRY_RUN`. Unknown keys, wrong types and keys that stand twice are refused with the line, exit code 2.
 Bytes are decimal: 50_000_000 is 50 MB/s.
 
-Other variables: `RHEOSTAT_CACHE_DIR` (JVM artifacts), `RHEOSTAT_STATE_DIR` (a running lab's address),
-`RHEOSTAT_IVY_SETTINGS` (an Ivy settings file, for a mirror of Maven Central), `JAVA_HOME`.
+Other variables: `RHEOSTAT_CACHE_DIR` (JVM artifacts), `RHEOSTAT_STATE_DIR` (a running lab's address; the tuner's, for a health
+check), `RHEOSTAT_IVY_SETTINGS` (an Ivy settings file, for a mirror of Maven Central), `JAVA_HOME`.
 """
 
 

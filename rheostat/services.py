@@ -13,10 +13,13 @@ from typing import Any
 import kafka.errors
 import structlog
 
+from rheostat.config_watch import ConfigWatch
 from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
 from rheostat.reach import reach
 from rheostat.reach.words import is_open, remedies, why
+from rheostat.reloading import ReloadsOf
 from rheostat.settings import Settings
+from rheostat.whereabouts import leave_address
 from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessError
@@ -74,13 +77,20 @@ def probe(settings: Settings) -> None:
             ) from error
 
 
-def run_tune(settings: Settings, stop: threading.Event, config: Config | None = None) -> None:
+def run_tune(settings: Settings, stop: threading.Event, watch: ConfigWatch | None = None) -> None:
+    """
+    Args:
+        watch: of the settings file, which may be taken up anew; None: there is none.
+    """
     from tuner.app import JournalError, PortError, TokensError, run_tuner
 
+    state = watch.state if watch is not None else None
     try:
         run_tuner(
             settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop,
-            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", config),
+            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", state),
+            reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
+            on_started=(lambda server: leave_address(settings.tuner.http, server.port)) if watch is not None else None,
         )  # fmt: skip
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,13 +21,17 @@ from rich.table import Table
 from rich.text import Text
 
 from rheostat.errors import EXIT_DONE
+from rheostat.reassign.given import client_of
+from rheostat.reassign.record import following
 from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
 from rheostat.signal_tables import printable
 from rheostat.signals import console_of
 from rheostat.status import DECISIONS, TURNS, Newest, ordered, status_json
+from rheostat.status_plans import Plans
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
+from tuner.actuate.reassignments import KafkaReassignments
 from tuner.api.sentences import span
 from tuner.decide import words
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
@@ -107,6 +111,9 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         journal = consumer(settings.kafka, "rheostat-watch-journal", isolation_level="read_committed")
         stack.callback(journal.close, timeout_ms=2000)
         tail, looks = SignalTail(journal, topics.journal), LiveReader(client)
+        plans = Plans(
+            stack.enter_context(following(settings)), KafkaReassignments(stack.enter_context(client_of(settings)))
+        )
         stop = stop_on_signals()
         shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
@@ -119,7 +126,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
                 course.take(status)
             else:
                 trouble = live
-            _show(picture(status, course, objective_ms(settings), trouble), shown, console)
+            _show(picture(status, course, objective_ms(settings), trouble, plans.told()), shown, console)
             if until_s is not None and time.monotonic() >= until_s:
                 break
             stop.wait(REFRESH_S)
@@ -135,15 +142,24 @@ def objective_ms(settings: Settings) -> float | None:
 
 
 def picture(
-    status: Mapping[str, Any] | None, course: Course, latency_ms: float | None, trouble: str | None = None
+    status: Mapping[str, Any] | None,
+    course: Course,
+    latency_ms: float | None,
+    trouble: str | None = None,
+    plans: Sequence[str] = (),
 ) -> Group:
-    """One screen."""
+    """One screen.
+
+    Args:
+        plans: in sentences.
+    """
     parts: list[RenderableType] = []
     if status is not None:
         parts += [Text(f"{status['cluster']}: {status['headline']}", style="bold")]
         parts += [Text(printable(line), style="yellow") for line in ordered(status)]
         if bars := _bars(status, course):
             parts.append(bars)
+        parts += [Text(printable(line)) for line in plans]
         parts.append(_brokers(status, course, latency_ms))
         parts += _lines("Last decisions", status["last_decisions"])
         parts += _lines("Last seconds of the law", status["last_turns"])

@@ -80,6 +80,12 @@ class Supervisor:
                 child.started_s = now_s
                 log.info("part started", part=child.name, pid=child.process.pid)
 
+    def tell(self, name: str, number: int) -> None:
+        """Sends a signal to the child of that name, if it runs. What a handler may call."""
+        for child in self.children:
+            if child.name == name and child.process is not None:
+                child.process.send_signal(number)
+
     def stop(self) -> None:
         for child in reversed(self.children):
             if child.process is not None:

@@ -34,7 +34,7 @@ BUILD_INFO = MetricDef(
 CONFIG_GOOD = MetricDef(
     "rheostat_config_last_reload_successful", "gauge", _PART,
     "1 while the settings file is in order as it stands on disk now, 0 when the next start would refuse it. "
-    "Nothing is reloaded: what runs goes on with what it read at its start.",
+    "What runs goes on with what it has.",
 )  # fmt: skip
 CONFIG_GOOD_AT = MetricDef(
     "rheostat_config_last_reload_success_timestamp_seconds", "gauge", _PART,
@@ -42,7 +42,12 @@ CONFIG_GOOD_AT = MetricDef(
 )  # fmt: skip
 CONFIG_IN_FORCE = MetricDef(
     "rheostat_config_in_force", "gauge", _PART,
-    "1 while this process runs with what the settings file says now, 0 when a restart would change that.",
+    "1 while this process runs with what the settings file says now, 0 when a reload or a restart would change that.",
+)  # fmt: skip
+CONFIG_RELOADS = MetricDef(
+    "rheostat_config_reloads_total", "counter", (*_PART, "result"),
+    "Times this process was asked (SIGHUP) to take up its settings file anew: taken, or refused as it has a fault or changes what "
+    "needs a restart. Only the tuner can be asked.",
 )  # fmt: skip
 CPU_SECONDS = MetricDef(
     "rheostat_process_cpu_seconds_total", "counter", _PART,

@@ -26,6 +26,8 @@ class ConfigState:
     good: bool  # The next start would take it.
     good_at_s: float  # When it last was.
     in_force: bool  # It says what this process runs with.
+    reloads_taken: int = 0  # Of those asked for with SIGHUP.
+    reloads_refused: int = 0
 
 
 class OwnCollector(Collector):
@@ -56,6 +58,8 @@ class OwnCollector(Collector):
         yield family(defs.CONFIG_GOOD, {of: float(state.good)})
         yield family(defs.CONFIG_GOOD_AT, {of: round(state.good_at_s, 3)})
         yield family(defs.CONFIG_IN_FORCE, {of: float(state.in_force)})
+        reloads = {"taken": state.reloads_taken, "refused": state.reloads_refused}
+        yield family(defs.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()})
 
 
 def installed_version() -> str:

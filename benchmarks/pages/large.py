@@ -1,8 +1,8 @@
 """A tuner of a large cluster that is looked at, in a process of its own: ``python -m benchmarks.pages.large BROKERS``.
 
 The production loop steers every side of every broker, at the pace of a real one: a cycle every five seconds, the law every
-second between. Beside it runs the real HTTP server. For each line of stdin, a number of cycles, it does these and tells a
-line of JSON: what each took by the clock and of its thread's CPU, the law's seconds with it.
+second between. Beside it runs the real HTTP server. For each line of stdin, a number of cycles and ``paced`` or ``at_once``, it
+does these and tells a line of JSON: what each took by the clock and of its thread's CPU, the law's seconds with it.
 """
 
 from __future__ import annotations
@@ -86,8 +86,12 @@ class LargeTuner:
     def now_s(self) -> float:
         return self._now_ms / 1000
 
-    def cycle(self) -> dict[str, float]:
-        """What one cycle and its seconds of the law took, in ms; takes five seconds."""
+    def cycle(self, *, paced: bool = True) -> dict[str, float]:
+        """What one cycle and its seconds of the law took, in ms.
+
+        Args:
+            paced: it takes five seconds, as in a tuner.
+        """
         self._cycle += 1
         self._cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
         # Made before the clock runs: what a broker sends costs the tuner nothing.
@@ -101,7 +105,8 @@ class LargeTuner:
         wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - before_s
         for _ in range(TURNS):
             due_s += CYCLE_MS / 1000 / TURNS
-            time.sleep(max(0.0, due_s - time.perf_counter()))
+            if paced:
+                time.sleep(max(0.0, due_s - time.perf_counter()))
             began_s, before_s = time.perf_counter(), time.thread_time()
             self._loop.tick()
             wall_s, cpu_s = wall_s + time.perf_counter() - began_s, cpu_s + time.thread_time() - before_s
@@ -119,7 +124,8 @@ def main(brokers: int) -> None:
         _tell({"port": tuner.server.port})
         for line in sys.stdin:
             before_s = time.process_time() - time.thread_time()
-            cycles = [tuner.cycle() for _ in range(int(line))]
+            count, pace = line.split()
+            cycles = [tuner.cycle(paced=pace == "paced") for _ in range(int(count))]
             _tell({"cycles": cycles, "others_cpu_ms": 1000 * (time.process_time() - time.thread_time() - before_s)})
         tuner.server.stop()
 

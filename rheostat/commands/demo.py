@@ -12,7 +12,7 @@ from rheostat.commands.options import Json
 def demo(
     as_json: Json = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="leave the cluster up afterwards, and say how to look around")
+        bool, typer.Option("--keep", help="leave the cluster and rheostat up afterwards, and say how to look around")
     ] = False,
 ) -> None:
     """A stalled reassignment on a real cluster is found, explained and rescued. About two minutes."""

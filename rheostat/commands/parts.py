@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from rheostat.commands.options import Config, DryRun, Wait
 def run(config: Config, dry_run: DryRun = False) -> None:
     """Collector, stream and tuner for an existing cluster, supervised."""
     from rheostat.logs import set_up_logs
+    from rheostat.reloading import heed_hangup
     from rheostat.services import probe, stop_on_signals
     from rheostat.settings import load_settings
     from rheostat.supervisor import Supervisor, children_for
@@ -22,7 +24,10 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     set_up_logs()
     stop = stop_on_signals()
     probe(settings)
-    Supervisor(children_for(config, dry_run=dry_run)).run(stop)
+    supervisor = Supervisor(children_for(config, dry_run=dry_run))
+    # The tuner alone can take up other settings while it runs.
+    heed_hangup(lambda: supervisor.tell("tune", signal.SIGHUP), stop)
+    supervisor.run(stop)
 
 
 def collect(config: Config, wait: Wait = False) -> None:
@@ -51,6 +56,7 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
     from rheostat import services
     from rheostat.config_watch import ConfigWatch
     from rheostat.logs import set_up_logs
+    from rheostat.reloading import heed_hangup
     from rheostat.settings import load_settings
 
     environ = {**os.environ, **(given or {})}
@@ -62,5 +68,10 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
     stop = services.stop_on_signals()
     if not wait:
         services.probe(settings)
-    run = {"collect": services.run_collect, "stream": services.run_stream, "tune": services.run_tune}[name]
+    if name == "tune":
+        watch.heed_asks()
+        heed_hangup(watch.ask, stop)
+        services.run_tune(settings, stop, watch)
+        return
+    run = {"collect": services.run_collect, "stream": services.run_stream}[name]
     run(settings, stop, watch.state)

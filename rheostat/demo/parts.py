@@ -26,6 +26,7 @@ class Parts:
         config = lab.home / "rheostat.yaml"
         self._port = free_ports(1)[0]
         config.write_text(lab_config(lab, **tuner, http={"port": self._port}))
+        self.page = f"http://127.0.0.1:{self._port}/"
         self.settings: Settings = load_settings(config)
         children = children_for(config, dry_run=False)
         self._measures = Supervisor([child for child in children if child.name != _ACTS], log_to=self.log)
@@ -47,6 +48,11 @@ class Parts:
             supervisor.look()
             if restarts := [child.name for child in supervisor.children if child.restarts]:
                 raise CommandError(f"{', '.join(restarts)} ended by itself: {self._last_words()}")
+
+    def keep_up(self) -> None:
+        """A part that ends is started again, as in `rheostat run`."""
+        for supervisor in self._started:
+            supervisor.look()
 
     def stop(self) -> None:
         """What acts goes first, as in `rheostat run`."""

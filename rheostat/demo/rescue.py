@@ -20,7 +20,7 @@ LOOK_S = 0.5
 
 def rescue(parts: Parts, view: View, watch: MoveWatch) -> float | None:
     """Lets the tuner act until the move is over and its throttle gone; when the move ended, or None."""
-    view.say("rheostat's tuner starts")
+    view.say(f"rheostat's tuner starts; its page, for as long as it runs: {parts.page}")
     parts.act()
     until = time.monotonic() + RESCUE_S_MAX
     told: set[tuple[int, str]] = set()

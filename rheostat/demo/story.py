@@ -57,18 +57,18 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
         view.now("starting a Kafka cluster: one controller, three brokers")
         with Lab(LabSpec(brokers=3), artifacts=artifacts) as lab:
             view.say(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {lab.start_s:.1f} s")
-            _tell(lab, view, summary)
+            parts = _tell(lab, view, summary)
             summary.all_s = round(time.monotonic() - began, 1)
             summary.tell(view)
             if as_json:
                 sys.stdout.write(json.dumps(summary.as_json(), indent=2) + "\n")
                 sys.stdout.flush()
             if keep:
-                _stay(lab, view)
+                _stay(lab, parts, view)
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE
 
 
-def _tell(lab: Lab, view: View, summary: Summary) -> None:
+def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
     with ExitStack() as stack:
         parts = Parts(lab, rate_bytes_per_s_max=CEILING_BYTES_PER_S, cycle_s=CYCLE_S)
         # Our own lines go where the children's go, not onto the screen.
@@ -127,6 +127,7 @@ def _tell(lab: Lab, view: View, summary: Summary) -> None:
             "after": probe.p99_ms(after_s, time.monotonic()),
         }
         load.check()
+    return parts
 
 
 def _fill(lab: Lab, view: View) -> None:
@@ -163,15 +164,24 @@ def _watch(parts: Parts, watch: MoveWatch, view: View, until_s: float, what: str
         threading.Event().wait(LOOK_S)
 
 
-def _stay(lab: Lab, view: View) -> None:
-    view.head("The cluster stays up until Ctrl-C. To look around:")
+def _stay(lab: Lab, parts: Parts, view: View) -> None:
+    """rheostat runs on as well: whoever starts a move of their own sees what it makes of it."""
+    view.head("The cluster and rheostat stay up until Ctrl-C. To look around:")
     rheostat = f"{sys.executable} -m rheostat"
+    view.say(f"the status page, in a browser: {parts.page}")
     view.say(f"{rheostat} status --config {lab.home / 'rheostat.yaml'}")
     view.say(f"{rheostat} doctor --config {lab.home / 'rheostat.yaml'}")
     view.say(f"bootstrap servers for any other client: {lab.bootstrap_servers}")
     view.say(f"logs: {lab.home / 'logs'}")
-    try:
-        while True:  # Not one endless wait: a signal that comes just before it would wake nobody.
-            threading.Event().wait(LOOK_S)
-    except KeyboardInterrupt:
-        view.say("going down")
+    with parts.log.open("a") as out:
+        set_up_logs(out)
+        try:
+            parts.measure()
+            parts.act()
+            while True:  # Not one endless wait: a signal that comes just before it would wake nobody.
+                parts.keep_up()
+                threading.Event().wait(LOOK_S)
+        except KeyboardInterrupt:
+            view.say("going down")
+        finally:
+            parts.stop()

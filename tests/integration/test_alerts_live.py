@@ -3,11 +3,14 @@ is called. What else goes wrong on the way, and what people do afterwards, has i
 
 from __future__ import annotations
 
+import json
 import signal
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
-from alerts_kit import Scene, watched
+from alerts_kit import Scene, Watched, watched
 from kafka.admin import NewTopic
 from lab_parts import rheostat, until
 from story_kit import make_topic, moving
@@ -68,6 +71,41 @@ def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Pa
             _what_people_do(lab, scene, client)
             parts.supervisor.stop()
             until(lambda: ear.heard("TunerNotLeading"), 60, "without a tuner somebody is told")
+
+
+def test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    target = {0: [3, 2], 1: [3, 2]}
+    plan = tmp_path / "plan.json"
+    entries = [{"topic": "orders", "partition": p, "replicas": replicas} for p, replicas in target.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        make_topic(lab, "orders", {p: [1, 2] for p in target}, 20)
+        with watched(lab, tmp_path, rate_bytes_per_s_max=PLENTY) as scene:
+            parts, config = scene.parts, scene.parts.config
+            parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 120)
+            # It is given while nothing may begin, and loses its destination before anything has.
+            assert rheostat("pause", "-c", config).returncode == 0
+            given = rheostat("reassign", plan, "-c", config, "--watch-s", "0", "--detach")
+            assert given.returncode == 0, given.stderr
+            lab.nodes[3].kill()
+            until(lambda: 3 not in {broker.node for broker in client.brokers()}, 60, "broker 3 is known to be gone")
+            assert rheostat("resume", "-c", config).returncode == 0
+            assert "2 partitions of plan" in scene.hears("ticket", "ReassignmentPlanStuck", 120)
+            (row,) = _asked(parts, "/api/v1/plans")["plans"]
+            assert (row["waiting"], row["moving"]) == (2, 0)
+            assert any("waiting for brokers that are down: 3" in line for line in row["said"])
+            lab.start_again(3)
+            parts.until(
+                "the plan is done",
+                lambda: {s.partition: list(s.replicas) for s in client.partitions(["orders"])} == target, 120,
+            )  # fmt: skip
+            scene.hears_the_end_of("ReassignmentPlanStuck", 90)
+            parts.until("no plan is left", lambda: _asked(parts, "/api/v1/plans")["plans"] == [], 30)
+
+
+def _asked(parts: Watched, path: str) -> Any:
+    with urllib.request.urlopen(f"http://127.0.0.1:{parts.port}{path}", timeout=10) as answer:
+        return json.loads(answer.read())
 
 
 def _a_stale_pipeline_silences_what_depends_on_it(scene: Scene) -> None:

@@ -9,6 +9,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 STALLED = "integration/test_alerts_live.py::test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call"
+PLAN = "integration/test_alerts_live.py::test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_back"
 LOAD = "integration/test_alerts_live_load.py"
 NO_ROOM = f"{LOAD}::test_clients_that_leave_no_room_are_slower_than_anybody_promised"
 SLOW = f"{LOAD}::test_a_slow_destination_and_a_tuner_that_may_not_write"
@@ -16,6 +17,7 @@ STORM = f"{LOAD}::test_a_storm_that_nothing_holds_back_enough"
 
 FIRED = {
     "ReassignmentStalled": STALLED,
+    "ReassignmentPlanStuck": PLAN,
     "ThrottleSaturatedBySourceOrDisk": SLOW,
     "ThrottleInfeasible": STALLED,
     "ThrottleWithoutHeadroom": NO_ROOM,

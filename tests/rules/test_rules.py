@@ -21,6 +21,7 @@ THROTTLE_COMMANDS = ("rheostat status", "rheostat doctor", "kafka-configs", "kaf
 QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
 # What a person needs who has been called for something else.
 OTHER_COMMANDS = {
+    "ReassignmentPlanStuck": ("rheostat reassign status", "rheostat reassign cancel", "kafka-reassign-partitions"),
     "ControllerUnderPressure": QUOTA_COMMANDS,
     "TenantQuotaExhausted": QUOTA_COMMANDS,
     "PartitionLimitNear": ("rheostat limits", "rheostat move", "rheostat doctor", "kafka-configs"),

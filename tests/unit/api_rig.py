@@ -28,6 +28,7 @@ from tuner.api.board import Board
 from tuner.api.limits import Buckets
 from tuner.api.metrics import registry_of
 from tuner.api.orders_api import Change, NotTaken
+from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import make_app
 from tuner.api.watched import Watched
@@ -80,13 +81,14 @@ class Rig:
         )
         self.board.acts()
         self.quotas = QuotaBoard(CLUSTER)
+        self.plans = PlanBoard(CLUSTER)
         self.watched = Watched(self.board)
         self.desk = KeptDesk()
         self.registry: CollectorRegistry = registry_of(self.board, self.quotas)
         known = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", Role.OPERATE))
         self.app = make_app(
             self.board, self.quotas, self.registry, 5.0, self.clock,
-            watched=self.watched, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, monotonic=self.clock,
+            watched=self.watched, plans=self.plans, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, monotonic=self.clock,
         )  # fmt: skip
         self.http = TestClient(self.app, base_url="http://127.0.0.1")
 

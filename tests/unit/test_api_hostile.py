@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from api_rig import READ_TOKEN, Rig
+from api_rig import OPERATE_TOKEN, READ_TOKEN, Rig, bearer
 from fastapi.testclient import TestClient
 from test_orders import overridden
 from tuner_cases import NOW_MS, SOURCE
@@ -17,14 +17,16 @@ from tuner_cases import NOW_MS, SOURCE
 from rheostat.errors import BadInputError
 from rheostat.settings import load_settings
 from streaming.contract import MoveSignal, Side
+from tuner.api.answers import HEADERS
 from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate
+from tuner.api.orders_api import Change
 from tuner.api.server import HttpServer, make_app
 from tuner.api.views import eta_s
 from tuner.decide.orders import heard, permitted
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
-from tuner.model.orders import Override
+from tuner.model.orders import Orders, Override
 
 LIMITS = Limits(rate_bytes_per_s_max=50 * MB)
 
@@ -62,6 +64,45 @@ def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
 
     assert tries(READ_TOKEN) == 403
     assert [tries("w" * 24) for _ in range(11)] == [401] * 10 + [429]
+
+
+@pytest.mark.parametrize("body", ["{", '{"rate_bytes_per_s": "x"}', "\udcff"])
+def test_who_may_not_order_is_not_told_what_is_wrong_with_the_order(body: str) -> None:
+    rig = Rig()
+    rig.cycle()
+
+    def asks(who: str | None) -> int:
+        headers = bearer(who) | {"Content-Type": "application/json"}
+        sent = body.encode(errors="surrogateescape")
+        return rig.http.post("/api/v1/override", content=sent, headers=headers).status_code
+
+    assert asks(None) == 401
+    assert asks("w" * 24) == 401
+    assert asks(READ_TOKEN) == 403
+    assert asks(OPERATE_TOKEN) in (400, 422)
+
+
+def test_an_order_counts_once() -> None:
+    rig = Rig()
+    rig.cycle()
+    assert [rig.post("/api/v1/pause").status_code for _ in range(11)] == [202] * 10 + [429]
+
+
+def test_a_request_that_breaks_something_is_answered_with_the_same_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    rig = Rig()
+    rig.cycle()
+
+    def broken(change: Change) -> Orders:
+        raise RuntimeError("nobody thought of this")
+
+    rig.desk.give = broken  # type: ignore[method-assign]
+    answer = rig.post("/api/v1/pause")
+    assert (answer.status_code, answer.json()) == (500, {"detail": "the tuner could not answer this: its log says why"})
+    assert HEADERS.items() <= dict(answer.headers).items()
+    assert answer.headers["cache-control"] == "no-store"
+    said = capsys.readouterr().out
+    assert "nobody thought of this" in said
+    assert OPERATE_TOKEN not in said
 
 
 def test_before_the_first_cycle_nobody_knows_what_is_ordered() -> None:

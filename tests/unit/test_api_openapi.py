@@ -62,7 +62,7 @@ def test_every_answer_is_as_described(case: schemathesis.Case) -> None:
 def test_every_route_is_described_and_says_which_token_it_takes() -> None:
     described = RIG.app.openapi()["paths"]
     assert {f"{method} {path}" for path, of in described.items() for method in of} == {
-        "get /api/v1/status", "get /api/v1/moves", "get /api/v1/moves/partitions", "get /api/v1/brokers",
+        "get /api/v1/status", "get /api/v1/plans", "get /api/v1/moves", "get /api/v1/moves/partitions", "get /api/v1/brokers",
         "get /api/v1/brokers/{broker}", "get /api/v1/history", "get /api/v1/tenants", "get /api/v1/decisions",
         "get /api/v1/decisions/{number}", "get /api/v1/reasons", "get /api/v1/events", "post /api/v1/pause",
         "post /api/v1/resume", "post /api/v1/release", "post /api/v1/override", "delete /api/v1/override/{broker}",
@@ -73,7 +73,7 @@ def test_every_route_is_described_and_says_which_token_it_takes() -> None:
             assert {"401", "422", "429"} <= operation["responses"].keys(), (method, path)
 
 
-@pytest.mark.parametrize("path", ["status", "moves", "brokers", "decisions", "tenants", "moves/partitions"])
+@pytest.mark.parametrize("path", ["status", "moves", "plans", "brokers", "decisions", "tenants", "moves/partitions"])
 def test_nothing_is_answered_that_is_not_described(path: str) -> None:
     """A key that the description lacks passes schemathesis, and would be a promise that nobody knows of."""
     operation = RIG.app.openapi()["paths"][f"/api/v1/{path}"]["get"]

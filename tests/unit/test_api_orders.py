@@ -88,6 +88,12 @@ def test_a_release_ends_the_overrides_too(rig: Rig) -> None:
         ),
         ({"rate_bytes_per_s": 0}, 422, "rate_bytes_per_s 0 is outside the bounds: 1 to 50000000"),
         ({"rate_bytes_per_s": -5}, 422, "rate_bytes_per_s -5 is outside the bounds: 1 to 50000000"),
+        (
+            {"rate_bytes_per_s": 2**53 + 1},
+            422,
+            "rate_bytes_per_s of 16 digits is outside the bounds: 1 to 50000000 (50.0 MB/s, tuner.rate_bytes_per_s_max",
+        ),
+        ({"rate_bytes_per_s": -(10**300)}, 422, "rate_bytes_per_s of 301 digits is outside the bounds: 1 to 50000000"),
         ({"rate_bytes_per_s": "50MB"}, 422, "rate_bytes_per_s: input should be a valid integer"),
         ({"broker": 7}, 404, "broker 7 is not alive here; alive are 1, 2, 3"),
         ({"side": "both"}, 422, "side: input should be 'leader' or 'follower'"),

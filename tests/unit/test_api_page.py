@@ -14,7 +14,7 @@ import tuner.api
 PAGE = Path(tuner.api.__file__).parent / "page"
 STATIC = PAGE / "static"
 SHELL = (PAGE / "templates" / "shell.html").read_text(encoding="utf-8")
-PARTS = ["now", "moves", "brokers", "decisions", "tenants"]
+PARTS = ["now", "moves", "plans", "brokers", "decisions", "tenants"]
 
 
 @pytest.fixture

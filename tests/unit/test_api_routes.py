@@ -24,6 +24,7 @@ READS = [
     "status",
     "moves",
     "moves/partitions",
+    "plans",
     "brokers",
     "brokers/1",
     "tenants",

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from command_rig import Command
+from reassign_rig import Rig as Executor
+from reassign_rig import still
 from rich.console import Console
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 
+from rheostat.errors import CommandError
+from rheostat.reassign.record import OnRecord
 from rheostat.settings import Settings, parse_settings
 from rheostat.status import Newest, status_json
+from rheostat.status_plans import Plans
 from rheostat.status_watch import Course, Followed, picture, spark
+from streaming.kafka.cluster import ClusterError
 from tuner.journal.entries import Entry, encode_entry, entry_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.model.limits import MB
 from tuner.model.orders import Orders, Override, Pause
+from tuner.model.reassigning import ClusterLook, Key
 from tuner.observe.signals import NewestSignals
 
 SETTINGS: Settings = parse_settings(
@@ -40,9 +49,11 @@ def status(remaining: float = 600 * MB, orders: Orders | None = None, *entries: 
     return status_json(SETTINGS, live(), signals, newest, NOW_MS)
 
 
-def shown(found: dict[str, Any] | None, course: Course | None = None, trouble: str | None = None) -> str:
+def shown(
+    found: dict[str, Any] | None, course: Course | None = None, trouble: str | None = None, plans: Sequence[str] = ()
+) -> str:
     text = io.StringIO()
-    Console(file=text, width=160).print(picture(found, course or Course(), 30.0, trouble))
+    Console(file=text, width=160).print(picture(found, course or Course(), 30.0, trouble, plans))
     return text.getvalue()
 
 
@@ -102,6 +113,40 @@ def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
     followed.take(orders_key("lab"), b"not an order")
     assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(10, 20)]
     assert followed.newest.orders == ORDERS
+
+
+def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> None:
+    executor = Executor({("t", 0): still(1, 2), ("t", 1): still(1, 2)}, online=[1, 2, 3])
+    executor.give({("t", 0): (3, 2), ("t", 1): (3, 2)})
+    executor.cycle()
+    now_s = [0.0]
+
+    class Port:
+        looks = 0
+
+        def look(self, topics: Collection[str], measured: Collection[Key]) -> ClusterLook | ClusterError:
+            self.looks += 1
+            now_s[0] += 2.0  # As long as of a large plan.
+            return executor.cluster.look(topics, measured)
+
+    port = Port()
+    follower = SimpleNamespace(now=lambda: OnRecord(executor.journal.recovered().plans))
+    plans = Plans(cast(Any, follower), cast(Any, port), lambda: now_s[0])
+    text = shown(status(), plans=plans.told())
+    assert "Plan p, given by kim@desk: running." in text
+    assert "2 of 2 partitions" in text
+    assert plans.told() == plans.told()
+    assert port.looks == 1, "the cluster is left alone for a while"
+    now_s[0] += 10.0
+    executor.cluster.away = True
+    assert plans.told() == ["Plan p: the cluster is not seen now: nobody answers"]
+
+    def unread() -> OnRecord:
+        raise CommandError("it is away")
+
+    follower.now = unread
+    now_s[0] += 20.0
+    assert plans.told() == ["Plans cannot be read now: it is away"]
 
 
 def test_faulty_options_are_refused(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_it_is_served_with_what_every_process_tells() -> None:
     finally:
         server.close()
     for line in (
+        'rheostat_config_reloads_total{cluster="main",part="stream",result="refused"} 0.0',
         'rheostat_config_last_reload_successful{cluster="main",part="stream"} 0.0',
         'rheostat_config_last_reload_success_timestamp_seconds{cluster="main",part="stream"} 5.0',
         'rheostat_config_in_force{cluster="main",part="stream"} 0.0',
@@ -157,7 +158,7 @@ def changed(file: Path, text: str) -> None:
     other.replace(file)
 
 
-def test_the_settings_file_is_watched_and_nothing_is_reloaded(file: Path) -> None:
+def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Path) -> None:
     clock, environ = Clock(), {"RHEOSTAT_TUNER__CYCLE_S": "4"}
     settings = load_settings(file, environ)
     watch = ConfigWatch(file, environ, settings, clock)
@@ -177,7 +178,7 @@ def test_the_settings_file_is_watched_and_nothing_is_reloaded(file: Path) -> Non
     with structlog.testing.capture_logs() as said:
         changed(file, GOOD.replace("50000000", "40000000"))
         assert watch.state() == ConfigState(good=True, good_at_s=1_020.0, in_force=False)
-    assert [line["event"] for line in said] == ["the settings file has changed; a restart takes that up"]
+    assert [line["event"] for line in said] == ["the settings file has changed; SIGHUP or a restart takes that up"]
     assert settings.tuner.rate_bytes_per_s_max == 50_000_000
 
     clock.now_s = 1_030.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +56,22 @@ def test_the_pauses_grow_to_a_limit(dying: Supervisor, clock: Hand) -> None:
         clock.now_s = child.start_at_s
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, BACKOFF_S_MAX, BACKOFF_S_MAX]
     assert child.restarts == 7
+
+
+def test_a_signal_goes_to_the_part_that_is_named_and_to_none_that_does_not_run(tmp_path: Path) -> None:
+    supervisor = Supervisor([Child("one", LIVES), Child("other", LIVES)], log_to=tmp_path / "log")
+    supervisor.tell("one", signal.SIGUSR1)
+    try:
+        supervisor.look()
+        one, other = (child.process for child in supervisor.children)
+        assert one is not None
+        assert other is not None
+        supervisor.tell("one", signal.SIGUSR1)
+        assert one.wait(timeout=20) == -signal.SIGUSR1
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(timeout=1)
+    finally:
+        supervisor.stop()
 
 
 def test_before_the_pause_is_over_nothing_is_started(dying: Supervisor, clock: Hand) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+import traceback
+from collections.abc import Callable
 
+import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = structlog.get_logger("tuner")
 
 # Nothing inline and nothing from elsewhere: a topic's or a client's name that looks like a script stays a name.
 _POLICY = (
@@ -46,12 +52,31 @@ def encoded(body: bytes, status: int = 200, headers: dict[str, str] | None = Non
     return Response(body, status, headers, media_type="application/json")
 
 
+class Shared:
+    """A body that takes long to make, made once for all who ask while its stamp stays the same; they wait for the first of them."""
+
+    def __init__(self, make: Callable[[], bytes], stamp: Callable[[], object]) -> None:
+        self._make = make
+        self._stamp = stamp
+        self._lock = threading.Lock()
+        self._stamped: object = None
+        self._body = b""
+
+    def body(self) -> bytes:
+        with self._lock:
+            stamped = self._stamp()
+            if stamped != self._stamped:
+                self._body, self._stamped = self._make(), stamped
+            return self._body
+
+
 class Guarded:
-    """Puts the headers on every answer, also on those that no route gave."""
+    """Puts the headers on every answer, also on those that no route gave, and on that to a request which broke something."""
 
     def __init__(self, app: ASGIApp, *, tls: bool = False) -> None:
         self._app = app
-        headers = {**HEADERS, **(_TLS_ONLY if tls else {})}
+        # What stands in an answer is of this second, and some of it is for this caller alone.
+        headers = {**HEADERS, **(_TLS_ONLY if tls else {}), "cache-control": "no-store"}
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,14 +84,24 @@ class Guarded:
             await self._app(scope, receive, send)
             return
 
+        begun = False
+
         async def guarded(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
-                given = message.setdefault("headers", [])
+                begun = True
+                given = message.get("headers", [])
                 named = {name.lower() for name, _ in given}
-                given.extend((name, value) for name, value in self._headers if name not in named)
-                # What stands here is of this second, and some of it is for this caller alone.
-                if b"cache-control" not in named:
-                    given.append((b"cache-control", b"no-store"))
+                # An answer that is given again keeps its own list of them.
+                message["headers"] = [*given, *(header for header in self._headers if header[0] not in named)]
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        try:
+            await self._app(scope, receive, guarded)
+        except Exception as error:
+            if begun:
+                raise  # Half an answer cannot be made a whole one: the server ends the connection.
+            # As text: values of variables, which some loggers add, may be tokens.
+            where = "".join(traceback.format_exception(error))
+            log.error("a request over HTTP failed", method=scope["method"], path=scope["path"], traceback=where)
+            await refusal(500, "the tuner could not answer this: its log says why")(scope, receive, guarded)

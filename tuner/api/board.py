@@ -69,11 +69,13 @@ class Board:
         self.cycled_at_s: float | None = None
         self.acting = False
         self._waits_for = STANDING_BY
+        self.no_plans_why: str | None = None  # Why this tuner executes no plans any more; None: nothing has ended that.
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
     def acts(self) -> None:
         self.acting = True
+        self.no_plans_why = None
 
     def stands_by(self, waits_for: str | None = None) -> None:
         """What was seen last is somebody else's to tell from now on.
@@ -83,7 +85,7 @@ class Board:
         """
         with self._lock:
             self._waits_for = waits_for or STANDING_BY
-            self.acting, self._observation, self.cycled_at_s = False, None, None
+            self.acting, self._observation, self.cycled_at_s, self.no_plans_why = False, None, None, None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
@@ -133,7 +135,11 @@ class Board:
         return round(self._wall_clock() * 1000)
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the tuner sees what it needs, and if not, what is missing."""
+        """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""
+        sees, why = self._sees()
+        return sees, why if self.no_plans_why is None else f"{why}; {self.no_plans_why}"
+
+    def _sees(self) -> tuple[bool, str]:
         if not self.acting:
             return False, self._waits_for
         with self._lock:

@@ -6,12 +6,16 @@ import ipaddress
 import math
 import re
 import time
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Annotated, Any
 
 import structlog
 from fastapi import HTTPException, Request, Security
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Scope
 
 from tuner.api.auth import Caller, Role, Tokens
 from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
@@ -24,6 +28,7 @@ _REBOUND = (
 )
 _bearer = HTTPBearer(auto_error=False, description="a token of tuner.http")
 Shown = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+Door = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[None]]
 
 
 class Gate:
@@ -36,16 +41,24 @@ class Gate:
 
     async def read(self, request: Request, shown: Shown) -> None:
         if not self._tokens.needed:
-            if not _by_own_name(request):
+            if not _by_own_name(request.headers):
                 raise HTTPException(403, _REBOUND)
             # Reached from this machine alone, or the settings would have been refused.
             request.state.caller = ANYBODY
             return
         request.state.caller = self._caller(request, shown)
 
+    def reader(self, scope: Scope) -> Caller | None:
+        """Who asks, where they may read; None: they may not, and ``read`` says why."""
+        headers = Headers(scope=scope)
+        if not self._tokens.needed:
+            return ANYBODY if _by_own_name(headers) else None
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        return self._tokens.find(secret) if scheme.lower() == "bearer" else None
+
     async def scrape(self, request: Request, shown: Shown) -> None:
         """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
-        if not (_is_local(peer(request.scope)) and _by_own_name(request)):
+        if not (_is_local(peer(request.scope)) and _by_own_name(request.headers)):
             await self.read(request, shown)
 
     async def operate(self, request: Request, shown: Shown) -> None:
@@ -78,15 +91,35 @@ class Gate:
         raise HTTPException(401, "this token is not known here", {"www-authenticate": 'Bearer error="invalid_token"'})
 
 
+async def described(shown: Shown) -> None:
+    """For the API's description, of routes whose door stands before them."""
+
+
+def behind(door: Door) -> type[APIRoute]:
+    """Routes whose door is asked before their body is read: who may not ask is not told what is wrong with the question."""
+
+    class Behind(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handler = super().get_route_handler()
+
+            async def asked(request: Request) -> Response:
+                await door(request, await _bearer(request))
+                return await handler(request)
+
+            return asked
+
+    return Behind
+
+
 def caller_of(request: Request) -> Caller:
     found = request.state.caller
     assert isinstance(found, Caller), "this route has no door"
     return found
 
 
-def _by_own_name(request: Request) -> bool:
+def _by_own_name(headers: Headers) -> bool:
     """False: under another site's name, as a browser asks for a page whose DNS entry was turned to this machine."""
-    name = re.sub(r":\d+$", "", request.headers.get("host", "")).strip("[]").lower()
+    name = re.sub(r":\d+$", "", headers.get("host", "")).strip("[]").lower()
     if name == "localhost":
         return True
     try:

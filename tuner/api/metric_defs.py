@@ -163,6 +163,10 @@ THROTTLE_KEYS_IDLE = MetricDef(
 )  # fmt: skip
 # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
+PLAN_EXECUTOR_FAILED = MetricDef(
+    "rheostat_plan_executor_failed", "gauge", ("cluster",),
+    "1 once an error of its own has ended what executes plans: none goes on until this tuner is started anew; else 0.",
+)  # fmt: skip
 PLAN_PARTITIONS = MetricDef(
     "rheostat_plan_partitions", "gauge", ("cluster", "plan", "state"),
     "Partitions of a plan by where they are: arrived, moving, waiting, electing (a leader), unclear (not seen yet to have been "

@@ -34,6 +34,7 @@ class BoardCollector(Collector):
         snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
         yield family(defs.READY, {c: float(board.ready()[0])})
+        yield family(defs.PLAN_EXECUTOR_FAILED, {c: float(board.no_plans_why is not None)})
         yield family(defs.ACTING, {c: float(board.acting)})
         yield family(defs.DRY_RUN, {c: float(board.dry_run)})
         yield family(defs.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})

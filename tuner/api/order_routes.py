@@ -11,7 +11,7 @@ from starlette.responses import Response
 from streaming.contract import Side
 from tuner.api import shapes
 from tuner.api.answers import json_answer
-from tuner.api.gate import Gate, caller_of
+from tuner.api.gate import Gate, behind, caller_of, described
 from tuner.api.limits import peer
 from tuner.api.orders_api import (
     Change,
@@ -45,7 +45,9 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
-    router = APIRouter(prefix="/api/v1", dependencies=[Depends(gate.operate)], responses=_REFUSALS)
+    router = APIRouter(
+        prefix="/api/v1", dependencies=[Depends(described)], responses=_REFUSALS, route_class=behind(gate.operate)
+    )
 
     # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.
     @router.post("/pause", status_code=202, response_model=shapes.Ordered)

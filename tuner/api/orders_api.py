@@ -30,6 +30,7 @@ _NEWEST_RECORDS = (
     500  # Of the journal, and all of its last minute: so far back an order may be that the loop has not read yet.
 )
 _WAIT_S_MAX = 15.0
+_SAID_MAX = 10**15  # A longer number helps nobody who reads of it.
 _TRIES = 5
 
 Change = Callable[[Orders, int], Orders]
@@ -86,8 +87,9 @@ def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None
     """What is wrong with an override's rate, with the bounds."""
     if 1 <= rate_bytes_per_s <= rate_bytes_per_s_max:
         return None
+    said = rate_bytes_per_s if abs(rate_bytes_per_s) < _SAID_MAX else f"of {len(str(abs(rate_bytes_per_s)))} digits"
     return (
-        f"rate_bytes_per_s {rate_bytes_per_s} is outside the bounds: 1 to {rate_bytes_per_s_max:.0f} "
+        f"rate_bytes_per_s {said} is outside the bounds: 1 to {rate_bytes_per_s_max:.0f} "
         f"({words.rate(rate_bytes_per_s_max)}, tuner.rate_bytes_per_s_max, which is never exceeded)"
     )
 

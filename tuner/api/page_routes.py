@@ -18,14 +18,17 @@ from starlette.responses import HTMLResponse, Response
 
 from tuner.api import broker_views, sentences, views
 from tuner.api.decisions import Filter, row_json
+from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
+from tuner.api.lane import Stamp, unchanging
 from tuner.api.look import Look
-from tuner.api.routes import Desktop, paged, tenants_json
+from tuner.api.routes import paged, plans_json, tenants_json
 from tuner.decide import words
 from tuner.model.decision import Reason
 
 CARDS = 12
 _MOVES = 20
+_PLANS = 10
 _FEED = 30
 _TENANTS = 20
 _FOLDER = Path(__file__).parent / "page"
@@ -59,27 +62,36 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
         body, kind = files[path]
         return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
 
-    def part(name: str, key: object, make: Callable[[], dict[str, Any]], *, each_s: int = 0) -> Response:
-        return HTMLResponse(
-            desktop.kept((name, key), lambda: templates.get_template(name).render(**make()).encode(), each_s=each_s)
-        )
+    def part(
+        name: str, make: Callable[[], dict[str, Any]], *, each_s: bool = False, also: Stamp = unchanging
+    ) -> Response:
+        made = templates.get_template(name)
+        return desktop.again(lambda: made.render(**make()).encode(), "text/html", each_s=each_s, also=also)
 
     @parts.get("/now")
     async def now() -> Response:
-        second = desktop.watched.board.now_ms() // 1000
-        return part("now.html", None, lambda: {"s": desktop.status("read")}, each_s=second)
+        return part("now.html", lambda: {"s": desktop.status("read")}, each_s=True)
 
     @parts.get("/moves")
     async def moves() -> Response:
         def made() -> dict[str, Any]:
-            rows = views.moves(desktop.look())
-            return {"rows": rows[:_MOVES], "total": len(rows)}
+            look = desktop.look()
+            found = views.moves(look)
+            return {"rows": [views.move_row(look, broker) for broker in found[:_MOVES]], "total": len(found)}
 
-        return part("moves.html", None, made)
+        return part("moves.html", made)
+
+    @parts.get("/plans")
+    async def plans() -> Response:
+        return part(
+            "plans.html",
+            lambda: {"p": plans_json(desktop.plans.shown(), 0, _PLANS)},
+            also=lambda: desktop.plans.shown().number,
+        )
 
     @parts.get("/brokers")
     async def brokers(find: Digits = "", offset: Annotated[int, Query(ge=0, le=10**7)] = 0) -> Response:
-        return part("brokers.html", (find, offset), lambda: _cards(desktop.look(), find, offset))
+        return part("brokers.html", lambda: _cards(desktop.look(), find, offset))
 
     @parts.get("/decisions")
     async def decisions(
@@ -93,11 +105,11 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
             shown = [row_json(row, inputs=False) for row in rows]
             return {"rows": shown, "further": further, "outcomes": _OUTCOMES}
 
-        return part("decisions.html", (found.changes(), wanted), made)
+        return part("decisions.html", made, also=found.changes)
 
     @parts.get("/tenants")
     async def tenants() -> Response:
-        return part("tenants.html", None, lambda: {"t": tenants_json(desktop.quotas.as_json(), 0, _TENANTS)})
+        return part("tenants.html", lambda: {"t": tenants_json(desktop.quotas.as_json(), 0, _TENANTS)})
 
     router.include_router(parts)
     return router

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.metric_page import Labels, family
 from tuner.api import metric_defs as defs
+from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_parts import Parts
 from tuner.decide.reassign_turn import PlanTurn
 from tuner.model.reassigning import Wanted
@@ -19,30 +21,44 @@ from tuner.plan.batches import BatchLimits
 NAMED_MAX = 20
 
 
+class ShownPlans(NamedTuple):
+    """What one look found; without limits there was none, or it is somebody else's to tell."""
+
+    plans: tuple[PlanTurn, ...] = ()  # Those that have not ended, the oldest first.
+    limits: BatchLimits | None = None  # Over all plans: the strictest that holds.
+    figures: Figures = Figures()
+    at_ms: int = 0
+    number: int = 0  # Another one after each look.
+
+
 class PlanBoard:
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self._lock = threading.Lock()
-        self._plans: tuple[PlanTurn, ...] = ()
-        self._limits: BatchLimits | None = None
+        self._shown = ShownPlans()
 
-    def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits) -> None:
+    def planned(
+        self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures | None = None, at_ms: int = 0
+    ) -> None:
         """
         Args:
             plans: those that have not ended, the oldest first.
             limits: the operator's, over all plans.
+            figures: what was measured of their partitions.
+            at_ms: of the look; epoch.
         """
         with self._lock:
-            self._plans, self._limits = plans, limits
+            self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, self._shown.number + 1)
 
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
         with self._lock:
-            self._plans, self._limits = (), None
+            if self._shown.limits is not None:
+                self._shown = ShownPlans(number=self._shown.number + 1)
 
-    def shown(self) -> tuple[tuple[PlanTurn, ...], BatchLimits | None]:
+    def shown(self) -> ShownPlans:
         with self._lock:
-            return self._plans, self._limits
+            return self._shown
 
 
 class PlanCollector(Collector):
@@ -50,7 +66,7 @@ class PlanCollector(Collector):
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
-        (plans, limits), c = self._board.shown(), (self._board.cluster,)
+        (plans, limits, *_), c = self._board.shown(), (self._board.cluster,)
         if limits is None:
             return
         named = plans[:NAMED_MAX]

@@ -1,6 +1,6 @@
 """/api/v1, what can be read: status, moves, brokers, tenants, decisions, events.
 
-An answer is encoded once a cycle, however many ask: between two cycles nothing of it changes, and the loop needs the processor.
+An answer is made once a cycle, however many ask: between two cycles nothing of it changes, and the loop needs the processor.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from starlette.responses import Response
 
-from streaming.own_metrics import installed_version
-from tuner.api import broker_views, shapes, views
+from tuner.api import broker_views, plan_shapes, plan_views, shapes, views
 from tuner.api.answers import encoded, json_bytes
 from tuner.api.decisions import Filter, row_json
+from tuner.api.desktop import Desktop
 from tuner.api.events import EventStream
 from tuner.api.gate import Gate, caller_of
-from tuner.api.look import Look
 from tuner.api.orders_api import broker_fault
-from tuner.api.quota_board import QuotaBoard
-from tuner.api.watched import Watched
+from tuner.api.plan_board import ShownPlans
 from tuner.model.decision import Reason
 from tuner.model.mutation_decision import QuotaReason
 
 ROWS_MAX = 500
 BROKERS_MAX = 1000
 HISTORY_BROKERS_MAX = 24
-_KEPT_MAX = 128
-
 Offset = Annotated[int, Query(ge=0, le=10**9, description="skip so many")]
 Limit = Annotated[int, Query(ge=1, le=ROWS_MAX, description="so many at most")]
 ManyLimit = Annotated[int, Query(ge=1, le=BROKERS_MAX, description="so many at most")]
@@ -44,76 +40,6 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "not known here"}}
 
 
-class Kept:
-    """Answers of this cycle, encoded."""
-
-    def __init__(self) -> None:
-        self._version: object = None
-        self._bodies: dict[object, bytes] = {}
-
-    def body(self, version: object, key: object, make: Callable[[], bytes]) -> bytes:
-        if version != self._version or len(self._bodies) >= _KEPT_MAX:
-            self._version, self._bodies = version, {}
-        if key not in self._bodies:
-            self._bodies[key] = make()
-        return self._bodies[key]
-
-
-class Desktop:
-    """What the routes and the page read from: one look a cycle, and what is made of it."""
-
-    def __init__(self, watched: Watched, quotas: QuotaBoard) -> None:
-        self.watched = watched
-        self.quotas = quotas
-        self._program = installed_version()
-        self._version: object = None
-        self._look: Look | None = None
-        self._status: dict[str, Any] = {}
-        self._kept = Kept()
-
-    def version(self) -> object:
-        board = self.watched.board
-        return self.watched.version, board.cycled_at_s, board.acting
-
-    def look(self) -> Look:
-        version = self.version()
-        if self._look is None or version != self._version:
-            watched = self.watched
-            board = watched.board
-            self._look = Look(watched.picture(), watched.history.peaks(), board.objective, board.dry_run)
-            self._status, self._version = {}, version
-        return self._look
-
-    def answer(self, key: object, make: Callable[[], object], *, each_s: int = 0) -> Response:
-        """
-        Args:
-            each_s: other than the last cycle's, a number that changes with the clock.
-        """
-        return encoded(self.kept(key, lambda: json_bytes(make()), each_s=each_s))
-
-    def kept(self, key: object, make: Callable[[], bytes], *, each_s: int = 0) -> bytes:
-        return self._kept.body(self.version(), (each_s, key), make)
-
-    def status(self, role: str) -> dict[str, Any]:
-        board, look = self.watched.board, self.look()
-        ready, why = board.ready()
-        # Only what goes with the clock is made anew every second.
-        self._status = self._status or views.status(look)
-        return {
-            "cluster": board.cluster,
-            "version": self._program,
-            "ready": ready,
-            "why": why,
-            "acting": board.acting,
-            "dry_run": board.dry_run,
-            "role": role,
-            "now_ms": board.now_ms(),
-            "cycled_at_ms": round(board.cycled_at_s * 1000) if board.cycled_at_s is not None else None,
-            "cycle_s": board.cycle_s,
-            **self._status,
-        }
-
-
 def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
     router = APIRouter(prefix="/api/v1", dependencies=[Depends(gate.read)], responses=REFUSALS)
     watched = desktop.watched
@@ -126,14 +52,23 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
     async def status(request: Request) -> Response:
         """What moves, how far it is, who has ordered what, and what comes next."""
         role = caller_of(request).role.value
-        second = watched.board.now_ms() // 1000
-        return desktop.answer(("status", role), lambda: desktop.status(role), each_s=second)
+        return desktop.answer(lambda: desktop.status(role), each_s=True)
 
     @router.get("/moves", response_model=shapes.Moves)
     async def moves(offset: Offset = 0, limit: Limit = 100) -> Response:
         """What is measured of the moves, by the broker that the replicas are made on; what is most urgent first."""
+
+        def made() -> dict[str, Any]:
+            look = desktop.look()
+            return paged("moves", views.moves(look), offset, limit, lambda broker: views.move_row(look, broker))
+
+        return desktop.answer(made)
+
+    @router.get("/plans", response_model=plan_shapes.Plans)
+    async def plans(offset: Offset = 0, limit: Limit = 20) -> Response:
+        """The plans of `rheostat reassign` that have not ended: how far each is, what is under way, and what holds it up."""
         return desktop.answer(
-            ("moves", offset, limit), lambda: paged("moves", views.moves(desktop.look()), offset, limit)
+            lambda: plans_json(desktop.plans.shown(), offset, limit), also=lambda: desktop.plans.shown().number
         )
 
     @router.get("/moves/partitions", response_model=shapes.Partitions)
@@ -149,7 +84,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
             found = [m for m in (live.moves if live is not None else ()) if topic in (None, m.topic)]
             return paged("partitions", found, offset, limit, views.partition)
 
-        return desktop.answer(("partitions", topic, offset, limit), made)
+        return desktop.answer(made)
 
     @router.get("/brokers", response_model=shapes.Brokers)
     async def brokers(
@@ -165,14 +100,14 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
             page = paged("brokers", found, offset, limit)
             return {**page, "brokers": broker_views.broker_rows(look, page["brokers"])}
 
-        return desktop.answer(("brokers", moving, offset, limit), made)
+        return desktop.answer(made)
 
     @router.get("/brokers/{broker}", response_model=shapes.Broker, responses=_UNKNOWN)
     async def broker(broker: BrokerId) -> Response:
         look = desktop.look()
         if (fault := broker_fault(broker, broker_views.brokers(look))) is not None:
             raise HTTPException(404, fault)
-        return desktop.answer(("broker", broker), lambda: broker_views.broker_rows(look, [broker])[0])
+        return desktop.answer(lambda: broker_views.broker_rows(look, [broker])[0])
 
     @router.get("/history", response_model=shapes.History)
     async def history(
@@ -189,12 +124,12 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
             most = watched.board.limits.rate_bytes_per_s_max
             return {"times_ms": times, "rate_bytes_per_s_max": most, "brokers": rows}
 
-        return desktop.answer(("history", tuple(broker), since_ms), made)
+        return desktop.answer(made)
 
     @router.get("/tenants", response_model=shapes.Tenants)
     async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
         """Who creates and deletes how much, and who is held back: those who are first."""
-        return desktop.answer(("tenants", offset, limit), lambda: tenants_json(desktop.quotas.as_json(), offset, limit))
+        return desktop.answer(lambda: tenants_json(desktop.quotas.as_json(), offset, limit))
 
     @router.get("/decisions", response_model=shapes.DecisionsSaid)
     async def decisions(
@@ -221,8 +156,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
             rows, further = watched.decisions.page(wanted, limit, before=before, turns=turns)
             return {"decisions": [row_json(row, inputs=inputs) for row in rows], "next_before": further}
 
-        changes = watched.decisions.changes(turns=turns)
-        return desktop.answer(("decisions", changes, wanted, before, turns, inputs, limit), made)
+        return desktop.answer(made, also=lambda: watched.decisions.changes(turns=turns))
 
     @router.get("/decisions/{number}", response_model=shapes.DecisionSaid, responses=_UNKNOWN)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
@@ -260,6 +194,12 @@ def paged(
         "next_offset": end if end < len(rows) else None,
         name: [form(row) for row in shown] if form is not None else list(shown),
     }
+
+
+def plans_json(shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
+    overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
+    page = paged("plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn))
+    return {"limits": overall, "seen_at_ms": shown.at_ms if shown.limits is not None else None, **page}
 
 
 def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:

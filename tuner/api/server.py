@@ -24,16 +24,19 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streaming.metric_page import page
 from streaming.own_metrics import installed_version
-from tuner.api.answers import Guarded, refusal
+from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import AccessError, Tokens
 from tuner.api.board import Board
+from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
+from tuner.api.lane import Lane
 from tuner.api.limits import READS, Buckets, Limited
 from tuner.api.order_routes import order_routes
 from tuner.api.orders_api import Desk
 from tuner.api.page_routes import page_routes
+from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
-from tuner.api.routes import Desktop, read_routes
+from tuner.api.routes import read_routes
 from tuner.api.watched import Watched
 
 STOP_S_MAX = 10.0
@@ -53,6 +56,7 @@ def make_app(
     wall_clock: Callable[[], float],
     *,
     watched: Watched | None = None,
+    plans: PlanBoard | None = None,
     tokens: Tokens | None = None,
     desk: Desk | None = None,
     reads: Buckets | None = None,
@@ -62,6 +66,7 @@ def make_app(
     """
     Args:
         watched: what the loop tells of its cycles; None: only what the board is told.
+        plans: what the executor of plans tells; None: none are executed.
         desk: where orders go; None: none can be given.
         reads: how much one address may ask for.
         tls: whether it is served over TLS.
@@ -76,7 +81,8 @@ def make_app(
         description="What the tuner sees and does, and orders to it.",
     )
     gate = Gate(tokens or Tokens(), monotonic)
-    desktop = Desktop(watched, quotas)
+    desktop = Desktop(watched, quotas, plans or PlanBoard(board.cluster))
+    app.add_middleware(Lane, gate=gate)
     app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
     app.add_middleware(Guarded, tls=tls)  # The one added last is outermost.
     app.add_exception_handler(RequestValidationError, _unprocessable)
@@ -84,9 +90,16 @@ def make_app(
     app.include_router(order_routes(watched, gate, desk))
     app.include_router(page_routes(desktop, gate))
 
+    def of_this_second() -> object:
+        return desktop.version(), int(wall_clock())
+
+    scraped = Shared(lambda: page(registry), of_this_second)
+    seen = Shared(lambda: json_bytes(_status(board, quotas)), of_this_second)
+
+    # A plain function each, so that a second's work in making them holds up one thread of many, and not the server.
     @app.get("/metrics", dependencies=[Depends(gate.scrape)], include_in_schema=False)
     def metrics() -> Response:
-        return Response(page(registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(scraped.body(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/healthz", include_in_schema=False)
     @app.get("/-/healthy", include_in_schema=False)
@@ -103,19 +116,23 @@ def make_app(
         return Response(f"{why}\n", status_code=200 if ready else 503)
 
     @app.get("/status", dependencies=[Depends(gate.read)], include_in_schema=False)
-    def status() -> dict[str, Any]:
-        ready, why = board.ready()
-        return {
-            "cluster": board.cluster,
-            "ready": ready,
-            "why": why,
-            "dry_run": board.dry_run,
-            "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
-            **board.snapshot().as_json(),
-            "quotas": quotas.as_json(),
-        }
+    def status() -> Response:
+        return encoded(seen.body())
 
     return app
+
+
+def _status(board: Board, quotas: QuotaBoard) -> dict[str, Any]:
+    ready, why = board.ready()
+    return {
+        "cluster": board.cluster,
+        "ready": ready,
+        "why": why,
+        "dry_run": board.dry_run,
+        "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
+        **board.snapshot().as_json(),
+        "quotas": quotas.as_json(),
+    }
 
 
 async def _unprocessable(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuner.api.orders_api import FOR_S_MAX
 
 BROKER_MAX = 2**31 - 1  # Kafka's ids are 32 bits.
-_RATE_MAX = 2**53
+_RATE_MAX = 2**53  # What every program reads exactly.
 
 
 class Given(BaseModel):
@@ -25,8 +25,10 @@ class NothingAsked(Given):
 class OverrideAsked(Given):
     broker: int = Field(ge=0, le=BROKER_MAX, description="the broker's id")
     side: Literal["leader", "follower"] | None = Field(default=None, description="both when absent")
+    # Refused by the route, which knows the bounds and says them.
     rate_bytes_per_s: int = Field(
-        ge=-_RATE_MAX, le=_RATE_MAX, description="the throttle to set, 1 to tuner.rate_bytes_per_s_max, in bytes/s"
+        description="the throttle to set, 1 to tuner.rate_bytes_per_s_max, in bytes/s",
+        json_schema_extra={"minimum": -_RATE_MAX, "maximum": _RATE_MAX},
     )
     for_s: float = Field(
         gt=0, le=FOR_S_MAX, description="how long, in seconds; then the throttle is tuned again. There is no default"

@@ -80,7 +80,8 @@ def status(look: Look) -> dict[str, Any]:
 def _destinations(look: Look) -> set[int]:
     """As the controller lists them: what is measured of a move comes later than the move."""
     live = look.picture.snapshot.live
-    return {broker for move in live.moves for broker in move.destinations} if live is not None else set()
+    # What `destinations` of each says, of tens of thousands at once.
+    return {b for move in live.moves for b in move.adding if b != move.leader} if live is not None else set()
 
 
 def objective_json(objective: Objective | None) -> dict[str, Any] | None:
@@ -120,44 +121,45 @@ def upcoming(look: Look) -> list[str]:
     )
 
 
-def moves(look: Look) -> list[dict[str, Any]]:
-    """By destination, what takes longest first."""
-    stalls, said = look.picture.snapshot.memory.stalls, look.said
-    rows = []
-    for broker, signal in look.onto.items():
-        peak, state, decision = look.peaks.get(broker), stalls.get(broker), said.get((broker, Side.FOLLOWER))
-        left = {broker: signal.remaining_bytes} if signal.remaining_bytes is not None else {}
-        rows.append(
-            {
-                "broker": broker,
-                "moving_partitions": signal.moving_partitions,
-                "remaining_bytes": signal.remaining_bytes,
-                "done_ratio": shares_done(left, look.peaks),
-                "since_ms": peak.since_ms if peak is not None else None,
-                "slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
-                "eta_s": eta_s(signal),
-                "lag_messages": signal.lag_messages,
-                "write_bytes_per_s": signal.write_bytes_per_s,
-                "progress_age_s": signal.progress_age_s,
-                "stalled": state.stalled if state is not None else None,
-                "stalled_since_ms": state.stalled_since_ms if state is not None else None,
-                "progress_lost_s": state.lost_s if state is not None else None,
-                "reason": decision.reason.value if decision is not None else None,
-                "text": decision.text if decision is not None else None,
-                "sampled_at_ms": signal.sampled_at_ms,
-                "largest": [
-                    {"topic": p.topic, "partition": p.partition, "remaining_bytes": p.remaining_bytes}
-                    for p in signal.largest[:_LARGEST_MAX]
-                ],
-            }
-        )
-    return sorted(rows, key=_urgency)
+def moves(look: Look) -> list[int]:
+    """The brokers that replicas are made on: where it has stalled, where no end is in sight, then what ends last."""
+    stalls = look.picture.snapshot.memory.stalls
+
+    def urgency(broker: int) -> tuple[bool, bool, float, int]:
+        signal, state = look.onto[broker], stalls.get(broker)
+        ends_s = eta_s(signal)
+        stalled = state is not None and state.stalled
+        return not stalled, ends_s is not None, -(ends_s or signal.remaining_bytes or 0.0), broker
+
+    return sorted(look.onto, key=urgency)
 
 
-def _urgency(row: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
-    """What has stalled, what has no end in sight, then what ends last."""
-    ends_s = row["eta_s"]
-    return not row["stalled"], ends_s is not None, -(ends_s or row["remaining_bytes"] or 0.0), row["broker"]
+def move_row(look: Look, broker: int) -> dict[str, Any]:
+    signal, decision = look.onto[broker], look.said.get((broker, Side.FOLLOWER))
+    peak, state = look.peaks.get(broker), look.picture.snapshot.memory.stalls.get(broker)
+    left = {broker: signal.remaining_bytes} if signal.remaining_bytes is not None else {}
+    return {
+        "broker": broker,
+        "moving_partitions": signal.moving_partitions,
+        "remaining_bytes": signal.remaining_bytes,
+        "done_ratio": shares_done(left, look.peaks),
+        "since_ms": peak.since_ms if peak is not None else None,
+        "slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
+        "eta_s": eta_s(signal),
+        "lag_messages": signal.lag_messages,
+        "write_bytes_per_s": signal.write_bytes_per_s,
+        "progress_age_s": signal.progress_age_s,
+        "stalled": state.stalled if state is not None else None,
+        "stalled_since_ms": state.stalled_since_ms if state is not None else None,
+        "progress_lost_s": state.lost_s if state is not None else None,
+        "reason": decision.reason.value if decision is not None else None,
+        "text": decision.text if decision is not None else None,
+        "sampled_at_ms": signal.sampled_at_ms,
+        "largest": [
+            {"topic": p.topic, "partition": p.partition, "remaining_bytes": p.remaining_bytes}
+            for p in signal.largest[:_LARGEST_MAX]
+        ],
+    }
 
 
 def partition(move: PartitionMove) -> dict[str, Any]:

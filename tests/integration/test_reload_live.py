@@ -1,0 +1,90 @@
+"""SIGHUP to a tuner on a real cluster: other settings are in force a moment later, in the same process, with nothing forgotten."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lab_parts import RHEOSTAT, rheostat, running, until
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+
+LAB = LabSpec(brokers=1)
+WAIT_S_MAX = 90.0
+
+
+def asked(port: int, path: str) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
+@pytest.mark.timeout(500)
+def test_a_new_ceiling_is_in_force_without_a_restart_and_a_fault_changes_nothing(lab: Lab, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    config = tmp_path / "rheostat.yaml"
+    settings = yaml.safe_load(lab_config(lab, http={"port": port}, rate_bytes_per_s_max=30_000_000))
+
+    def write(**tuner: Any) -> None:
+        settings["tuner"] |= tuner
+        config.write_text(yaml.safe_dump(settings))
+
+    def status() -> dict[str, Any]:
+        return dict(json.loads(asked(port, "/api/v1/status") or "{}"))
+
+    def in_force() -> float | None:
+        found = status()
+        return found["rate_bytes_per_s_max"] if found.get("acting") and found["cycled_at_ms"] else None
+
+    def told(name: str, labels: str = "") -> float:
+        (value,) = re.findall(rf"^{name}{{[^}}]*{labels}[^}}]*}} (\S+)$", asked(port, "/metrics"), re.M)
+        return float(value)
+
+    write()
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as run:
+        until(lambda: in_force() == 30_000_000 or not run.alive(), WAIT_S_MAX, "the tuner acts")
+        assert rheostat("pause", "-c", config).returncode == 0
+        until(lambda: status()["paused"], WAIT_S_MAX, "the pause is heeded")
+
+        write(
+            rate_bytes_per_s_max=20_000_000,
+            objective={"latency_ms": 20},
+            capacity={"in_bytes_per_s": 1e8, "out_bytes_per_s": 1e8},
+        )
+        run.process.send_signal(signal.SIGHUP)
+        until(lambda: in_force() == 20_000_000, WAIT_S_MAX, "the new ceiling is in force")
+        found = status()
+        assert found["objective"]["latency_ms"] == 20
+        assert found["paused"], "what people have ordered holds on"
+        assert told("rheostat_config_in_force") == 1
+        assert told("rheostat_config_reloads_total", 'result="taken"') == 1
+        assert told("rheostat_throttle_rate_max_bytes_per_second") == 20_000_000
+
+        write(rate_bytes_per_s_maximum=10)
+        run.process.send_signal(signal.SIGHUP)
+        until(lambda: told("rheostat_config_reloads_total", 'result="refused"') == 1, WAIT_S_MAX, "it is refused")
+        assert told("rheostat_config_last_reload_successful") == 0
+        assert "did you mean rate_bytes_per_s_max?" in run.said()
+        assert in_force() == 20_000_000
+
+        del settings["tuner"]["rate_bytes_per_s_maximum"]
+        write(http={"port": port + 1})
+        run.process.send_signal(signal.SIGHUP)
+        until(lambda: told("rheostat_config_reloads_total", 'result="refused"') == 2, WAIT_S_MAX, "it is refused")
+        assert "a restart is needed for tuner.http" in run.said()
+        assert told("rheostat_config_last_reload_successful") == 1
+        assert (in_force(), run.alive()) == (20_000_000, True)
+
+        assert len([line for line in run.lines() if line["event"] == "acting"]) == 2
+        assert "another tuner" not in run.said()
+        assert run.end(signal.SIGTERM) == 0

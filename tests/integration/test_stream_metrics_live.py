@@ -1,0 +1,86 @@
+"""What a stream that runs says of itself: its process, a real broker's records, and Prometheus' own reader of the page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+from lab_parts import RHEOSTAT, running, until
+
+from dashboards.catalogue import BY_PROCESS
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.kafka import producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+
+LAB = LabSpec(brokers=1)
+STARTED_S_MAX = 120.0
+GARBAGE = 7
+# Of an outage, which this stream has not had.
+NOT_THERE = re.compile(r"backlog|restart")
+
+
+@pytest.mark.timeout(400)
+def test_the_stream_tells_prometheus_of_its_batches_and_of_what_it_refused(lab: Lab, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    settings = yaml.safe_load(lab_config(lab))
+    settings["stream"] |= {
+        "checkpoint_dir": str(tmp_path / "checkpoint"), "driver_memory_mb": 512, "http": {"port": port},
+    }  # fmt: skip
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    topics = Topics.with_prefix("rheostat")
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        ensure_topics(client, topics)
+    sender = producer(lab.kafka_settings(), "test", linger_ms=0)
+
+    def page() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                return str(answer.read().decode())
+        except (OSError, urllib.error.URLError):
+            return ""
+
+    def send() -> None:
+        one = Scrape("lab", 1, Role.BROKER, int(time.time() * 1000), (Sample(Metric.LEADER_COUNT, "", 1.0),))
+        sender.send(topics.metrics, key=one.key(), value=one.value()).get(timeout=10)
+
+    def value(name: str) -> float | None:
+        found = re.findall(rf'^{name}{{[^}}]*cluster="lab"[^}}]*}} (\S+)$', page(), re.M)
+        return sum(map(float, found)) if found else None
+
+    with running(*RHEOSTAT, "stream", "--config", config, log=tmp_path / "stream.log") as run:
+        until(lambda: page() or not run.alive(), STARTED_S_MAX, "the stream's page is there")
+        assert run.alive()
+        for _ in range(GARBAGE):
+            sender.send(topics.metrics, key=b"x", value=b"not a scrape").get(timeout=10)
+
+        defined = {
+            m.name for m in (*BY_PROCESS["every process"], *BY_PROCESS["stream"]) if not NOT_THERE.search(m.name)
+        }
+
+        def all_is_told() -> bool:
+            send()
+            told = set(re.findall(r"^(rheostat_\w+?)(?:\{| )", page(), re.M))
+            return defined <= told and value("rheostat_stream_rejects_total") == GARBAGE
+
+        # A watermark there is from the second batch on.
+        until(all_is_told, STARTED_S_MAX, "everything that a stream tells is there", every_s=1.0)
+        text = page()
+        assert 'part="stream"' in text
+        if (promtool := shutil.which("promtool")) is not None:
+            done = subprocess.run(
+                [promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    sender.close()

@@ -1,0 +1,140 @@
+"""What was answered in this cycle is answered again without its route: the same, as long as it holds, and to nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from api_rig import OPERATE_TOKEN, READ_TOKEN, WELL, Rig, entry
+from fastapi.testclient import TestClient
+
+from tuner.api import views
+from tuner.api.answers import HEADERS, Shared
+from tuner.api.auth import Caller, Role
+from tuner.api.lane import Again, Lane
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.cycle()
+    return made
+
+
+def made_anew(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The brokers whose rows were made."""
+    found: list[int] = []
+    row = views.move_row
+
+    def counted(look: Any, broker: int) -> dict[str, Any]:
+        found.append(broker)
+        return row(look, broker)
+
+    monkeypatch.setattr(views, "move_row", counted)
+    return found
+
+
+def test_an_answer_is_made_once_for_all_who_ask_the_same(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_anew(monkeypatch)
+    first, again = rig.get("/api/v1/moves"), rig.get("/api/v1/moves")
+    assert (first.status_code, first.content) == (again.status_code, again.content)
+    assert sorted(first.headers.multi_items()) == sorted(again.headers.multi_items())
+    assert HEADERS.items() <= dict(again.headers).items()
+    assert made == [3]
+    rig.get("/api/v1/moves?limit=1")
+    rig.cycle()
+    rig.get("/api/v1/moves")
+    assert made == [3, 3, 3]
+
+
+def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig) -> None:
+    first = rig.get("/api/v1/status").json()["now_ms"]
+    rig.clock.now_s += 0.1
+    assert rig.get("/api/v1/status").json()["now_ms"] == first
+    rig.clock.now_s += 1.0
+    assert rig.get("/api/v1/status").json()["now_ms"] == first + 1100
+
+
+def test_a_decision_on_record_is_told_before_the_cycle_ends(rig: Rig) -> None:
+    assert rig.get("/api/v1/decisions").json()["decisions"] == []
+    rig.watched.decisions.take([entry("decision", WELL)])
+    assert len(rig.get("/api/v1/decisions").json()["decisions"]) == 1
+
+
+def test_it_goes_to_nobody_whom_the_door_refuses(rig: Rig) -> None:
+    for path in ("/api/v1/status", "/page/now"):
+        assert rig.get(path).status_code == 200
+        assert rig.get(path, None).status_code == 401
+        assert rig.get(path, "wrong-0123456789abcdef").status_code == 401
+    assert rig.get("/api/v1/status").json()["role"] == "read"
+    assert rig.get("/api/v1/status", OPERATE_TOKEN).json()["role"] == "operate"
+    basic = rig.http.get("/api/v1/status", headers={"Authorization": f"Basic {READ_TOKEN}"})
+    assert basic.status_code == 401
+
+
+def test_without_tokens_it_goes_to_no_other_sites_name() -> None:
+    rig = Rig(tokens=False)
+    rig.cycle()
+    assert rig.get("/api/v1/moves", None).status_code == 200
+    rebound = TestClient(rig.app, base_url="http://evil.example", client=("127.0.0.1", 50000))
+    assert rebound.get("/api/v1/moves").status_code == 403
+
+
+def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
+    now = [0]
+    caller = Caller("kim", Role.READ)
+
+    async def route(scope: Any, receive: Any, send: Any) -> None:
+        stamped = now[0]
+        await Again(b"x", "text/plain", stamped, lambda: now[0])(scope, receive, send)
+
+    class Door:
+        def reader(self, scope: Any) -> Caller:  # noqa: ARG002 - the shape of a door
+            return caller
+
+    async def nothing(*_: Any) -> None: ...
+
+    lane = Lane(route, Door())  # type: ignore[arg-type]
+
+    def asks(query: bytes) -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": query}
+        asyncio.run(lane(scope, nothing, nothing))
+
+    for number in range(100):
+        asks(b"%d" % number)
+    assert len(lane._kept) == 100
+    now[0] += 1
+    for number in range(100, 140):
+        asks(b"%d" % number)
+    assert len(lane._kept) == 40
+    for number in range(140, 400):
+        asks(b"%d" % number)
+    assert len(lane._kept) <= 128
+    asks(b"x" * 513)
+    assert max(len(query) for _, query, _ in lane._kept) <= 512
+
+
+def test_metrics_are_made_once_a_second_however_many_scrape() -> None:
+    now, made = [0], []
+
+    def make() -> bytes:
+        made.append(now[0])
+        return b"%d" % now[0]
+
+    shared = Shared(make, lambda: now[0])
+    assert [shared.body(), shared.body()] == [b"0", b"0"]
+    now[0] += 1
+    assert shared.body() == b"1"
+    assert made == [0, 1]
+
+
+def test_the_metrics_of_a_cycle_are_told_as_soon_as_it_has_ended(rig: Rig) -> None:
+    def counted() -> str:
+        lines = rig.get("/metrics").text.splitlines()
+        return next(line for line in lines if line.startswith("rheostat_decisions_total") and "progressing" in line)
+
+    first = counted()
+    assert counted() == first
+    rig.cycle()
+    assert counted() != first

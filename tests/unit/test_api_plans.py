@@ -1,0 +1,125 @@
+"""Plans over HTTP and on the page: what runs, how far it is, when it ends, how much at a time, and what holds it up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api_rig import Rig
+from reassign_rig import Rig as Executor
+from reassign_rig import still
+
+from tuner.api.plan_views import plan_row
+from tuner.decide.reassign_figures import Figures
+from tuner.decide.reassign_pace import Bounds
+from tuner.model.reassigning import PartitionNow, Wanted
+from tuner.plan.batches import BatchLimits
+
+A, B, C = ("t", 0), ("t", 1), ("t", 2)
+TO = {A: (4, 2), B: (4, 2), C: (1, 4)}
+
+
+def executing(rig: Rig, *, at_a_time: int = 1) -> Executor:
+    """A real executor, whose word goes to the API's board."""
+    bounds = Bounds(BatchLimits(partition_movements_max=at_a_time))
+    made = Executor({A: still(1, 2), B: still(1, 2), C: still(1, 2)}, online=[1, 2, 3, 4], bounds=bounds)
+    made.loop._watcher = rig.plans
+    return made
+
+
+def rows(rig: Rig) -> Any:
+    return rig.get("/api/v1/plans").json()["plans"]
+
+
+def test_before_any_plan_nothing_is_shown() -> None:
+    rig = Rig()
+    rig.cycle()
+    assert rig.get("/api/v1/plans").json() == {
+        "limits": None, "seen_at_ms": None, "total": 0, "next_offset": None, "plans": [],
+    }  # fmt: skip
+    assert "No plan" in rig.get("/page/plans").text
+
+
+def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.give(TO, BatchLimits(leader_movements_max=7))
+    executor.cycle()
+    found = rig.get("/api/v1/plans").json()
+    assert found["limits"] == {"leader_movements_max": 7, "partition_movements_max": 1, "replica_movements_max": None}
+    (row,) = found["plans"]
+    assert (row["plan"], row["by"], row["wanted"]) == ("p", "kim@desk", "running")
+    assert (row["partitions"], row["arrived"], row["moving"], row["waiting"]) == (3, 0, 1, 2)
+    assert (row["total_bytes"], row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (3000.0, 0.0, 0.0, None)
+    assert len(row["batch"]) == 1
+    assert row["batch"][0]["adding"] == [4]
+    executor.cycle()
+    (row,) = rows(rig)
+    assert (row["arrived"], row["moving"], row["waiting"]) == (1, 1, 1)
+    assert row["copied_bytes"] == 1000.0
+    # A third of it in two seconds: two thirds take four.
+    assert row["eta_s"] == 4.0
+    page = rig.get("/page/plans").text
+    assert "<b>33 %</b>: 0 MB of 0 MB; 4 s left at its pace so far." in page
+    assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page
+    assert "at most 1 at a time" in page
+    executor.until_ended()
+    executor.cycle()
+    assert rows(rig) == []
+
+
+def test_a_large_partition_counts_as_it_comes() -> None:
+    rig = Rig()
+    executor = executing(rig)
+    executor.give({A: (4, 2)})
+    executor.cycle(finish=False)
+    executor.cycle(finish=False)
+    shown = rig.plans.shown()._replace(figures=Figures(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0}))
+    row = plan_row(shown, shown.plans[0])
+    assert (row["copied_bytes"], row["done_ratio"]) == (750.0, 0.75)
+    assert row["eta_s"] is not None
+
+
+def test_who_paused_it_and_what_it_waits_for_is_said() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.give(TO)
+    executor.cycle()
+    executor.say(Wanted.PAUSED)
+    executor.cycle()
+    (row,) = rows(rig)
+    assert (row["wanted"], row["word_by"], row["eta_s"]) == ("paused", "lee@desk", None)
+    assert any("paused by lee@desk" in line for line in row["said"])
+    page = rig.get("/page/plans").text
+    assert "paused by lee@desk" in page
+    executor.say(Wanted.CANCELLING)
+    executor.cycle(finish=False)
+    (row,) = rows(rig)
+    assert (row["wanted"], row["done_ratio"], row["copied_bytes"]) == ("cancelling", None, None)
+    assert "are back" in rig.get("/page/plans").text
+
+
+def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.cluster.partitions[A] = PartitionNow(1, (3, 1, 2), (1, 2), adding=(3,))
+    executor.give({A: (4, 2)})
+    executor.cycle(finish=False)
+    (row,) = rows(rig)
+    assert (row["somebody_elses"], row["moving"]) == (1, 0)
+    page = rig.get("/page/plans").text
+    assert '<span class="pill bad">waits</span>' in page
+    assert "t-0: somebody else is reassigning this; waited for." in page
+
+
+def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.give(TO)
+    executor.cycle()
+    assert rows(rig) != []
+    rig.plans.stands_by()
+    assert rows(rig) == []

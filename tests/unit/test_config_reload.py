@@ -1,0 +1,161 @@
+"""SIGHUP: what can be changed while the tuner runs is taken up, and everything else is refused by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from rheostat import reloading
+from rheostat.config_watch import TAKEN, ConfigWatch, changes
+from rheostat.settings import load_settings
+from streaming.own_metrics import ConfigState
+from tuner.api.board import Board
+from tuner.api.quota_board import QuotaBoard
+from tuner.model.limits import MB
+from tuner.model.objectives import Capacity
+from tuner.model.partition_limits import PartitionLimits
+from tuner.reloads import shown_from_now_on
+
+GOOD = """
+cluster: main
+kafka: {bootstrap_servers: "localhost:9092"}
+stream: {checkpoint_dir: /tmp/checkpoint}
+tuner: {rate_bytes_per_s_max: 50000000, http: {port: 9464}}
+"""
+LOWER = GOOD.replace("50000000", "40000000")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "rheostat.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.fixture
+def watch(file: Path) -> ConfigWatch:
+    return ConfigWatch(file, {}, load_settings(file, {}), lambda: 1_000.0)
+
+
+def test_a_changed_ceiling_waits_and_is_then_in_force(file: Path, watch: ConfigWatch) -> None:
+    file.write_text(LOWER)
+    assert not watch.waiting(), "what is saved is not in force before somebody says so"
+    watch.reload()
+    assert watch.waiting()
+    with structlog.testing.capture_logs() as said:
+        assert watch.take().tuner.rate_bytes_per_s_max == 40 * MB
+    assert [line["changed"] for line in said] == [["tuner.rate_bytes_per_s_max"]]
+    assert not watch.waiting()
+    assert watch.state() == ConfigState(good=True, good_at_s=1_000.0, in_force=True, reloads_taken=1)
+
+
+def test_a_faulty_file_changes_nothing_and_says_key_and_line(file: Path, watch: ConfigWatch) -> None:
+    file.write_text(LOWER.replace("cluster", "clutser"))
+    with structlog.testing.capture_logs() as said:
+        watch.reload()
+    assert not watch.waiting()
+    assert "unknown key clutser" in said[0]["error"]
+    assert watch.state() == ConfigState(good=False, good_at_s=1_000.0, in_force=False, reloads_refused=1)
+    file.write_text(LOWER)
+    watch.reload()
+    assert watch.take().tuner.rate_bytes_per_s_max == 40 * MB
+    assert watch.state() == ConfigState(True, 1_000.0, True, reloads_taken=1, reloads_refused=1)
+
+
+def test_a_floor_above_the_ceiling_is_refused_like_at_the_start(file: Path, watch: ConfigWatch) -> None:
+    file.write_text(GOOD.replace("{rate", "{rate_bytes_per_s_min: 60000000, rate"))
+    with structlog.testing.capture_logs() as said:
+        watch.reload()
+    assert "rate_bytes_per_s_min (60000000) is above" in said[0]["error"]
+    assert not watch.waiting()
+
+
+def test_what_needs_a_restart_is_refused_by_name_and_with_it_all_else(file: Path, watch: ConfigWatch) -> None:
+    file.write_text(LOWER.replace("9464", "9999").replace("localhost", "elsewhere"))
+    with structlog.testing.capture_logs() as said:
+        watch.reload()
+    assert "a restart is needed for kafka, tuner.http;" in said[0]["event"]
+    assert not watch.waiting()
+    assert watch.state() == ConfigState(good=True, good_at_s=1_000.0, in_force=False, reloads_refused=1)
+
+
+def test_a_later_word_takes_an_earlier_one_back(file: Path, watch: ConfigWatch) -> None:
+    file.write_text(LOWER)
+    watch.reload()
+    file.write_text(GOOD)
+    watch.reload()
+    assert not watch.waiting()
+
+
+def test_of_a_file_that_says_the_same_nothing_is_made_anew(file: Path, watch: ConfigWatch) -> None:
+    file.write_text("# a word\n" + GOOD)
+    watch.reload()
+    assert not watch.waiting()
+    assert watch.state().reloads_taken == 1
+
+
+def test_every_setting_is_taken_up_or_needs_a_restart(file: Path) -> None:
+    before = load_settings(file, {})
+    file.write_text(
+        GOOD.replace("main", "other").replace("50000000", "40000000")
+        + "limits: {max_partitions: 5}\ncollector: {interval_s: 7}\n"
+    )
+    found = changes(before, load_settings(file, {}))
+    assert found == ["cluster", "collector", "limits", "tuner.rate_bytes_per_s_max"]
+    assert set(found) & TAKEN == {"limits", "tuner.rate_bytes_per_s_max"}
+
+
+def test_what_is_shown_is_measured_against_the_new_word(file: Path) -> None:
+    settings = load_settings(file, {}).tuner
+    board, quotas = Board("main", settings.limits(), dry_run=False, wall_clock=lambda: 0.0), QuotaBoard("main")
+    file.write_text(
+        LOWER.replace(
+            "{rate",
+            "{objective: {latency_ms: 20}, capacity: {in_bytes_per_s: 1e8, out_bytes_per_s: 1e8}, mutation_quota: {}, rate",
+        )
+    )
+    shown_from_now_on(load_settings(file, {}).tuner, PartitionLimits(broker_partitions_max=5), board, quotas)
+    assert board.limits.rate_bytes_per_s_max == 40 * MB
+    assert board.limits.steers
+    assert board.objective is not None
+    assert board.capacity == Capacity(1e8, 1e8)
+    assert board.partition_limits == PartitionLimits(broker_partitions_max=5)
+    assert quotas.objective is not None
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) -> None:
+    stop = threading.Event()
+    watch.heed_asks()
+    reloading.heed_hangup(watch.ask, stop)
+    file.write_text(LOWER)
+    os.kill(os.getpid(), signal.SIGHUP)
+    deadline_s = time.monotonic() + 30
+    while not watch.waiting() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert watch.waiting()
+    assert not stop.is_set()
+
+
+def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
+    there, stop, reloads = [True], threading.Event(), list[int]()
+    monkeypatch.setattr(reloading, "_has_terminal", lambda: there[0])
+    reloading.heed_hangup(lambda: reloads.append(1), stop)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert (reloads, stop.is_set()) == ([1], False)
+    there[0] = False
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert (reloads, stop.is_set()) == ([1], True)

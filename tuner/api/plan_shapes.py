@@ -1,0 +1,57 @@
+"""What the API gives of plans, for its OpenAPI description."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from tuner.api.shapes import Paged
+
+
+class LimitsSaid(BaseModel):
+    leader_movements_max: int | None
+    partition_movements_max: int | None
+    replica_movements_max: int | None
+
+
+class StepSaid(BaseModel):
+    topic: str
+    partition: int
+    replicas: list[int] = Field(description="that it ends with")
+    adding: list[int]
+    dropping: list[int]
+
+
+class PlanSaid(BaseModel):
+    plan: str
+    by: str
+    word_by: str = Field(description="who said the newest word about it")
+    given_at_ms: int
+    wanted: Literal["running", "paused", "cancelling"]
+    partitions: int
+    arrived: int
+    moving: int
+    waiting: int
+    electing: int
+    unclear: int = Field(description="not seen yet to have been taken")
+    somebody_elses: int
+    dropped: int
+    total_bytes: float = Field(description="that it copies in all, by the sizes it was given with")
+    copied_bytes: float | None = Field(description="null while it is taken back")
+    done_ratio: float | None
+    eta_s: float | None = Field(
+        description="at its mean pace so far; null: nothing is copied yet, or it does not go on"
+    )
+    batch: list[StepSaid] = Field(description="under way; the first twenty")
+    limits: LimitsSaid = Field(description="its own; null: none")
+    said: list[str] = Field(description="what holds it up")
+    pace: list[str] = Field(description="how many at a time a side of a broker has, and why")
+
+
+class Plans(Paged):
+    limits: LimitsSaid | None = Field(
+        description="over all plans, the strictest that holds; null: no plan is on record here"
+    )
+    seen_at_ms: int | None
+    plans: list[PlanSaid]
