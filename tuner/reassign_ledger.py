@@ -33,6 +33,7 @@ from tuner.model.reassigning import Key, Plan
 log = structlog.get_logger("tuner")
 
 PLANS_KEPT = 20  # That have ended, for those who ask how.
+HEADLESS_S_MAX = 3600.0  # Whoever gives a plan writes its head within seconds after the parts.
 _LINES_MAX = 5
 
 
@@ -60,6 +61,7 @@ class ReassignLedger:
         self._monotonic = monotonic
         self._numbers: dict[str, dict[Key, int]] = {}  # Which record of its plan a part is in.
         self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
+        self._headless_since_s: dict[str, float] = {}
 
     @property
     def active(self) -> tuple[Plan, ...]:
@@ -112,6 +114,19 @@ class ReassignLedger:
         for plan, later in zip(plans, after, strict=True):
             records |= self._records(plan, later, said=False)
         self._write([failed_entry(failures, self._now_ms())], records)
+
+    def forget_headless(self) -> None:
+        """Takes parts off the record whose plan has had no head for long.
+
+        Raises:
+            JournalError
+        """
+        now_s, found = self._monotonic(), self.book.headless
+        since_s = self._headless_since_s = {plan: self._headless_since_s.get(plan, now_s) for plan in found}
+        for plan, parts in found.items():
+            if now_s - since_s[plan] > HEADLESS_S_MAX:
+                self._write([], tombstones(self._cluster, plan, parts))
+                log.info("parts of a plan that was never given whole are off the record", plan=plan, records=parts)
 
     @property
     def resting(self) -> frozenset[Key]:

@@ -18,7 +18,8 @@ from rheostat.doctor.machine import checkpoint, machine
 from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.kafka.cluster import ClusterError
+from streaming.kafka.reassignments import ReassignmentClient
 
 __all__ = ["Finding", "Verdict", "as_json", "examine", "exit_code"]
 
@@ -33,7 +34,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from reached
     if any(finding.verdict is Verdict.FAILED for finding in reached):
         return
-    with ClusterClient(kafka, "rheostat-doctor") as client:
+    with ReassignmentClient(kafka, "rheostat-doctor") as client:
         try:
             brokers = {e.node: e.host for e in client.brokers()}
         except ClusterError as error:

@@ -11,6 +11,7 @@ from rheostat.settings import Settings
 from streaming import words
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.kafka.reassignments import ReassignmentClient
 from streaming.topics import ensure_topics, topic_specs
 from tuner.lease import group_of
 
@@ -33,7 +34,7 @@ def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     ]  # fmt: skip
 
 
-def rights(client: ClusterClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
+def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
     anywhere = {broker: {words.LEADER_RATE: "1000000"} for broker in brokers}
     own, lease = settings.topic_names().metrics, group_of(settings.cluster)
 
@@ -70,6 +71,12 @@ def rights(client: ClusterClient, brokers: list[int], settings: Settings) -> Ite
             (f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease)),
             (f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease)),
         ]
+        if settings.tuner.reassign.enabled:
+            plans = "carry out plans of reassignments (tuner.reassign.enabled)"
+            tries += [
+                ("Alter on Cluster", plans, client.may_alter),
+                (f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease)),
+            ]
     for right, purpose, attempt in tries:
         yield _try(f"right: {right}", purpose, attempt, settings.kafka)
 

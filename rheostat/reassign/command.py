@@ -12,16 +12,18 @@ from typing import Any
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.reassign import record
 from rheostat.reassign.checks import Checked, checked, ways_of
+from rheostat.reassign.ctrl_c import CtrlC
 from rheostat.reassign.given import Given, Ground, client_of, given_of, ground_of, plan_of
 from rheostat.reassign.here import Here
-from rheostat.reassign.interrupted import interrupted
-from rheostat.reassign.picture import as_record
+from rheostat.reassign.interrupted import interrupted, left
+from rheostat.reassign.picture import Picture, as_record
 from rheostat.reassign.steps import as_rows, sentences_of_steps
-from rheostat.reassign.watch import View, console, watch
+from rheostat.reassign.view import View, console, say
+from rheostat.reassign.watch import watch
 from rheostat.reassign.words import standing
 from rheostat.settings import Settings, load_settings
 from tuner.interpreter import calm_the_collector
-from tuner.model.reassigning import Key
+from tuner.model.reassigning import Key, Wanted
 from tuner.plan.batches import BatchLimits
 
 
@@ -44,7 +46,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
     plan = plan_of(asked.plan)
     settings = load_settings(config)
     with client_of(settings) as client:
-        ground = ground_of(client, settings, asked.watch_s, _say)
+        ground = ground_of(client, settings, {target.topic for target in plan.targets}, asked.watch_s, say)
     given = given_of(plan, ground)
     if not given.parts:
         return _nothing_to_do(given, asked)
@@ -57,29 +59,61 @@ def run_reassign(config: Path, asked: Asked) -> int:
     if asked.dry_run:
         return _dry_run(given, ground, found, taken, asked)
     for line in found.notes:
-        _say(line)
+        say(line)
     if taken:
         raise BadInputError(taken[0])
     if found.forbidden:
         raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
     with Here(config, ground.tuners) if asked.here else _somebody_leads(settings, ground.tuners) as service:
         head = record.put(settings, given.parts, asked.limits)
-        _say(f"Plan {head.id} is on record: {_count(given.parts)}.")
+        say(f"Plan {head.id} is on record: {_count(given.parts)}.")
         if asked.detach:
             return _detached(settings, head.id, head.at_ms, asked)
         return _watched(settings, head.id, service, asked)
 
 
 def _watched(settings: Settings, plan: str, service: Here, asked: Asked) -> int:
-    try:
-        with View(console()) as view:
-            ended = watch(settings, plan, view, service.look)
-    except KeyboardInterrupt:
-        return interrupted(settings, plan, here=service.runs)
-    _say(f"Plan {plan}: {standing(ended)}")
+    answered = False  # With what is watched for: that it is so.
+    while True:
+        try:
+            seen = _look_on(settings, plan, service, may_pause=answered)
+            break
+        except KeyboardInterrupt:
+            # Who is asked once, and presses Ctrl-C again, doesn't want to wait for it.
+            code = left(plan, here=service.runs) if answered else interrupted(settings, plan, here=service.runs)
+            if code is not None:
+                return code
+            answered = True
+    paused = seen.plan.active
+    say(
+        f"Plan {plan}: {standing(seen)}"
+        + (" `rheostat reassign resume`, and a tuner, go on with it." if paused else "")
+    )
     if asked.as_json:
-        _print(as_record(ended))
-    return EXIT_DONE if ended.well else EXIT_NOT_WELL
+        _print(as_record(seen))
+    return EXIT_DONE if paused or seen.well else EXIT_NOT_WELL
+
+
+def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -> Picture:
+    """Until the plan has ended, or is paused and nothing of it is under way; then until its throttles are taken back."""
+
+    def rests(shown: Picture) -> bool:
+        return may_pause and shown.plan.head.wanted is Wanted.PAUSED and not shown.plan.asked
+
+    words = {"unheeded": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
+    with CtrlC() as ctrl_c, View(console()) as view:
+
+        def tick() -> None:
+            ctrl_c.check()
+            for line in service.look():
+                view.say(f"  {line}")
+
+        seen = watch(settings, plan, view, each_tick=tick, enough=rests, **words)
+        if service.runs and record.throttles_stand(settings):
+            view.say("The throttles are being taken back.")
+            if not service.settle(lambda: record.throttles_stand(settings), tick):
+                view.say("Not all of them are taken back yet: the next tuner that acts goes on with that.")
+    return seen
 
 
 def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
@@ -87,7 +121,7 @@ def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
     if asked.as_json:
         _print({"plan": plan, "heeded": took})
     if not took:
-        _say(
+        say(
             "No tuner has heeded it yet: the next that acts, and executes plans (tuner.reassign.enabled), begins with it."
         )
     return EXIT_DONE if took else EXIT_NOT_WELL
@@ -96,7 +130,7 @@ def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
 def _nothing_to_do(given: Given, asked: Asked) -> int:
     if asked.as_json:
         _print({"plan": None, "partitions": 0})
-    _say(f"Nothing is to be moved: all {len(given.targets)} partitions of the plan are where they shall be.")
+    say(f"Nothing is to be moved: all {len(given.targets)} partitions of the plan are where they shall be.")
     return EXIT_DONE
 
 
@@ -119,8 +153,8 @@ def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], ask
         for line in sentences_of_steps(ways, asked.limits.replica_movements_max):
             sys.stdout.write(line + "\n")
         for line in (*found.notes, *(f"Forbidden: {line}" for line in forbidden)):
-            _say(line)
-    _say("Nothing is on record, and nothing is begun.")
+            say(line)
+    say("Nothing is on record, and nothing is begun.")
     return EXIT_NOT_WELL if forbidden else EXIT_DONE
 
 
@@ -158,7 +192,3 @@ def _count(parts: Collection[object]) -> str:
 
 def _print(body: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(body, indent=2) + "\n")
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from rheostat.settings import Settings
 from streaming.kafka.cluster import ClusterError, Unreachable
 from streaming.kafka.reassignments import Disk, ReassignmentClient
 from tuner.lease import group_of
-from tuner.model.reassigning import Key, Part
+from tuner.model.reassigning import Key, Part, TopicThen
 from tuner.plan.plan_file import PlanFile, Target
 
 CLIENT_ID = "rheostat-reassign"
@@ -30,6 +30,7 @@ class Ground:
     disks: Mapping[int, tuple[Disk, ...]]  # Of brokers that tell.
     write_bytes_per_s: Mapping[Key, float]  # By which it grows.
     tuners: int | None  # That could execute it; None: it can't be told.
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,20 @@ def client_of(settings: Settings) -> Iterator[ReassignmentClient]:
 
 
 def ground_of(
-    client: ReassignmentClient, settings: Settings, watch_s: float, say: Callable[[str], None]
+    client: ReassignmentClient, settings: Settings, topics: Collection[str], watch_s: float, say: Callable[[str], None]
 ) -> Ground:  # fmt: skip
     """
     Args:
+        topics: of the plan.
         watch_s: how long the logs are watched for what is written to them; 0: not at all.
     """
+    # Before all else is read: of a topic that is made anew meanwhile the plan knows nothing.
+    ids = client.topic_ids(topics)
     standing = look(client, settings, CLIENT_ID)
     disks = {b: d for b, d in client.disks(standing.brokers).items() if not isinstance(d, ClusterError)}
     tuners = client.group_members(group_of(settings.cluster))
     rates = write_rates(client, standing, watch_s, say) if watch_s else {}
-    return Ground(standing, log_bytes(client, standing), disks, rates, tuners)
+    return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids)
 
 
 def plan_of(path: Path) -> PlanFile:
@@ -97,6 +101,12 @@ def given_of(plan: PlanFile, ground: Ground) -> Given:
     standing = ground.standing
     known = {*standing.brokers, *(b for s in standing.partitions.values() for b in s.replicas)}
     check(plan, known, standing.partitions)
+    named = {target.topic for target in plan.targets}
+    then = {
+        topic: TopicThen(ground.topic_ids.get(topic, ""), len(states))
+        for topic, states in standing.topics.items()
+        if topic in named
+    }
     parts = {}
     for target in plan.targets:
         key = (target.topic, target.partition)
@@ -104,5 +114,5 @@ def given_of(plan: PlanFile, ground: Ground) -> Given:
         if now.adding or now.removing or now.replicas != target.replicas:
             before = tuple(b for b in now.replicas if b not in now.removing)  # With what is under way ended.
             size, rate = ground.size_bytes.get(key, 0), ground.write_bytes_per_s.get(key, 0.0)
-            parts[key] = Part(target.replicas, before, float(size), rate)
+            parts[key] = Part(target.replicas, before, float(size), rate, then[target.topic])
     return Given(plan.targets, parts)

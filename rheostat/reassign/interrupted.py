@@ -4,53 +4,49 @@ from __future__ import annotations
 
 import sys
 
+from rheostat.errors import EXIT_DONE
 from rheostat.reassign import record
 from rheostat.reassign.say import cancel, pause
+from rheostat.reassign.view import console, say
 from rheostat.settings import Settings
 
 EXIT_INTERRUPTED = 130
 
 
-def interrupted(settings: Settings, plan: str, *, here: bool) -> int:
-    """Returns the exit code.
+def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
+    """Returns the exit code; None: it is to be watched further, until what was answered is so, or as it has ended by now.
 
     Args:
         here: the tuner that executes the plan is ours, and ends with this command.
     """
-    left = (
-        f"Plan {plan} stays on record; it goes on with the next tuner that acts (`rheostat run`), or "
+    word = _answer(here) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
+    if word not in ("p", "c"):
+        return left(plan, here=here)
+    known = record.read(settings).of(plan)
+    if not known.active:
+        return None
+    said = pause(settings, known) if word == "p" else cancel(settings, known)
+    say(said.text)
+    return None if here else EXIT_DONE
+
+
+def left(plan: str, *, here: bool) -> int:
+    """Nothing is said about the plan; returns the exit code."""
+    say(
+        f"Plan {plan} stays on record, and what is under way at Kafka goes on, with the throttles that it has. The next tuner that "
+        f"acts (`rheostat run`) goes on with it; `rheostat reassign cancel {plan}` has it put back then."
         if here
-        else f"Plan {plan} goes on, executed by the tuner: `rheostat reassign status {plan}`, pause, or cancel. "
+        else f"Plan {plan} goes on, executed by the tuner: `rheostat reassign status {plan}`, pause, or cancel."
     )
-    if here:
-        left += f"`rheostat reassign cancel {plan}` ends it."
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        _say(left.strip())
-        return EXIT_INTERRUPTED
-    match _answer():
-        case "p" | "c" as word:
-            known = record.read(settings).of(plan)
-            said = pause(settings, known) if word == "p" else cancel(settings, known)
-            _say(said.text)
-            if not here:
-                return 0
-            _say(
-                "The tuner that would do it ends with this command: the next that acts (`rheostat run`) goes on with that."
-            )
-            return EXIT_INTERRUPTED
-        case _:
-            _say(left.strip())
-            return EXIT_INTERRUPTED
+    return EXIT_INTERRUPTED
 
 
-def _answer() -> str:
-    sys.stderr.write("\nLeave it running (l), pause it (p), or cancel it and put back (c)? [l] ")
-    sys.stderr.flush()
+def _answer(here: bool) -> str:
+    leave = "The tuner here ends with this command. Leave it to the next one (l)" if here else "Leave it running (l)"
+    question = f"{leave}, pause it (p), or cancel it and put back (c)? [l] "
+    console().print(question, highlight=False, markup=False, end="")
     try:
         return sys.stdin.readline().strip().lower()[:1]
     except KeyboardInterrupt:
+        sys.stderr.write("\n")
         return "l"
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")

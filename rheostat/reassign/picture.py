@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_parts import Parts, Recent, stand
+from tuner.decide.reassign_words import grown
 from tuner.model.reassigning import ClusterLook, Ending, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.plan.reassignment_steps import UNLIMITED
@@ -24,6 +25,7 @@ class Picture:
     copied_bytes: float
     ongoing: tuple[Moved, ...] = ()  # Not arrived yet, and where they shall be in the end.
     batch: tuple[Moved, ...] = ()  # Under way, and what the step ends with.
+    grown: tuple[str, ...] = ()  # Topics with partitions that are no part of the plan, for people.
 
     @property
     def partitions(self) -> int:
@@ -76,7 +78,7 @@ def picture(plan: Plan, look: ClusterLook, at_ms: int) -> Picture:
             ongoing.append((key, now.replicas, goal))
         if key in parts.running:
             batch.append((key, now.replicas, parts.running[key].replicas))
-    return Picture(plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch))
+    return Picture(plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), grown(plan, look))
 
 
 def to_measure(plan: Plan, look_at: Iterable[Key] | None = None) -> frozenset[Key]:
@@ -111,6 +113,7 @@ def as_record(shown: Picture) -> dict[str, Any]:
         "eta_s": shown.eta_s,
         "limits": limits_record(plan.head.limits),
         "said": list(state.said),
+        "grown": list(shown.grown),
         "pace": list(state.pace),
         "Topics": _topics(shown.ongoing),
         "CurrentBatch": _topics(shown.batch),

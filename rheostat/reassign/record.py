@@ -74,6 +74,23 @@ def read(settings: Settings) -> OnRecord:
         return follower.now()
 
 
+def throttles_stand(settings: Settings) -> bool:
+    """Whether a tuner has rates or entries of lists on record as its own.
+
+    Raises:
+        CommandError: the journal cannot be read.
+    """
+    topic = settings.topic_names().journal
+    reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
+    try:
+        memory = KafkaJournal.to_read(topic, settings.cluster).recover(reader)
+    except JournalError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close(timeout_ms=2000)
+    return bool(memory.owned or memory.listed)
+
+
 class Follower:
     """The plans on record, and what comes to them."""
 
@@ -148,14 +165,21 @@ def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits) -> P
     return head
 
 
-def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead]) -> PlanHead:
+def say(
+    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], *, on_course: bool = True
+) -> PlanHead:  # fmt: skip
     """A new word about a plan.
+
+    Args:
+        on_course: it is about more than the limits, and ends that partitions are left alone.
 
     Raises:
         CommandError: it was not taken.
     """
     now_ms = max(round(time.time() * 1000), plan.head.at_ms + 1)
     head = replace(change(plan.head), at_ms=now_ms, word_by=who(now_ms))
+    if on_course:
+        head = replace(head, course_at_ms=now_ms)
     sender = _Sender(settings)
     try:
         sender.send(head_key(settings.cluster, plan.id), encode_head(head))

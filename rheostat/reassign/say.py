@@ -57,7 +57,7 @@ def cancel(settings: Settings, plan: Plan) -> Said:
 
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
     _still_runs(plan)
-    return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits))
+    return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), on_course=False)
 
 
 def _goes_forward(plan: Plan, word: str) -> None:
@@ -75,8 +75,10 @@ def _still_runs(plan: Plan) -> None:
         )
 
 
-def _say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str) -> Said:
-    head = record.say(settings, plan, change)
+def _say(
+    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, on_course: bool = True
+) -> Said:  # fmt: skip
+    head = record.say(settings, plan, change, on_course=on_course)
     heeded = record.heeded(settings, plan.id, head.at_ms)
     said = f"Plan {plan.id}: {text}."
     return Said(plan.id, said if heeded else f"{said}\n{_NOBODY}", heeded)

@@ -1,90 +1,39 @@
-"""A plan watched until it has ended: a progress bar on a terminal, elsewhere a line every few seconds."""
+"""A plan watched, look after look, until it has ended or is as far as somebody waits for."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from rheostat.errors import CommandError
 from rheostat.orders import HEEDED_S_MAX
 from rheostat.reassign.given import client_of
 from rheostat.reassign.picture import Picture, picture, to_measure
 from rheostat.reassign.record import Follower, following
-from rheostat.reassign.words import progress, standing
+from rheostat.reassign.view import View
 from rheostat.settings import Settings
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.model.reassigning import Plan
 
 LOOK_EVERY_S = 2.0
-LINE_EVERY_S = 5.0
 _PACE_S = 30.0  # The rate shown is of as long.
 _TICK_S = 0.2
 
 
-class View:
-    """Where a person sees it."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._line_due_s = 0.0
-        self._said: tuple[str, ...] = ()
-
-    def __enter__(self) -> View:
-        if self._console.is_terminal:
-            self._bar = Progress(
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TextColumn("{task.description}"),
-                console=self._console,
-            )
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def say(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
-
-    def show(self, shown: Picture, rate_bytes_per_s: float | None) -> None:
-        """What holds the plan up is said once; how far it is, again and again."""
-        for line in (*shown.plan.state.said, *shown.plan.state.pace):
-            if line not in self._said:
-                self.say(f"  {line}")
-        self._said = (*shown.plan.state.said, *shown.plan.state.pace)
-        line = progress(shown, rate_bytes_per_s)
-        if self._bar is None:
-            if time.monotonic() >= self._line_due_s:
-                self._line_due_s = time.monotonic() + LINE_EVERY_S
-                self.say(line)
-            return
-        if self._task is None:
-            self._task = self._bar.add_task("", total=1.0)
-        # Of partitions where nothing is to be copied.
-        share = (
-            shown.copied_bytes / shown.total_bytes if shown.total_bytes else shown.arrived / max(1, shown.partitions)
-        )
-        self._bar.update(self._task, completed=min(1.0, share), description=line)
-
-
-def watch(settings: Settings, plan: str, view: View, each_tick: Callable[[], None] = lambda: None) -> Picture:
+def watch(
+    settings: Settings, plan: str, view: View, *, each_tick: Callable[[], None] = lambda: None,
+    unheeded: str = "no tuner has heeded it yet: none runs, or none that executes plans (tuner.reassign.enabled)",
+    enough: Callable[[Picture], bool] = lambda _: False,
+) -> Picture:  # fmt: skip
     """Until the plan has ended.
 
     Args:
         each_tick: called several times a second, by this thread.
+        unheeded: what is said once where no tuner knows of the plan for longer than it should take.
+        enough: whether it need not be watched any longer, though it has not ended.
 
     Raises:
         CommandError: the journal or the cluster can't be read any more; the plan goes on.
@@ -109,15 +58,16 @@ def watch(settings: Settings, plan: str, view: View, each_tick: Callable[[], Non
                 blind = True
                 continue
             blind = False
-            late = time.monotonic() - since_s > HEEDED_S_MAX
-            if late and not told and found.plan.state.heeded_at_ms < found.plan.head.at_ms:
-                view.say(
-                    "  no tuner has heeded it yet: none runs, or none that executes plans (tuner.reassign.enabled)"
-                )
+            if not told and time.monotonic() - since_s > HEEDED_S_MAX and not _is_heeded(found):
+                view.say(f"  {unheeded}")
                 told = True
             view.show(found, _rate(seen, found))
-            if not found.plan.active:
+            if not found.plan.active or (_is_heeded(found) and enough(found)):
                 return found
+
+
+def _is_heeded(shown: Picture) -> bool:
+    return shown.plan.state.heeded_at_ms >= shown.plan.head.at_ms
 
 
 def look(settings: Settings, plan: Plan) -> Picture:
@@ -150,10 +100,3 @@ def _rate(seen: deque[tuple[float, float]], shown: Picture) -> float | None:
         seen.popleft()
     since_s, had = seen[0]
     return (shown.copied_bytes - had) / (now_s - since_s) if now_s > since_s and shown.copied_bytes > had else None
-
-
-def console() -> Console:
-    return Console(file=sys.stderr)
-
-
-__all__ = ["View", "console", "look", "standing", "watch"]

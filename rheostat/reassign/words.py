@@ -20,7 +20,7 @@ def sentences(shown: Picture) -> list[str]:
         said.append(f"  {topic}-{number}: {list(current)} → {list(target)}")
     if len(shown.batch) > BATCH_SHOWN:
         said.append(f"  and {len(shown.batch) - BATCH_SHOWN} more under way (--json has all)")
-    said += [f"  {line}" for line in (limits_text(plan.head.limits), *state.said, *state.pace)]
+    said += [f"  {line}" for line in (limits_text(plan.head.limits), *state.said, *shown.grown, *state.pace)]
     return said
 
 
@@ -43,19 +43,38 @@ def standing(shown: Picture) -> str:
 
 def progress(shown: Picture, rate_bytes_per_s: float | None = None) -> str:
     """One line: partitions, bytes, what is under way, and how long it still takes."""
-    said = [
-        f"{shown.arrived} of {shown.partitions} partitions",
-        f"{size_text(shown.copied_bytes)} of {size_text(shown.total_bytes)}",
-        f"{len(shown.batch)} under way",
-    ]
+    copied, *pace = amounts(shown, rate_bytes_per_s)
+    return ", ".join(
+        [f"{shown.arrived} of {shown.partitions} partitions", copied, f"{len(shown.batch)} under way", *pace]
+    )
+
+
+def amounts(shown: Picture, rate_bytes_per_s: float | None = None) -> list[str]:
+    """Bytes, their rate, and how long it still takes; the last two where they are known."""
+    said = [f"{size_text(shown.copied_bytes)} of {size_text(shown.total_bytes)}"]
     if rate_bytes_per_s:
         said += [rate_text(rate_bytes_per_s), f"{span_text(shown.remaining_bytes / rate_bytes_per_s)} left"]
     elif shown.eta_s is not None and shown.remaining_bytes > 0:
         said.append(f"{span_text(shown.eta_s)} left at its pace so far")
-    return ", ".join(said)
+    return said
+
+
+def batch_text(shown: Picture) -> str:
+    """What is under way, the first few by name: the replicas as they are, and those that the step ends with."""
+    moves = [f"{t}-{n} {_ids(current)} → {_ids(target)}" for (t, n), current, target in shown.batch[:BATCH_SHOWN]]
+    said = f"{len(shown.batch)} under way"
+    return f"{said}: {', '.join(moves)}" if moves else said
+
+
+def _ids(replicas: tuple[int, ...]) -> str:
+    return f"({','.join(map(str, replicas))})"
 
 
 def limits_text(limits: BatchLimits) -> str:
     named = {name.removeprefix("reassignment.max.concurrent."): value for name, value in limits_record(limits).items()}
-    said = ", ".join(f"{value} {name.replace('.', ' ')}" for name, value in named.items() if value is not None)
+    said = ", ".join(
+        f"{value} {name.replace('.', ' ').removesuffix('s' if value == 1 else '')}"
+        for name, value in named.items()
+        if value is not None
+    )
     return f"at most {said} at a time" if said else "no limits of its own"

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import kafka.errors
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from streaming import words
 from streaming.kafka.answers import RIGHTS, code_error, failure_or, refuse
@@ -23,6 +25,7 @@ Outcome = dict[TopicPartition, ClusterError | None]
 
 _PREFERRED = 0
 _MAY_BE_TAKEN = (7, 41)
+_ALTER = "Alter on Cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,32 @@ class ReassignmentClient(ClusterClient):
         )
         if answer.error_code in _MAY_BE_TAKEN:
             raise Unreachable(f"{call}: error {answer.error_code}")
-        refuse(answer.error_code, "Alter on Cluster", call)
+        refuse(answer.error_code, _ALTER, call)
         found = {
             (str(t.name), int(p.partition_index)): _not_there(p.error_code, p.error_message, call)
             for t in answer.responses
             for p in t.partitions
         }
         return {key: found.get(key, ClusterError("Kafka's answer leaves it out")) for key in replicas}
+
+    def may_alter(self) -> None:
+        """By a request that asks for nothing: Kafka looks at the right first.
+
+        Raises:
+            MissingRight: Alter on Cluster, for reassignments and elections.
+        """
+        call = "to alter reassignments"
+        answer = self._wire.one(
+            "alter no reassignments", AlterPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=[])
+        )
+        refuse(answer.error_code, _ALTER, call)
+
+    def may_describe(self, group: str) -> None:
+        """
+        Raises:
+            MissingRight: Describe on Group, which comes with that to read.
+        """
+        self._find_coordinator(group, words.COORDINATOR_OF_GROUP, f"Describe on Group {group}", "to describe a group")
 
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """The first of the replicas becomes the leader, where it is in sync; one that leads already is success.
@@ -102,11 +124,11 @@ class ReassignmentClient(ClusterClient):
             "elect leaders",
             ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._wire.timeout_ms),
         )
-        refuse(answer.error_code, "Alter on Cluster", call)
+        refuse(answer.error_code, _ALTER, call)
         found = {
             (str(t.topic), int(p.partition_id)): None
             if p.error_code == words.ERROR_ELECTION_NOT_NEEDED
-            else code_error(p.error_code, p.error_message, "Alter on Cluster", call)
+            else code_error(p.error_code, p.error_message, _ALTER, call)
             for t in answer.replica_election_results
             for p in t.partition_result
         }
@@ -119,17 +141,31 @@ class ReassignmentClient(ClusterClient):
         read: Callable[[Any], tuple[Disk, ...]] = _disks
         return {broker: failure_or(answer, read) for broker, answer in answers.items()}
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """What tells a topic from another that had its name before. Topics that are not there are absent, and those of brokers
+        before 2.8, which have no ids."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        if not wanted:
+            return {}
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found = self._wire.one("tell topics apart", request).topics
+        return {str(t.name): str(t.topic_id) for t in found if t.error_code == words.ERROR_NONE and _is_id(t.topic_id)}
+
     def group_members(self, group: str) -> int | None:
-        """How many are in a consumer group now; None: it can't be told, for want of a coordinator or of Describe on Group."""
-        if not self.partitions([words.GROUPS_TOPIC]):
-            return 0  # No group has ever been here.
+        """How many are in a consumer group now; None: it can't be told, for want of a coordinator or of a right."""
         try:
+            if not self.partitions([words.GROUPS_TOPIC]):
+                return 0  # No group has ever been here.
             answer = self._wire.call("describe a group", lambda admin: admin.describe_groups([group]))
         except ClusterError:
             return None
         found = answer.get(group, {})
         refused = kafka.errors.GroupAuthorizationFailedError.__name__ in str(found.get("error") or "")
         return None if refused else len(found.get("members") or ())
+
+
+def _is_id(found: Any) -> bool:
+    return isinstance(found, UUID) and found.int != 0
 
 
 def _by_topic(partitions: Mapping[TopicPartition, Any]) -> dict[str, dict[int, Any]]:
@@ -145,7 +181,7 @@ def _not_there(code: int, message: str | None, call: str) -> ClusterError | None
         return None
     if code in _MAY_BE_TAKEN:
         return Unreachable(f"{call}: error {code}")
-    return code_error(code, message, "Alter on Cluster", call)
+    return code_error(code, message, _ALTER, call)
 
 
 def _disks(answer: Any) -> tuple[Disk, ...]:

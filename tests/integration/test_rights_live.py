@@ -35,6 +35,7 @@ from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, MissingRight
 from streaming.kafka.quotas import QuotaClient
+from streaming.kafka.reassignments import ReassignmentClient
 from tuner.lease import group_of
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
@@ -45,7 +46,7 @@ TOPIC = "orders"
 LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in USERS})
 
 # The least that lets rheostat work, as the README says ...
-ON_CLUSTER = ("Describe", "DescribeConfigs", "AlterConfigs")
+ON_CLUSTER = ("Describe", "DescribeConfigs", "AlterConfigs", "Alter")
 ON_TOPICS = ("Describe", "DescribeConfigs", "AlterConfigs")
 # ... and what its own topics need besides.
 ON_OWN_TOPICS = ("Create", "Read", "Write")
@@ -217,7 +218,7 @@ def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab
     assert {one for one in granted if one[1] not in ("cluster", "topic")} == {
         ("Read", "group", LEASE), ("Write", "transactional-id", LEASE),
     }  # fmt: skip
-    assert on_cluster == {"Describe", "DescribeConfigs", "AlterConfigs"}
+    assert on_cluster == {"Describe", "DescribeConfigs", "AlterConfigs", "Alter"}
     assert on_any_topic <= {"Describe", "DescribeConfigs", "AlterConfigs"}
     assert {"DescribeConfigs", "AlterConfigs"} <= on_any_topic
     assert {topic for _, topic in own} <= {
@@ -240,7 +241,7 @@ def test_with_the_minimal_set_all_is_well(lab: Lab, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     findings = {f["check"]: f for f in json.loads(done.stdout)}
     assert {f["verdict"] for check, f in findings.items() if check != "quota window"} == {"ok"}
-    assert len([check for check in findings if check.startswith("right: ")]) == 8
+    assert len([check for check in findings if check.startswith("right: ")]) == 10
     assert findings["quota window"]["verdict"] == "advice"
     assert "replication.quota.window.num=3" in findings["quota window"]["do"]
     assert {f"JMX agent of node {n}" for n in (1, 100)} <= findings.keys()
@@ -285,7 +286,27 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
         "AlterConfigs on Topic",
         f"Read on Group {LEASE}",
         f"Write on TransactionalId {LEASE}",
+        "Alter on Cluster",
+        f"Describe on Group {LEASE}",
     ]
+
+
+def test_who_executes_no_plans_needs_no_right_for_them(lab: Lab, tmp_path: Path) -> None:
+    no_plans = load_settings(config_of(lab, NOBODY, tmp_path, reassign={"enabled": False}), {})
+    asked = {f.check for f in examine(no_plans)}
+    assert f"right: Read on Group {LEASE}" in asked
+    assert not {"right: Alter on Cluster", f"right: Describe on Group {LEASE}"} & asked
+
+
+def test_without_rights_what_plans_take_is_named(lab: Lab) -> None:
+    with ReassignmentClient(kafka_of(lab, NOBODY), "test") as client:
+        assert right_of(client.may_alter) == "Alter on Cluster"
+        assert right_of(lambda: client.may_describe(LEASE)) == f"Describe on Group {LEASE}"
+        assert (
+            right_of(lambda: client.alter_reassignments({(TOPIC, 0): [1]}, allow_replication_factor_change=True))
+            == "Alter on Cluster"
+        )
+        assert client.group_members(LEASE) in (None, 0)
 
 
 def test_the_doctor_of_a_user_without_rights_ends_with_one(lab: Lab, tmp_path: Path) -> None:

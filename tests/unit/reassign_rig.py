@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_records import PlanBook, encode_head, encode_parts, head_key, part_key, parts_of
 from tuner.model.orders import Orders
-from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead, Wanted
+from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import ReassignLedger
 from tuner.reassigning import Reassigning
@@ -42,12 +43,13 @@ class Cluster:
     silent: bool = False  # Takes what it is asked, and does not answer.
     deaf: bool = False  # Does neither.
     away: bool = False
+    topic_ids: dict[str, str] = field(default_factory=dict)
     kill_after: int | None = None  # So many partitions asked for, within a request or after it.
 
     def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:  # noqa: ARG002 - the port's shape
         if self.away:
             return ClusterError("nobody answers")
-        return ClusterLook(frozenset(self.online), dict(self.partitions))
+        return ClusterLook(frozenset(self.online), dict(self.partitions), topic_ids=dict(self.topic_ids))
 
     def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
         outcome: Outcome = {}
@@ -152,12 +154,14 @@ class Rig:
         *,
         online: Collection[int] | None = None,
         bounds: Bounds | None = None,
+        dry_run: bool = False,
     ) -> None:
         self.journal = Journal()
         brokers = {b for p in partitions.values() for b in p.replicas} if online is None else set(online)
         self.cluster = Cluster(dict(partitions), brokers, self.journal)
         self.orders, self.signals = Given(), Signals()
         self.bounds = bounds or Bounds()
+        self.dry_run = dry_run
         self.now_s = START_S
         self.refused: str | None = None
         self.begin_anew()
@@ -177,6 +181,7 @@ class Rig:
             refusal=lambda: self.refused,
             watcher=PlanBoard("c"),
             bounds=self.bounds,
+            dry_run=self.dry_run,
             wall_clock=self._now,
             monotonic=self._now,
         )
@@ -186,19 +191,30 @@ class Rig:
     ) -> None:
         """What a person's program puts on record."""
         before = self.cluster.partitions
-        parts = {key: Part(replicas, before[key].replicas, 1000.0) for key, replicas in target.items()}
+        many = Counter(topic for topic, _ in before)
+        parts = {
+            key: Part(
+                replicas,
+                before[key].replicas,
+                1000.0,
+                topic=TopicThen(self.cluster.topic_ids.get(key[0], ""), many[key[0]]),
+            )
+            for key, replicas in target.items()
+        }
         numbered = list(parts_of(parts))
         for number, some in enumerate(numbered):
             self._from_people(part_key("c", plan, number), encode_parts(some))
         now_ms = round(self.now_s * 1000)
         self._say(PlanHead(plan, "kim@desk", now_ms, now_ms, len(numbered), limits=limits or BatchLimits()))
 
-    def say(self, wanted: Wanted, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
+    def say(self, wanted: Wanted | None, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
+        """Args: wanted: None: a word about the limits alone."""
         head = self.plan(plan).head
+        now_ms = max(round(self.now_s * 1000), head.at_ms + 1)
         self._say(
             replace(
-                head, wanted=wanted, limits=limits or head.limits, at_ms=max(round(self.now_s * 1000), head.at_ms + 1),
-                word_by="lee@desk",
+                head, wanted=wanted or head.wanted, limits=limits or head.limits, at_ms=now_ms, word_by="lee@desk",
+                course_at_ms=head.course_at_ms if wanted is None else now_ms,
             )
         )  # fmt: skip
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.plan.json_lines import json_lines
+from tuner.plan.json_lines import Path, keys_twice, lines_of
 from tuner.plan.plan_file import PlanFile, Standing, Target, parse_current
 from tuner.plan.plan_json import FAULTS_SHOWN_MAX, PlanFileError
 
@@ -176,10 +178,17 @@ JSON: Any = st.recursive(
 )
 
 
+def paths_of(value: Any, at: Path = ()) -> Iterator[Path]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield (*at, key)
+        yield from paths_of(part, (*at, key))
+
+
 @given(JSON)
 def test_every_key_and_item_of_any_json_has_its_line(value: Any) -> None:
     text = json.dumps(value, indent=1)
-    found = json_lines(text).lines
+    found = lines_of(text, set(paths_of(value)))
     rows = text.splitlines() if "\n" in text else [text]
 
     def walk(at: tuple[str | int, ...], inside: Any) -> None:
@@ -191,6 +200,58 @@ def test_every_key_and_item_of_any_json_has_its_line(value: Any) -> None:
             walk((*at, key), part)
 
     walk((), value)
+
+
+@given(JSON, st.data())
+def test_what_nobody_asks_about_is_stepped_over_and_changes_no_line(value: Any, data: st.DataObject) -> None:
+    text = json.dumps(value, indent=1)
+    paths = list(paths_of(value))
+    some = data.draw(st.sets(st.sampled_from(paths))) if paths else set()
+    whole = lines_of(text, paths)
+    assert lines_of(text, some) == {path: whole[path] for path in some}
+
+
+def test_what_is_not_there_has_the_line_of_what_is_around_it() -> None:
+    text = '{"a":\n {"b": [1,\n 2]},\n "c": 3}'
+    paths: list[Path] = [("a", "x"), ("a", "b", 1), ("a", "b", 7, "y"), ("d",), ("c", 0)]
+    assert list(lines_of(text, paths).values()) == [1, 3, 2, 1, 4]
+
+
+def test_keys_that_stand_twice_are_found_however_deep() -> None:
+    text = '{"a": [{"x": 1,\n "y": {"z": 1, "z": 2}},\n {"x": 1, "x": 2,\n "x": 3}],\n "a": 1}'
+    assert keys_twice(text) == [(("a", 0, "y", "z"), 2), (("a", 1, "x"), 3), (("a", 1, "x"), 4), (("a",), 5)]
+
+
+@pytest.mark.parametrize("fault", ["replicas", "key", "twice", "all"])
+def test_a_fault_at_the_end_of_a_large_plan_is_found_in_about_the_time_it_takes_to_read_it(fault: str) -> None:
+    """A hundredth of the largest plans; the bound is of the processor's time, and of what the standard parser takes."""
+    entries = [{"topic": f"t-{p // 64}", "partition": p % 64, "replicas": [p % 50, p % 50 + 1]} for p in range(20_000)]
+    for entry in entries if fault == "all" else entries[-1:]:
+        entry["replicas"] = [1, 1]
+    text = json.dumps({"version": 1, "partitions": entries}, indent=1)
+    if fault == "key":
+        text = text.replace('"replicas": [\n    1,\n    1', '"replcas": [\n    1,\n    2')
+    if fault == "twice":
+        text = text.replace('"replicas": [\n    1,\n    1', '"topic": "", "replicas": [\n    1,\n    2')
+    parsing_s = min(took_s(lambda: json.loads(text)) for _ in range(3))
+    said = ""
+
+    def refuse() -> None:
+        nonlocal said
+        with pytest.raises(PlanFileError) as raised:
+            PlanFile(text, "p.json")
+        said = str(raised.value)
+
+    refused_s = min(took_s(refuse) for _ in range(3))
+    last = "".join(text.partition("t-312")[0]).count("\n") if fault != "all" else 0
+    assert int(said.split(":")[1]) > last
+    assert refused_s < 20 * parsing_s, f"{refused_s:.2f} s, and the parser alone takes {parsing_s:.2f} s"
+
+
+def took_s(do: Callable[[], object]) -> float:
+    began_s = time.process_time()
+    do()
+    return time.process_time() - began_s
 
 
 @given(st.text() | JSON.map(json.dumps))

@@ -20,11 +20,11 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, Wanted
+from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits
 
 HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk")
-PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5), ("t|x", 1): Part((1,), (2,))}
+PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): Part((1,), (2,))}
 ASKED = {("t", 0): Asked((3, 1, 2), (1, 2), True, True, True)}
 STATE = PlanState(9, Ending.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",))
 
@@ -40,6 +40,13 @@ def test_what_is_written_is_read_back() -> None:
         assert book.take(key, value)
     (plan,) = book.plans
     assert (plan.head, plan.parts, plan.asked, plan.state) == (HEAD, PARTS, ASKED, STATE)
+
+
+def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
+    book = PlanBook("c")
+    book.take(part_key("c", "p", 0), b'{"v": 1, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
+    book.take(head_key("c", "p"), encode_head(HEAD))
+    assert book.plans[0].parts == {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5)}
 
 
 def test_a_large_plan_is_there_when_all_of_it_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from rheostat.reassign.picture import Picture, as_record, picture
 from rheostat.reassign.record import OnRecord
 from rheostat.reassign.steps import as_rows, sentences_of_steps
-from rheostat.reassign.watch import View
+from rheostat.reassign.view import View
 from rheostat.reassign.words import limits_text, progress, sentences
 from tuner.model.reassigning import (
     Asked,
@@ -27,6 +28,7 @@ from tuner.model.reassigning import (
     Plan,
     PlanHead,
     PlanState,
+    TopicThen,
     Wanted,
 )
 from tuner.plan.batches import BatchLimits
@@ -144,6 +146,20 @@ def test_a_plan_in_sentences() -> None:
         "  t-1: [3, 4, 1, 2] → [3, 4]",
         "  at most 2 leader movements, 8 partition movements at a time",
     ]
+
+
+def test_a_topic_that_has_grown_is_said_and_holds_nothing_up() -> None:
+    parts = {key: replace(part, topic=TopicThen("t1", 3)) for key, part in PARTS.items()}
+    more = {("t", n): PartitionNow(1, (1, 2), (1, 2)) for n in (3, 4)}
+    look = replace(LOOK, partitions={**LOOK.partitions, **more, ("other", 9): more[("t", 3)]}, topic_ids={"t": "t1"})
+    plan = replace(a_plan(), parts=parts)
+    found = picture(plan, look, 100_000)
+    said = "topic t has 2 partitions more than when the plan was given: no part of it"
+    assert f"  {said}" in sentences(found)
+    assert as_record(found)["grown"] == [said]
+    assert found.well
+    assert picture(plan, replace(look, topic_ids={"t": "t2"}), 100_000).grown == (), "made anew, it has not grown"
+    assert picture(plan, replace(LOOK, topic_ids={"t": "t1"}), 100_000).grown == ()
 
 
 def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:

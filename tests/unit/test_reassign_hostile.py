@@ -12,6 +12,7 @@ from rheostat.reassign.record import _new_id
 from streaming.kafka.reassignments import _not_there
 from streaming.kafka.values import Unreachable
 from tuner.actuate.reassignments import KafkaReassignments, _refusal
+from tuner.decide.reassign_parts import SHOWN_S_MAX
 from tuner.journal.plan_records import asked_key, encode_asked
 from tuner.model.orders import Orders, Pause
 from tuner.model.reassigning import Asked, Ending, Wanted
@@ -19,6 +20,7 @@ from tuner.plan.batches import BatchLimits
 
 T = TypeVar("T")
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+U0 = ("u", 0)
 ONE_BY_ONE = BatchLimits(replica_movements_max=1)
 RELEASED = Orders(at_ms=1, pause=Pause(1, "kim@desk", released=True))
 
@@ -74,6 +76,69 @@ def test_a_topic_made_anew_with_more_replicas_loses_none() -> None:
     rig.until_ended()
     assert rig.replicas() == {T0: (4, 5, 6), T1: (3, 4)}
     assert "it has 3 replicas now" in rig.plan().state.dropped[T0]
+
+
+def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1, U0)}, online={1, 2, 3, 4})
+    rig.cluster.topic_ids = {"t": "old", "u": "u"}
+    rig.give({T0: (3, 4), T1: (3, 4), U0: (3, 4)}, BatchLimits(partition_movements_max=2, replica_movements_max=1))
+    rig.cycle(finish=False)
+    assert any(rig.cluster.partitions[key].under_way for key in (T0, T1)), "or nothing is shown"
+    rig.cluster.partitions |= {T0: still(1, 2), T1: still(2, 1)}
+    rig.cluster.topic_ids["t"] = "new"
+    asked = list(rig.cluster.asked)
+    rig.until_ended()
+    assert [key for key, _ in rig.cluster.asked[len(asked) :] if key in (T0, T1)] == []
+    assert rig.replicas() == {T0: (1, 2), T1: (2, 1), U0: (3, 4)}
+    state = rig.plan().state
+    assert dict(state.dropped) == dict.fromkeys(
+        (T0, T1), "its topic was deleted and made anew: this is another of its name"
+    )
+    assert state.ending is Ending.DONE
+
+
+def test_what_has_no_id_is_told_by_its_name_alone() -> None:
+    for then, now in (("", "new"), ("old", "")):
+        rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
+        rig.cluster.topic_ids = {"t": then}
+        rig.give({T0: (3, 4)})
+        rig.cluster.topic_ids = {"t": now} if now else {}
+        rig.until_ended()
+        assert rig.replicas() == {T0: (3, 4)}
+
+
+def test_a_cancel_puts_nothing_back_onto_a_topic_made_anew() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
+    rig.cluster.topic_ids = {"t": "old"}
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    rig.cycle()
+    rig.cluster.partitions[T0] = still(3, 2)
+    rig.cluster.topic_ids = {"t": "new"}
+    rig.say(Wanted.CANCELLING)
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 2)}
+
+
+def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4), T1: (8, 9)})  # The second waits for its brokers, so that the plan stays.
+    rig.cycle(finish=False)
+    rig.cluster.reassign(T0, None)
+    rig.now_s += 2 * SHOWN_S_MAX
+    for _ in range(30):
+        rig.cycle()
+    assert T0 in rig.plan().state.left, "or nothing is shown"
+    asked = len(rig.cluster.asked)
+    rig.say(None, BatchLimits(partition_movements_max=7))
+    for _ in range(3):
+        rig.cycle()
+    assert rig.plan().state.heeded_at_ms == rig.plan().head.at_ms
+    assert T0 in rig.plan().state.left
+    assert len(rig.cluster.asked) == asked
+    rig.say(Wanted.RUNNING)
+    for _ in range(3):
+        rig.cycle()
+    assert rig.replicas()[T0] == (3, 4)
 
 
 def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody() -> None:

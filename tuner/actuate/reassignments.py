@@ -64,10 +64,11 @@ class KafkaReassignments:
             states |= {(s.topic, s.partition): s for s in moving if topics is None or s.topic in topics}
             self._learn_min_in_sync({t for t, _ in states if t not in self._min_in_sync}, online)
             sizes = self._sizes(states, measured)
+            ids = client.topic_ids({t for t, _ in states} if topics is None else topics)
         except ClusterError as error:
             return error
         found = {key: PartitionNow(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}
-        return ClusterLook(online, found, self._min_in_sync, sizes)
+        return ClusterLook(online, found, self._min_in_sync, sizes, ids)
 
     def _sizes(
         self, states: Mapping[Key, PartitionState], measured: Collection[Key]

@@ -7,6 +7,7 @@ and nothing else is remembered; so it makes no difference whether the tuner that
     under way, otherwise             somebody else's; waited for
     not under way, asked for         reached; or not yet shown; or, after a while, stopped by somebody or never taken
     not under way, nothing asked     arrived, or ready
+    of another topic of this name    dropped, whatever is under way there
 
 Invariant: nothing is asked for where a reassignment is under way, ours or another's, nor where it is not known how one ended.
 
@@ -68,6 +69,9 @@ def _stand(
     key: Key, part: Part, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: Parts
 ) -> None:  # fmt: skip
     now, asked = look.partitions.get(key), plan.asked.get(key)
+    if is_another(key, part, look):
+        found.dropped[key] = "its topic was deleted and made anew: this is another of its name"
+        return
     late = now_ms - recent.unclear_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
     if now is None:
         if late:
@@ -96,6 +100,12 @@ def _stand(
     else:
         found.never_taken.append(key)
         _settled(key, part, now, plan, look, found)
+
+
+def is_another(key: Key, part: Part, look: ClusterLook) -> bool:
+    """Whether a topic of the same name is there that is not the one of the plan."""
+    there = look.topic_ids.get(key[0], "")
+    return bool(part.topic.id and there) and there != part.topic.id
 
 
 def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterLook, found: Parts) -> None:

@@ -6,7 +6,7 @@ ended, of all plans together, as the limits are the cluster's: the controller do
     paused       nothing is begun; what is under way ends
     cancelling   what is under way is stopped; parts on an intermediate step go back by steps of their own, those that have
                  arrived stay
-    left         where somebody stopped a step of ours, it is theirs until a person says a word again about the plan
+    left         where somebody stopped a step of ours, it is theirs until a person pauses, resumes or cancels the plan
 
 Invariant: what is asked for is within the limits together with what runs, and never twice for one partition. A plan has ended
 when every part of it has arrived, is not there any more, or stays where it is as somebody cancelled; not before the last
@@ -103,10 +103,12 @@ def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
 
 
 def _heeded(plan: Plan) -> Plan:
-    """With the newest word about it, which also ends that parts are left alone."""
-    if plan.state.heeded_at_ms >= plan.head.at_ms:
+    """With the newest word about it, which also ends that parts are left alone, if it is not about the limits."""
+    state = plan.state
+    if state.heeded_at_ms >= plan.head.at_ms:
         return plan
-    return replace(plan, state=replace(plan.state, heeded_at_ms=plan.head.at_ms, left={}))
+    left = {} if plan.head.course_at_ms > state.heeded_at_ms else state.left
+    return replace(plan, state=replace(state, heeded_at_ms=plan.head.at_ms, left=left))
 
 
 def _made(plan: Plan, parts: Parts, starts: tuple[Step, ...], begun: Begun, terms: Terms) -> PlanTurn:

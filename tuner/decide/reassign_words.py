@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from tuner.decide.reassign_parts import Parts
+from tuner.decide.reassign_parts import Parts, is_another
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.pace import Paced
-from tuner.model.reassigning import Key, Plan, Wanted
+from tuner.model.reassigning import ClusterLook, Key, Plan, Wanted
 from tuner.plan.reassignment_steps import WaitReason
 from tuner.plan.refill_terms import HeldBy, Refill
 
@@ -44,6 +45,18 @@ def held_up(plan: Plan, parts: Parts, filled: Refill, paused: str | None) -> tup
             f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers that have as many partitions as they may"
         )
     return tuple(said)
+
+
+def grown(plan: Plan, look: ClusterLook) -> tuple[str, ...]:
+    """Topics that have got partitions since the plan was given, which nobody moves."""
+    then = {topic: part.topic for (topic, _), part in plan.parts.items() if not is_another((topic, 0), part, look)}
+    now = Counter(topic for topic, _ in look.partitions if topic in then)
+    more = {topic: now[topic] - known.partitions for topic, known in then.items() if known.partitions}
+    return tuple(
+        f"topic {topic} has {count} partition{'s' if count != 1 else ''} more than when the plan was given: no part of it"
+        for topic, count in sorted(more.items())
+        if count > 0
+    )
 
 
 def paces(paced: Paced) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 plan        key ``plan|<cluster>|<id>``: who gave it and when, the newest word about it (running, paused, cancelling), its
             limits, and how many parts it has. A person's program writes it, after the parts.
-plan-part   key ``plan-part|<cluster>|<id>|<n>``: up to a thousand partitions with target, replicas before, and size. Tombstones
-            once the plan has ended.
+plan-part   key ``plan-part|<cluster>|<id>|<n>``: up to a thousand partitions with target, replicas before, and size, and what
+            tells their topics from others of the same name. Tombstones once the plan has ended.
 plan-asked  key ``plan-asked|<cluster>|<id>|<n>``: which steps of those partitions are asked for and not seen to have ended.
 plan-state  key ``plan-state|<cluster>|<id>``: the tuner's own word: what it has heeded, how the plan ended, what was dropped.
 
@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from tuner.model.reassigning import Asked, Ending, Key, Part, Plan, PlanHead, PlanState, Wanted
+from tuner.model.reassigning import Asked, Ending, Key, Part, Plan, PlanHead, PlanState, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits
 
 VERSION = 1
@@ -61,6 +61,7 @@ def encode_head(head: PlanHead) -> bytes:
         "wanted": head.wanted.value,
         "limits": [limits.leader_movements_max, limits.partition_movements_max, limits.replica_movements_max],
         "word_by": head.word_by,
+        "course_at_ms": head.course_at_ms,
     }
     return json.dumps(body).encode()
 
@@ -70,7 +71,8 @@ def encode_parts(parts: Mapping[Key, Part]) -> bytes:
         [topic, number, list(p.target), list(p.before), p.size_bytes, p.write_bytes_per_s]
         for (topic, number), p in parts.items()
     ]
-    return json.dumps({"v": VERSION, "parts": rows}).encode()
+    topics = {topic: [p.topic.id, p.topic.partitions] for (topic, _), p in parts.items()}
+    return json.dumps({"v": VERSION, "parts": rows, "topics": topics}).encode()
 
 
 def encode_asked(asked: Mapping[Key, Asked]) -> bytes | None:
@@ -129,6 +131,15 @@ class PlanBook:
                 asked = {key: a for some in self._asked.get(head.id, {}).values() for key, a in some.items()}
                 found.append(Plan(head, parts or {}, asked, state))
         return tuple(found)
+
+    @property
+    def headless(self) -> dict[str, int]:
+        """How many records the parts of each plan take that has no head: whoever gave it died halfway, or is just giving it."""
+        return {
+            plan: max(some) + 1
+            for plan, some in self._parts.items()
+            if some and plan not in self._heads and plan not in self.unread
+        }
 
     def take(self, key: bytes, value: bytes | None) -> bool:
         """Whether the record is about a plan of this cluster.
@@ -218,12 +229,17 @@ def _head(body: Mapping[str, Any]) -> PlanHead:
         wanted=Wanted(body["wanted"]),
         limits=BatchLimits(*map(int, body["limits"])),
         word_by=str(body["word_by"]),
+        # An older program does not tell its words apart.
+        course_at_ms=int(body.get("course_at_ms", body["at_ms"])),
     )
 
 
 def _parts(body: Mapping[str, Any]) -> dict[Key, Part]:
+    # Absent in plans that an older program gave.
+    topics = {topic: TopicThen(str(known), int(many)) for topic, (known, many) in body.get("topics", {}).items()}
+    unknown = TopicThen()
     return {
-        (topic, number): Part(tuple(target), tuple(before), float(size), float(rate))
+        (topic, number): Part(tuple(target), tuple(before), float(size), float(rate), topics.get(topic, unknown))
         for topic, number, target, before, size, rate in body["parts"]
     }
 

@@ -37,11 +37,20 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicThen:
+    """The topic of a part as it was when the plan was put on record."""
+
+    id: str = ""  # What tells it from another of its name; empty: not known.
+    partitions: int = 0  # How many it had; 0: not known.
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     target: tuple[int, ...]
     before: tuple[int, ...]  # As the replicas stood when the plan was put on record.
     size_bytes: float = 0.0  # Of the leader's log, then.
     write_bytes_per_s: float = 0.0  # By which it grew.
+    topic: TopicThen = TopicThen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,7 @@ class PlanHead:
     wanted: Wanted = Wanted.RUNNING
     limits: BatchLimits = field(default_factory=BatchLimits)
     word_by: str = ""  # Who said the newest word, where it is not the first.
+    course_at_ms: int = 0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,9 @@ class PlanState:
     ending: Ending | None = None
     ended_at_ms: int = 0
     dropped: Mapping[Key, str] = field(default_factory=dict)  # Parts that are not to be had any more, and why.
-    left: Mapping[Key, str] = field(default_factory=dict)  # Somebody stopped these: left alone until the next word.
+    left: Mapping[Key, str] = field(
+        default_factory=dict
+    )  # Somebody stopped these: left alone until the next word on its course.
     said: tuple[str, ...] = ()  # What holds it up, for people.
     pace: tuple[str, ...] = ()  # How many at a time each side of a broker has, and why.
 
@@ -126,3 +138,4 @@ class ClusterLook:
     partitions: Mapping[Key, PartitionNow]  # Of the topics asked for, all of them.
     min_in_sync: Mapping[str, int] = field(default_factory=dict)  # Topics that are not named have 1.
     log_bytes: Mapping[int, Mapping[Key, int]] = field(default_factory=dict)  # By broker, of what was to be measured.
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # Of topics that are not named it is not known.

@@ -77,13 +77,14 @@ class PlanFile:
         Raises:
             PlanFileError: naming each partition and broker that there is not.
         """
+        there_are = "" if brokers is None else listed(brokers)
         for i, target in enumerate(self.targets):
             at: Path = ("partitions", i)
             if (target.topic, target.partition) not in partitions:
                 self._faults.add((*at, "partition"), f"there is no partition {target.topic}-{target.partition}")
             for n, broker in enumerate(target.replicas):
                 if brokers is not None and broker not in brokers:
-                    self._faults.add((*at, "replicas", n), f"unknown broker {broker}, there are {listed(brokers)}")
+                    self._faults.add((*at, "replicas", n), f"unknown broker {broker}, there are {there_are}")
         self._faults.raise_any()
 
 

@@ -4,65 +4,87 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tuner.plan.json_lines import JsonLines, Path, json_lines
+from tuner.plan.json_lines import Path, Twice, keys_twice, lines_of, once
 
 VERSION = 1
 FAULTS_SHOWN_MAX = 20
+_PLAIN_KEYS = {"topic", "partition", "replicas"}  # Which everybody may name.
 
 
 class PlanFileError(ValueError):
     """What stands in the file can't be used; the text has a line for every fault: file, line, key, what was expected."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    path: Path
+    what: str
+    other: Path | None = None  # What it clashes with; its line ends the sentence.
+
+
 class Faults:
+    """In the order of the file, as far as they are in its partitions; which line each is in is looked up for those shown."""
+
     def __init__(self, text: str, name: str) -> None:
         self._text = text
         self._name = name
-        self._found: list[tuple[int, str]] = []
-        self._lines: JsonLines | None = None
+        self._found: list[_Fault] = []
 
-    def add(self, path: Path, what: str) -> None:
-        line = self.lines.line(path)
-        self._found.append((line, f"{self._name}:{line}: {_dotted(path)}: {what}"))
+    def add(self, path: Path, what: str, other: Path | None = None) -> None:
+        """
+        Args:
+            other: an item before it that it clashes with; ``what`` is followed by its line.
+        """
+        self._found.append(_Fault(path, what, other))
 
-    @property
-    def lines(self) -> JsonLines:
-        if self._lines is None:
-            self._lines = json_lines(self._text)
-        return self._lines
+    def add_twice(self) -> None:
+        for path, _ in keys_twice(self._text):
+            self.add(path, "stands twice in one object; keep one")
 
     def stop(self, line: int, what: str) -> PlanFileError:
         return PlanFileError(f"{self._name}:{line}: {what}")
 
     def raise_any(self) -> None:
-        if self._found:
-            said = [text for _, text in sorted(self._found, key=lambda fault: fault[0])]
-            more = [f"... and {len(said) - FAULTS_SHOWN_MAX} more"] if len(said) > FAULTS_SHOWN_MAX else []
-            raise PlanFileError("\n".join(said[:FAULTS_SHOWN_MAX] + more))
+        """
+        Raises:
+            PlanFileError: with the first faults of the file.
+        """
+        if not self._found:
+            return
+        some = _first_of_file(self._found)
+        lines = lines_of(self._text, {path for f in some for path in (f.path, f.other) if path is not None})
+        said = [
+            f"{self._name}:{lines[f.path]}: {_dotted(f.path)}: {f.what}{'' if f.other is None else lines[f.other]}"
+            for f in sorted(some, key=lambda fault: lines[fault.path])
+        ]
+        left = len(self._found) - min(len(said), FAULTS_SHOWN_MAX)
+        more = [f"... and {left} more"] if left else []
+        raise PlanFileError("\n".join(said[:FAULTS_SHOWN_MAX] + more))
 
 
-class _Twice(ValueError):
-    """A key stands twice in one object: the parser would silently take the last."""
+def _first_of_file(faults: Sequence[_Fault]) -> list[_Fault]:
+    """Those that may be among the first: all of the first partitions that have any, and what is no partition's."""
+    numbers = {f.path[1] for f in faults if _is_in_list(f.path)}
+    first = set(sorted(numbers, key=int)[:FAULTS_SHOWN_MAX])
+    return [f for f in faults if not _is_in_list(f.path) or f.path[1] in first]
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise _Twice
-    return made
+def _is_in_list(path: Path) -> bool:
+    return len(path) > 1 and path[0] == "partitions"
 
 
 def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
-        body = json.loads(text, object_pairs_hook=_once)
-    except _Twice:
-        for path, _ in faults.lines.twice:
-            faults.add(path, "stands twice in one object; keep one")
-        faults.raise_any()
-        raise
+        try:
+            body = json.loads(text, object_pairs_hook=once)
+        except Twice:
+            faults.add_twice()
+            faults.raise_any()
+            raise
     except json.JSONDecodeError as error:
         hint = "; of what --generate prints, keep only the one JSON line" if "replica assignment" in text else ""
         raise faults.stop(error.lineno, f"not JSON: {error.msg} (column {error.colno}){hint}") from error
@@ -70,7 +92,7 @@ def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any
         raise faults.stop(1, "not JSON that anybody plans with: nested too deep") from error
     if not isinstance(body, dict):
         raise faults.stop(1, f'expected {{"version": 1, "partitions": [...]}}, found {_shown(body)}')
-    _check_keys(body, (), keys, faults)
+    _check_keys(body, (), dict.fromkeys(keys).keys(), faults)
     if "version" in body and (body["version"] != VERSION or isinstance(body["version"], bool)):
         faults.add(("version",), f"expected {VERSION}, the one there is, found {_shown(body['version'])}")
     return body
@@ -83,18 +105,37 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
         faults.add(("partitions",), f"expected a list of at least one {{topic, partition, replicas}}, found {found}")
         return []
     first: dict[Any, int] = {}
+    known = dict.fromkeys(keys).keys()
     for i, entry in enumerate(entries):
         at: Path = ("partitions", i)
         if not isinstance(entry, dict):
             faults.add(at, f"expected {{topic, partition, replicas}}, found {_shown(entry)}")
             continue
-        _check_keys(entry, at, keys, faults)
-        _check_entry(entry, at, faults)
+        if not _is_plain(entry):
+            _check_keys(entry, at, known, faults)
+            _check_entry(entry, at, faults)
         name = (entry.get("topic"), entry.get("partition"))
-        if all(isinstance(part, str | int) for part in name) and first.setdefault(name, i) != i:
-            first_line = faults.lines.line(("partitions", first[name]))
-            faults.add(at, f"partition {name[0]}-{name[1]} is listed twice, first in line {first_line}")
+        if isinstance(name[0], str) and isinstance(name[1], int) and first.setdefault(name, i) != i:
+            faults.add(
+                at, f"partition {name[0]}-{name[1]} is listed twice, first in line ", ("partitions", first[name])
+            )
     return entries
+
+
+def _is_plain(entry: Mapping[str, Any]) -> bool:
+    """Whether nothing is wrong with it, where that is soon seen: nearly all of a large plan's are so."""
+    if entry.keys() != _PLAIN_KEYS:
+        return False
+    replicas = entry["replicas"]
+    return (
+        isinstance(entry["topic"], str)
+        and entry["topic"] != ""
+        and _is_id(entry["partition"])
+        and isinstance(replicas, list)
+        and replicas != []
+        and all(map(_is_id, replicas))
+        and len(set(replicas)) == len(replicas)
+    )
 
 
 def _check_entry(entry: Mapping[str, Any], at: Path, faults: Faults) -> None:
@@ -124,15 +165,20 @@ def check_brokers(ids: Any, at: Path, faults: Faults) -> None:
     if not isinstance(ids, list) or not ids:
         faults.add(at, f"expected a list of at least one broker's id, found {_shown(ids)}")
         return
+    seen: set[int] = set()
     for n, broker in enumerate(ids):
         if not _is_id(broker):
             faults.add((*at, n), f"expected a broker's id, 0 or more, found {_shown(broker)}")
-        elif broker in ids[:n]:
+        elif broker in seen:
             faults.add((*at, n), f"broker {broker} is listed twice")
+        else:
+            seen.add(broker)
 
 
-def _check_keys(body: Mapping[str, Any], at: Path, known: tuple[str, ...], faults: Faults) -> None:
-    for key in body.keys() - set(known):
+def _check_keys(body: Mapping[str, Any], at: Path, known: KeysView[str], faults: Faults) -> None:
+    if body.keys() <= known:
+        return
+    for key in (key for key in body if key not in known):
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
         faults.add((*at, key), f"unknown key: {hint}")

@@ -1,0 +1,167 @@
+"""`rheostat reassign --here` as a person has it: on a terminal, with Ctrl-C, and what the cluster is like after each answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_parts import RHEOSTAT, until
+from story_kit import make_topic
+from terminal_kit import CTRL_C, Terminal, terminal
+
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.reassign import record
+from rheostat.settings import load_settings
+from streaming.kafka.reassignments import ReassignmentClient
+from streaming.throttles import RATE_KEYS
+from tuner.lease import group_of
+from tuner.model.reassigning import Ending, Plan, Wanted
+
+LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
+PARTITIONS = 24
+BEFORE = {p: [1 + p % 2, 2 - p % 2] for p in range(PARTITIONS)}
+TARGET = {p: [3 + p % 2, 4 - p % 2] for p in range(PARTITIONS)}
+ONE_BY_ONE = ("--partition-movements", "1", "--replica-movements", "1")
+QUESTION = r"pause\s+it\s+\(p\),\s+or\s+cancel\s+it\s+and\s+put\s+back\s+\(c\)\?\s+\[l\]\s*$"
+START_S_MAX = 240  # Spark, collector and tuner start together, on a machine that may have other things to do.
+
+
+class Desk:
+    """The terminal, and the cluster behind it."""
+
+    def __init__(self, lab: Lab, folder: Path, client: ReassignmentClient, topic: str, **tuner: Any) -> None:
+        self.client = client
+        self.topic = topic
+        self.config = folder / "rheostat.yaml"
+        body = json.loads(lab_config(lab, http={"port": free_ports(1)[0]}, **tuner))
+        body["stream"]["checkpoint_dir"] = str(folder / "checkpoint")
+        self.config.write_text(json.dumps(body))
+        self.file = folder / "plan.json"
+        entries = [{"topic": topic, "partition": p, "replicas": replicas} for p, replicas in TARGET.items()]
+        self.file.write_text(json.dumps({"version": 1, "partitions": entries}))
+
+    @contextmanager
+    def reassign(self, *more: str, columns: int = 100) -> Iterator[Terminal]:
+        words = (*RHEOSTAT, "reassign", self.file, "-c", self.config, "--watch-s", "0", "--here", *more)
+        with terminal(*words, columns=columns) as shown:
+            yield shown
+
+    def replicas(self) -> dict[int, list[int]]:
+        return {s.partition: list(s.replicas) for s in self.client.partitions([self.topic])}
+
+    def plan(self) -> Plan:
+        return record.read(load_settings(self.config, {})).plans[-1]
+
+    def left_behind(self) -> dict[int, Any]:
+        rates = self.client.broker_configs([1, 2, 3, 4], RATE_KEYS.values())
+        return {broker: configs for broker, configs in rates.items() if configs}
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[ReassignmentClient]:
+    with ReassignmentClient(lab.kafka_settings(), "test") as made:
+        yield made
+
+
+@pytest.fixture
+def desk(lab: Lab, tmp_path: Path, client: ReassignmentClient, request: pytest.FixtureRequest) -> Desk:
+    topic = request.node.name.removeprefix("test_")
+    make_topic(lab, topic, BEFORE, 24)
+    # The group of a tuner that was killed is there until its session ends, and looks like one that runs.
+    until(lambda: not client.group_members(group_of("lab")), 60, "nobody has the lease")
+    return Desk(lab, tmp_path, client, topic)
+
+
+def interrupted_on_the_way(shown: Terminal) -> None:
+    """Ctrl-C, once something has been copied. What is under way may be so between two looks only."""
+    shown.shows(r"\b[\d.]+ [kM]B of 48\.0 MB", START_S_MAX)
+    shown.press(CTRL_C)
+    shown.shows(QUESTION, 30)
+    assert not shown.cursor_is_hidden()
+
+
+@pytest.mark.timeout(900)
+def test_a_cancel_puts_back_before_the_service_ends(desk: Desk) -> None:
+    with desk.reassign(*ONE_BY_ONE) as shown:
+        shown.shows(r"%\s+[\d.]+ k?M?B of 48\.0 MB", START_S_MAX)
+        shown.shows(r"0 of 24 partitions, ", 5)
+        shown.shows(r"at most 1 partition movement, 1 replica movement at a time", 5)
+        shown.shows(r"broker \d (leader|follower): \d+ at a time: ", START_S_MAX)
+        interrupted_on_the_way(shown)
+        shown.press("c\n")
+        shown.shows("being put back: steps under way are stopped", 60)
+        assert shown.ends(240) == 1
+        assert "cancelled." in shown.screen()
+        assert "Ending tuner, stream and collector." in shown.screen()
+        assert_is_neat(shown, 100)
+    assert desk.plan().state.ending is Ending.CANCELLED
+    assert desk.client.reassignments() == []
+    there = desk.replicas()
+    assert there != TARGET
+    assert all(there[p] in (BEFORE[p], TARGET[p]) for p in BEFORE)
+    assert desk.left_behind() == {}
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_a_plan_that_is_paused_rests_before_the_service_ends(desk: Desk) -> None:
+    with desk.reassign(*ONE_BY_ONE, columns=80) as shown:
+        interrupted_on_the_way(shown)
+        shown.press("p\n")
+        assert shown.ends(240) == 0
+        assert "paused. `rheostat reassign resume`, and a tuner, go on with it." in shown.screen().replace("\n", " ")
+        assert_is_neat(shown, 80)
+    assert desk.plan().head.wanted is Wanted.PAUSED
+    assert desk.plan().asked == {}
+    assert desk.client.reassignments() == []
+    assert desk.replicas() not in (BEFORE, TARGET)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_a_plan_that_is_left_goes_on_with_the_next_tuner_to_its_end(desk: Desk) -> None:
+    with desk.reassign(*ONE_BY_ONE) as shown:
+        interrupted_on_the_way(shown)
+        shown.press(CTRL_C)  # Instead of an answer.
+        assert shown.ends(120) == 130
+        assert "stays on record, and what is under way at Kafka goes on" in shown.screen().replace("\n", " ")
+    assert desk.plan().active
+    until(lambda: not desk.client.group_members(group_of("lab")), 60, "nobody has the lease")
+    with terminal(*RHEOSTAT, "run", "--config", desk.config) as service:
+        until(lambda: not desk.plan().active, START_S_MAX, "the plan has ended", every_s=1.0)
+        service.press(CTRL_C)
+        assert service.ends(120) == 0
+    assert desk.replicas() == TARGET
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_a_plan_that_ends_takes_its_throttles_along(lab: Lab, tmp_path: Path, client: ReassignmentClient) -> None:
+    make_topic(lab, "steered", BEFORE, 24)
+    until(lambda: not client.group_members(group_of("lab")), 60, "nobody has the lease")
+    capacity = {"in_bytes_per_s": 60_000_000, "out_bytes_per_s": 60_000_000}
+    desk = Desk(lab, tmp_path, client, "steered", objective={"latency_ms": 5_000}, capacity=capacity)
+    with desk.reassign("--replica-movements", "1") as shown:
+        until(desk.left_behind, START_S_MAX, "it is throttled")
+        assert shown.ends(400) == 0
+        assert "done." in shown.screen()
+        assert_is_neat(shown, 100)
+    assert desk.replicas() == TARGET
+    assert desk.left_behind() == {}
+
+
+def assert_is_neat(shown: Terminal, columns: int) -> None:
+    """No picture stands there twice in a row, no log of a machine's, nothing that looks like 0 of 0."""
+    lines = shown.screen().splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert not any("at=20" in line or line.startswith("{") for line in lines), shown.screen()
+    assert "0 of 0" not in shown.screen()
+    bars = [n for n, line in enumerate(lines) if "━" in line]
+    assert all(later - sooner > 2 for sooner, later in pairwise(bars)), shown.screen()

@@ -1,0 +1,135 @@
+"""Plans that are not executed: by a dry run, which says what it would do, and after an error, which is seen everywhere."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reassign_rig import Rig, still
+from structlog.testing import capture_logs
+
+from tuner.api.board import Board
+from tuner.api.metrics import registry_of
+from tuner.api.quota_board import QuotaBoard
+from tuner.app import _run
+from tuner.journal.plan_records import encode_parts, part_key
+from tuner.model.limits import Limits
+from tuner.model.reassigning import Part, Wanted
+from tuner.plan.batches import BatchLimits
+from tuner.reassign_ledger import HEADLESS_S_MAX
+
+T0, T1 = ("t", 0), ("t", 1)
+ONE_BY_ONE = BatchLimits(partition_movements_max=1, replica_movements_max=1)
+
+
+# -- a dry run ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_says_what_it_would_begin_and_does_nothing() -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4}, dry_run=True)
+    rig.give({T0: (3, 4), T1: (4, 3)}, ONE_BY_ONE)
+    records = list(rig.journal.records)
+    with capture_logs() as said:
+        for _ in range(5):
+            rig.cycle()
+    assert [line["event"] for line in said] == [
+        "a dry run executes no plans: plan p (running, 0 of 2 partitions arrived): would begin 1 steps: t-0 to [3, 1, 2]"
+    ]
+    assert (rig.cluster.asked, rig.journal.entries, rig.journal.records) == ([], [], records)
+    assert rig.loop.pending_bytes == {}, "nor does it hurry for what it does not do"
+
+
+def test_a_dry_run_says_it_again_after_another_word_about_the_plan() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3}, dry_run=True)
+    rig.give({T0: (8, 9)})
+    with capture_logs() as said:
+        rig.cycle()
+        rig.say(Wanted.PAUSED)
+        rig.cycle()
+    first, second = (line["event"] for line in said)
+    assert first.endswith("would begin nothing now; t-0: waiting for brokers that are down: 8, 9")
+    assert "plan p (paused, " in second
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_parts_without_a_head_are_off_the_record_after_an_hour_but_not_for_a_dry_run(dry_run: bool) -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 9}, dry_run=dry_run)
+    rig.give({T0: (8, 9)})
+    for number in range(2):
+        rig._from_people(part_key("c", "died", number), encode_parts({T1: Part((3, 4), (1, 2))}))
+    rig.cycle()
+    for _ in range(3):
+        rig.now_s += HEADLESS_S_MAX / 3 - 1
+        rig.cycle()
+    assert rig.journal.recovered().headless == {"died": 2}
+    rig.now_s += 60.0
+    rig.cycle()
+    assert rig.journal.recovered().headless == ({"died": 2} if dry_run else {})
+    assert [plan.id for plan in rig.journal.recovered().plans] == ["p"], "what has a head is no part of that"
+
+
+# -- an error of its own --------------------------------------------------------------------------------------------------
+
+
+def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
+    rig.give({T0: (3, 4), T1: (3, 4)}, ONE_BY_ONE)
+    rig.cycle(finish=False)
+    assert rig.loop.pending_bytes
+
+    def broken(*_: object) -> None:
+        raise TypeError("a bug")
+
+    rig.cluster.look = broken  # type: ignore[assignment, method-assign]  # what it answers is never read
+    with pytest.raises(TypeError):
+        rig.cycle()
+    assert rig.loop.pending_bytes == {}
+    assert rig.loop._watcher.shown().limits is None  # type: ignore[attr-defined]  # the rig's is a board
+
+
+class Once:
+    """A loop, or what ticks beside it."""
+
+    awaits = False
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.ticks = error, 0
+
+    def cycle_is_due(self) -> bool:
+        return False
+
+    def cycle(self) -> None: ...
+
+    def tick(self) -> None:
+        self.ticks += 1
+        if self.error is not None:
+            raise self.error
+
+    def next_due_s(self) -> float:
+        return 0.0
+
+
+def metric(board: Board, name: str) -> float | None:
+    return registry_of(board, QuotaBoard("c", None)).get_sample_value(name, {"cluster": "c"})
+
+
+def test_an_executor_that_has_ended_is_seen_in_status_metrics_and_readiness_and_the_throttles_go_on() -> None:
+    board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    board.acts()
+    assert metric(board, "rheostat_plan_executor_failed") == 0.0
+    loop, plans, stop = Once(), Once(TypeError("a bug")), threading.Event()
+    left = iter(range(4))
+    parts: Any = SimpleNamespace(loop=loop, plans=plans)
+    _run(parts.loop, None, parts.plans, board, 0.01, stop, lambda: 0.0, lambda: next(left, None) is not None)
+    assert (plans.ticks, loop.ticks) == (1, 4)
+    assert board.ready() == (
+        False,
+        "the first cycle has not ended yet; no plan goes on until this tuner is started anew: TypeError: a bug",
+    )
+    assert metric(board, "rheostat_plan_executor_failed") == 1.0
+    board.stands_by()
+    board.acts()
+    assert "no plan goes on" not in board.ready()[1], "another term has another executor"
+    assert metric(board, "rheostat_plan_executor_failed") == 0.0
