@@ -366,6 +366,19 @@ def test_a_cancelled_plan_moves_an_intermediate_step_back() -> None:
     assert rig.cluster.partitions[T0].leader == 1
 
 
+def test_a_plan_cancelled_before_its_election_waits_for_none() -> None:
+    """The new preferred leader is in sync, and does not lead yet: of what is put back nobody asks for it."""
+    rig = two()
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    rig.cycle()
+    assert rig.replicas()[T0] == (3, 1, 2)
+    assert rig.cluster.partitions[T0].leader == 1
+    rig.say(Wanted.CANCELLING)
+    rig.until_ended(20)
+    assert rig.replicas() == {T0: (1, 2)}
+    assert rig.plan().state.ending is Ending.CANCELLED
+
+
 def test_of_plans_that_have_ended_the_last_ones_are_kept() -> None:
     rig = two()
     for n in range(PLANS_KEPT + 3):

@@ -84,7 +84,9 @@ def _stand(
         else:
             found.foreign.append(key)
     elif asked is None or asked.replicas == now.replicas:
-        if asked is not None and asked.elect and _may_be_elected(now, look):
+        # Of a plan that is put back nobody asks for an election, so none is waited for.
+        cancelling = plan.head.wanted is Wanted.CANCELLING
+        if asked is not None and asked.elect and not cancelling and _may_be_elected(now, look):
             found.to_elect.append(key)
             return
         if asked is not None:
