@@ -181,11 +181,13 @@ def plans() -> list[timeseries.Panel]:
         ),
         lines(
             "Paused or cancelled, per plan",
-            "1 while a person has paused it, or it is being taken back.",
+            "1 while a person has paused it, or it is being taken back; and where rheostat can carry out none.",
             COUNT,
             query(per("plan", metrics.PLAN_PAUSED), "{{plan}} paused"),
             query(per("plan", metrics.PLAN_CANCELLING), "{{plan}} cancelling"),
             query(most(metrics.PLAN_EXECUTOR_FAILED), "no plan goes on: ended by an error"),
+            query(most(metrics.PLANS_NOT_SEEN), "no plan goes on: the cluster is not seen"),
+            alert="ReassignmentPlansNotExecuted",
         )
         .min(0)
         .axis_soft_max(1),

@@ -97,7 +97,13 @@ class ConfigWatch:
                     )
                 return
             self._fresh = found if differ else None
-            if not differ:
+            if differ:
+                log.info(
+                    "the settings are good, and wait to be taken up: by a tuner that acts within seconds, by one that stands by "
+                    "when its turn comes",
+                    changed=differ,
+                )
+            else:
                 self._taken += 1
                 log.info("the settings file says what is in force already", file=str(self._path))
 
@@ -111,7 +117,8 @@ class ConfigWatch:
             log.info("the settings are read again", changed=changes(self._settings, found), file=str(self._path))
             self._settings, self._fresh = found, None
             self._taken += 1
-            self._good = self._in_force = True  # What came to the file since is seen at the next look.
+            self._good = self._in_force = True
+            self._stamp = (-1, -1, -1)  # What came to the file since is seen at the next look, for it looks again.
             return found
 
     def _read(self, *, told: bool = False) -> Settings | None:

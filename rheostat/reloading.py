@@ -27,16 +27,30 @@ class ReloadsOf:
 
 
 def heed_hangup(reload: Callable[[], None], stop: threading.Event) -> None:
-    """SIGHUP has the settings read again. From a terminal that has gone it means what it always has: the end."""
-    had_terminal = _has_terminal()
+    """SIGHUP has the settings read again. To what runs in the foreground of a terminal that has gone it means what it always has,
+    the end; not to what runs behind it, or under nohup: that was meant to go on."""
+    ends = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _in_foreground()
 
     def heed(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
-        if had_terminal and not _has_terminal():
+        if ends and not _has_terminal():
             stop.set()
         else:
             reload()
 
     signal.signal(signal.SIGHUP, heed)
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _has_terminal() -> bool:

@@ -70,7 +70,7 @@ from tuner.observe.live import LiveReader
 from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
 from tuner.reassign_ledger import ReassignLedger
-from tuner.reassigning import Reassigning
+from tuner.reassigning import ANNOUNCED_S_MAX, Reassigning
 from tuner.reloads import NoReloads, Reloads, shown_from_now_on
 from tuner.settings import TunerSettings
 from tuner.steering import Steering, writes_max
@@ -354,7 +354,7 @@ def _plans(
     orders.plans = None
     if not settings.reassign.enabled:
         return None
-    orders.plans = journal.plans
+    orders.plans, orders.plans_whole = journal.plans, settings.dry_run
     for plan, why in journal.plans.unread.items():
         log.error(
             "a plan on record is not carried out: run the version of rheostat that wrote it", plan=plan, error=why
@@ -386,6 +386,7 @@ def _plans(
         wall_clock=wall_clock,
         monotonic=monotonic,
         announcing=announcing if settings.limits().throttles_moves and not settings.dry_run else None,
+        announced_s_max=max(ANNOUNCED_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )  # fmt: skip
     loop.heed_plans(lambda: plans.pending_bytes, announcing)

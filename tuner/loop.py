@@ -20,7 +20,7 @@ import structlog
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Throttles
 from tuner.announcing import Announcing
-from tuner.decide.announced import Unthrottled, with_announced, withheld
+from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
 from tuner.decide.ownership import may_be_swept
@@ -117,6 +117,7 @@ class Loop:
         self._seen: LiveCluster | None = None  # As it was last seen.
         self._awaited: frozenset[BrokerSide] = frozenset()
         self._announcing = Announcing()
+        self._moving: set[tuple[str, int]] = set()  # By the cluster's word, while something is announced.
         self._rested_at_s = float("-inf")  # When a cycle may come early.
         self._early = False  # The next cycle is for what is announced, beside those that come by themselves.
         self._recovered = False
@@ -147,8 +148,9 @@ class Loop:
             self.ledger.note(decisions, observation, memory)
             if not self._dry_run:
                 unthrottled = self._carry_out(decisions, observation)
-                if seen:
-                    self._announcing.seen_to(withheld(announced, unthrottled))
+                if isinstance(observation.live, LiveCluster):
+                    not_seen = unseen(observation.live, self.memory)
+                    self._announcing.seen_to(withheld(announced, unthrottled, not_seen, self._moving))
             if self._steered is not None:
                 self._steered.hand_over(decisions, observation)
         except JournalError as error:
@@ -198,7 +200,9 @@ class Loop:
     def cycle_is_due(self) -> bool:
         """Whether all that the last cycle lacked has come, or a step is about to begin. To be asked every ``LOOK_EVERY_S`` while
         it ``awaits``, and whenever a step may have been announced."""
-        if self._announcing.waits and self._monotonic() >= self._rested_at_s:
+        # A rate that was not there at the last look may be one of many that a tool is removing: a second later it would be
+        # taken for a person's word.
+        if self._announcing.waits and not self.memory.missing and self._monotonic() >= self._rested_at_s:
             self._early = True
             return True
         if not self._awaited:
@@ -250,6 +254,7 @@ class Loop:
         self._cycles += 0 if self._early else 1
         self._early = False
         if isinstance(live, LiveCluster):
+            self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             live = with_announced(live, self._announcing.moves)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(

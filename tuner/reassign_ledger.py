@@ -7,7 +7,7 @@ record nothing is asked. What the journal took is put into the book by the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -61,6 +61,7 @@ class ReassignLedger:
         self._monotonic = monotonic
         self._numbers: dict[str, dict[Key, int]] = {}  # Which record of its plan a part is in.
         self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
+        self._refused: dict[Key, str] = {}  # Why the last try failed.
         self._headless_since_s: dict[str, float] = {}
 
     @property
@@ -89,10 +90,26 @@ class ReassignLedger:
         for plan, each in zip(before, made.plans, strict=True):
             self._tell(plan, each)
             self._went_well(each)
+        self._keep_refused(made.plans)
 
     def _went_well(self, made: PlanTurn) -> None:
         for key in made.parts.reached:
             self._pauses.pop(key, None)
+
+    def _keep_refused(self, made: Sequence[PlanTurn]) -> None:
+        """Of what is still to be tried; a step that is under way was taken after all, though its stop may not have been."""
+        if not self._refused:
+            return
+        tried = set[Key]()
+        for each in made:
+            stopping = [key for key in each.parts.running if each.plan.asked[key].cancels]
+            tried.update(each.parts.ready, each.parts.to_elect, each.parts.unclear, stopping)
+        self._refused = {key: why for key, why in self._refused.items() if key in tried}
+
+    def taken(self, keys: Iterable[Key]) -> None:
+        """Kafka has said so."""
+        for key in keys:
+            self._refused.pop(key, None)
 
     def failed(self, plans: Sequence[Plan], after: Sequence[Plan], failures: Mapping[Key, Refusal]) -> None:
         """On record, told once a cause, and tried again later each time; of what Kafka refused nothing is under way.
@@ -106,6 +123,7 @@ class ReassignLedger:
             _, before_s = self._pauses.get(key, (0.0, 0.0))
             pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
             self._pauses[key] = (self._monotonic() + pause_s, pause_s)
+        self._refused |= {key: refusal.why for key, refusal in failures.items()}
         for why, count in Counter(refusal.why for refusal in failures.values()).most_common(_LINES_MAX):
             topic, number = next(key for key, refusal in failures.items() if refusal.why == why)
             others = f" and {count - 1} more" if count > 1 else ""
@@ -132,6 +150,11 @@ class ReassignLedger:
     def resting(self) -> frozenset[Key]:
         now_s = self._monotonic()
         return frozenset(key for key, (until_s, _) in self._pauses.items() if now_s < until_s)
+
+    @property
+    def refused(self) -> Mapping[Key, str]:
+        """Why the last try of these failed; what was taken since, or is not to be tried any more, is not among them."""
+        return dict(self._refused)
 
     def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
         if not entries and not records:

@@ -24,7 +24,7 @@ from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.reassignments import Outcome, Reassignments, Refusal
 from tuner.actuate.throttles import Failure
 from tuner.announcing import Announcing
-from tuner.decide.announced import moves_of
+from tuner.decide.announced import BEGUN_BY_SOMEBODY, moves_of
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_pace import Bounds, Measures, Throttling
 from tuner.decide.reassign_parts import Recent
@@ -35,6 +35,7 @@ from tuner.model.orders import Orders
 from tuner.model.partition_limits import PartitionLimits
 from tuner.model.reassigning import ClusterLook, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import StepReason
 from tuner.reassign_dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.reassign_dry_run import WouldDo
 from tuner.reassign_ledger import ReassignLedger
@@ -45,7 +46,7 @@ CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
 # A look at a large plan takes seconds of the processor, which the throttles need as well: it may have a fifth of it.
 REST_PER_LOOK = 4.0
 MEASURE_EVERY_S = 15.0
-ANNOUNCED_S_MAX = 10.0  # Two cycles of the tuner; what it has not seen to by then is not begun.
+ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
 _POLL_S = 0.05
 
 
@@ -66,6 +67,8 @@ class PlanWatcher(Protocol):
     """Is told of everything; metrics and status."""
 
     def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures, at_ms: int) -> None: ...
+
+    def blind(self, why: str) -> None: ...
 
     def stands_by(self) -> None: ...
 
@@ -106,6 +109,7 @@ class Reassigning:
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
         announcing: Announcing | None = None,
+        announced_s_max: float = ANNOUNCED_S_MAX,
         dry_run: bool = False,
     ) -> None:
         """
@@ -131,6 +135,7 @@ class Reassigning:
         self._looking: tuple[Call[_Found | ClusterError], float] | None = None  # And since when.
         self._would_do = WouldDo() if dry_run else None
         self._announcing = announcing
+        self._announced_s_max = announced_s_max
         self._announced: tuple[Turn, float] | None = None  # What waits for its throttle, and since when.
         self._asking: Call[Outcome] | None = None
         self._asked: _Asking = _Asking((), {}, ())
@@ -193,13 +198,16 @@ class Reassigning:
         self._measures_whole = now_s >= self._measure_due_s
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
-        terms = Terms(round(self._wall_clock() * 1000), self._bounds, _paused(self._orders.latest), self.ledger.resting)
+        terms = Terms(
+            round(self._wall_clock() * 1000), self._bounds, _paused(self._orders.latest), self.ledger.resting,
+            self.ledger.refused,
+        )  # fmt: skip
         measures = Measures(
             known,
             self._throttling(),
             dict(self._signals.brokers),
             dict(self._signals.controllers),
-            len(self._asked.steps),
+            len(self._asked.steps) - len(self._withheld),
         )
 
         def find() -> _Found | ClusterError:
@@ -219,6 +227,8 @@ class Reassigning:
             if str(found) != self._blind:
                 log.error("plans wait", why=str(found))
             self._blind = str(found)
+            if self._would_do is None:  # Nobody waits for a dry run.
+                self._watcher.blind(str(found))
             return
         self._blind = None
         made, self._figures = found.made, found.figures
@@ -238,6 +248,10 @@ class Reassigning:
         if self._announcing is None or not moves:
             self._ask(made)
             return
+        if any(each.cancels for each in made.plans):
+            # Whoever cancels waits for nobody's throttle.
+            self._ask(made, {(m.topic, m.partition): "not begun yet: what is stopped goes first" for m in moves})
+            return
         self._announcing.begin(moves)
         self._announced = (made, self._monotonic())
 
@@ -245,12 +259,20 @@ class Reassigning:
         """Once all that was announced is throttled."""
         assert self._announcing is not None
         withheld = self._announcing.withheld
-        if withheld is None and self._monotonic() - since_s < ANNOUNCED_S_MAX:
+        if withheld is None and self._monotonic() - since_s < self._announced_s_max:
             return
         announced = [(move.topic, move.partition) for move in self._announcing.moves]
         self._announced = None
         if withheld is None:
-            withheld = dict.fromkeys(announced, f"not begun: not throttled within {ANNOUNCED_S_MAX:.0f} s")
+            withheld = dict.fromkeys(announced, f"not begun: not throttled within {self._announced_s_max:.0f} s")
+        # Producers that are refused wait for this: it is throttled where that can be, and begins all the same.
+        urgent = {
+            (step.topic, step.partition)
+            for each in made.plans
+            for step in each.starts
+            if step.reason is StepReason.MIN_IN_SYNC
+        }
+        withheld = {key: why for key, why in withheld.items() if key not in urgent or why == BEGUN_BY_SOMEBODY}
         words = {plan.id: plan.head.wanted for plan in self.ledger.active}
         said = {
             (step.topic, step.partition): "not begun, as something else was said meanwhile"
@@ -265,15 +287,12 @@ class Reassigning:
             self._announcing.end()
 
     def _ask(self, made: Turn, withheld: Mapping[Key, str] = MappingProxyType({})) -> None:
-        stops = tuple(key for each in made.plans for key in each.cancels)
+        paused = _paused(self._orders.latest) is not None
+        stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
-        may_elect = (
-            []
-            if _paused(self._orders.latest)
-            else [p for p in made.plans if p.plan.head.wanted is not Wanted.CANCELLING]
-        )
+        may_elect = [] if paused else [p for p in made.plans if p.plan.head.wanted is not Wanted.CANCELLING]
         elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
-        self._asked = _Asking(stops, steps, elections)
+        self._asked, self._withheld = _Asking(stops, steps, elections), {}
         if not (stops or steps or elections):
             self._unannounce()
             return
@@ -309,9 +328,11 @@ class Reassigning:
         recent = dict(self._memory.plans)
         for plan in plans:
             known = recent.get(plan.id, Recent())
-            taken = {key for key in asked.steps if key in plan.parts and key not in failures}
-            recent[plan.id] = replace(known, taken=known.taken | taken)
+            tried = {key for key in asked.steps if key in plan.parts}
+            taken = tried - failures.keys()
+            recent[plan.id] = replace(known, taken=known.taken | taken, refused=not taken if tried else known.refused)
         self._memory = replace(self._memory, plans=recent)
+        self.ledger.taken(key for key in keys if key not in failures)
         self.ledger.failed(plans, after, failures)
 
 

@@ -22,6 +22,12 @@ QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
 # What a person needs who has been called for something else.
 OTHER_COMMANDS = {
     "ReassignmentPlanStuck": ("rheostat reassign status", "rheostat reassign cancel", "kafka-reassign-partitions"),
+    "ReassignmentPlansNotExecuted": (
+        "rheostat reassign status",
+        "rheostat doctor",
+        "/readyz",
+        "kafka-reassign-partitions",
+    ),
     "ControllerUnderPressure": QUOTA_COMMANDS,
     "TenantQuotaExhausted": QUOTA_COMMANDS,
     "PartitionLimitNear": ("rheostat limits", "rheostat move", "rheostat doctor", "kafka-configs"),

@@ -40,6 +40,7 @@ class Cluster:
     asked: list[tuple[Key, tuple[int, ...] | None]] = field(default_factory=list)
     under_way_most: int = 0
     refuses: dict[Key, str] = field(default_factory=dict)
+    min_in_sync: dict[str, int] = field(default_factory=dict)
     silent: bool = False  # Takes what it is asked, and does not answer.
     deaf: bool = False  # Does neither.
     away: bool = False
@@ -49,7 +50,9 @@ class Cluster:
     def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:  # noqa: ARG002 - the port's shape
         if self.away:
             return ClusterError("nobody answers")
-        return ClusterLook(frozenset(self.online), dict(self.partitions), topic_ids=dict(self.topic_ids))
+        return ClusterLook(
+            frozenset(self.online), dict(self.partitions), dict(self.min_in_sync), topic_ids=dict(self.topic_ids)
+        )
 
     def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
         outcome: Outcome = {}

@@ -11,8 +11,9 @@ from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
 from tuner_cases import SOURCE, TARGET, F, L, move
 
 from tuner.announcing import Announcing
-from tuner.decide.announced import Unthrottled, moves_of, with_announced, withheld
+from tuner.decide.announced import Unthrottled, moves_of, unseen, with_announced, withheld
 from tuner.model.cluster import LiveCluster, PartitionMove
+from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Pause
 from tuner.model.reassigning import ClusterLook, Wanted
 from tuner.plan.batches import BatchLimits
@@ -46,8 +47,8 @@ def test_what_moves_by_now_is_told_by_the_cluster() -> None:
     [
         (Unthrottled(), None),
         (Unthrottled(sides=frozenset({(1, F), (2, L), (3, L)})), None),  # None of them is passed.
-        (Unthrottled(sides=frozenset({(1, L)})), "broker 1 leader throttle could not be set"),
-        (Unthrottled(sides=frozenset({(3, F)})), "broker 3 follower throttle could not be set"),
+        (Unthrottled(sides=frozenset({(1, L)})), "broker 1 leader throttle could not be read or set"),
+        (Unthrottled(sides=frozenset({(3, F)})), "broker 3 follower throttle could not be read or set"),
         (Unthrottled(topics=frozenset({"payments"})), None),
         (Unthrottled(topics=frozenset({"orders"})), "lists of topic orders could not be written"),
     ],
@@ -55,6 +56,18 @@ def test_what_moves_by_now_is_told_by_the_cluster() -> None:
 def test_withheld_is_what_would_not_be_throttled(failed: Unthrottled, why: str | None) -> None:
     found = withheld([ANNOUNCED], failed)
     assert (why is None and not found) or (why is not None and why in found[("orders", 0)])
+
+
+def test_withheld_is_what_somebody_has_begun_to_reassign_meanwhile() -> None:
+    (why,) = withheld([ANNOUNCED], Unthrottled(), moving={("orders", 0)}).values()
+    assert why == "not begun: somebody has begun to reassign it meanwhile"
+    assert withheld([ANNOUNCED], Unthrottled(), moving={("orders", 1)}) == {}
+
+
+def test_what_no_look_has_told_of_is_no_throttle() -> None:
+    live = LiveCluster(frozenset({1, 2, 3}), unreadable=frozenset({3}))
+    assert unseen(live, Memory(missing=frozenset({(1, L)}))) == {(3, F), (3, L), (1, L)}
+    assert withheld([ANNOUNCED], Unthrottled(), unseen(live, Memory())).keys() == {("orders", 0)}
 
 
 # -- the tuner's cycle ----------------------------------------------------------------------------------------------------
@@ -135,6 +148,27 @@ def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
     assert not any(rig.live.looks[looks:])
     rig.now_s += 1.0
     assert not announcing.waits
+
+
+def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    announcing.begin([move(), replace(move(), partition=5)])
+    cycle(rig)
+    assert announcing.withheld == {("orders", 0): "not begun: somebody has begun to reassign it meanwhile"}
+
+
+def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None:
+    """A tool that takes rates off one by one would else be taken for a person, who has an hour."""
+    rig, announcing = unthrottled(), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    del rig.throttles.rates[TARGET]
+    cycle(rig)
+    assert rig.loop.memory.missing == {TARGET}
+    announcing.begin([replace(move(), partition=5)])
+    rig.now_s += 2.0
+    assert not rig.loop.cycle_is_due()
 
 
 # -- the executor ---------------------------------------------------------------------------------------------------------
@@ -222,6 +256,39 @@ def test_a_word_said_while_it_waits_holds() -> None:
         made.ticks()
         assert not made.cluster.asked, say
         assert not made.announcing.moves
+
+
+def test_what_producers_wait_for_waits_for_no_throttle() -> None:
+    made = Announced({T0: still(1, 2, isr=(1,)), T1: still(1, 3)}, online={1, 3, 4})
+    made.cluster.min_in_sync = {"t": 2}
+    made.give({T0: (1, 3), T1: (1, 4)})
+    made.ticks()
+    made.announcing.seen_to(dict.fromkeys((T0, T1), "not begun, as it would not be throttled"))
+    made.ticks()
+    assert dict(made.cluster.asked) == {T0: (1, 3)}
+    # But what somebody else reassigns by now is theirs.
+    made = Announced({T0: still(1, 2, isr=(1,))}, online={1, 3, 4})
+    made.cluster.min_in_sync = {"t": 2}
+    made.give({T0: (1, 3)})
+    made.ticks()
+    made.announcing.seen_to({T0: "not begun: somebody has begun to reassign it meanwhile"})
+    made.ticks()
+    assert not made.cluster.asked
+
+
+def test_whoever_cancels_waits_for_nobody_elses_throttle() -> None:
+    made = Announced({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
+    made.give({T0: (3, 2)}, plan="a")
+    made.ticks()
+    made.announcing.seen_to({})
+    made.ticks()
+    made.say(Wanted.CANCELLING, plan="a")
+    made.give({T1: (4, 2)}, plan="b")
+    made.now_s += 1.0
+    made.loop._due_s = float("-inf")
+    made.ticks()
+    assert made.cluster.asked[1:] == [(T0, None)]
+    assert not made.announcing.moves
 
 
 def test_an_executor_that_fails_leaves_nothing_announced() -> None:

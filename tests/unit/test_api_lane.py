@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import threading
 from typing import Any
 
 import pytest
@@ -138,3 +140,51 @@ def test_the_metrics_of_a_cycle_are_told_as_soon_as_it_has_ended(rig: Rig) -> No
     assert counted() == first
     rig.cycle()
     assert counted() != first
+
+
+class Door:
+    """A lock that says who stands before it."""
+
+    def __init__(self) -> None:
+        self.came = threading.Semaphore(0)
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self.came.release()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_what_takes_longer_than_its_second_is_made_once_more_for_all_who_wait() -> None:
+    door, may_end, made, seconds = Door(), threading.Semaphore(0), list[int](), itertools.count()
+
+    def make() -> bytes:
+        made.append(len(made))
+        assert may_end.acquire(timeout=10)
+        return b"made"
+
+    shared = Shared(make, lambda: next(seconds))  # Every look at the clock is another second.
+    shared._lock = door  # type: ignore[assignment]
+    who_ask = [threading.Thread(target=shared.body, daemon=True) for _ in range(8)]
+    for one in who_ask:
+        one.start()
+    assert all(door.came.acquire(timeout=10) for _ in who_ask)
+    for _ in who_ask:
+        may_end.release()
+    for one in who_ask:
+        one.join(timeout=10)
+    assert not any(one.is_alive() for one in who_ask)
+    assert len(made) <= 2
+
+
+def test_tenants_that_are_shown_no_more_are_not_told_from_what_was_kept(rig: Rig) -> None:
+    kept = rig.get("/api/v1/tenants")
+    made = []
+    rig.quotas.as_json = lambda: made.append(1)  # type: ignore[method-assign,assignment,func-returns-value]
+    assert rig.get("/api/v1/tenants").content == kept.content
+    assert not made
+    rig.quotas.stands_by()  # And no cycle has ended since.
+    rig.get("/api/v1/tenants")
+    assert made

@@ -34,7 +34,7 @@ def test_before_any_plan_nothing_is_shown() -> None:
     rig = Rig()
     rig.cycle()
     assert rig.get("/api/v1/plans").json() == {
-        "limits": None, "seen_at_ms": None, "total": 0, "next_offset": None, "plans": [],
+        "limits": None, "seen_at_ms": None, "not_seen": None, "total": 0, "next_offset": None, "plans": [],
     }  # fmt: skip
     assert "No plan" in rig.get("/page/plans").text
 
@@ -112,6 +112,130 @@ def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
     page = rig.get("/page/plans").text
     assert '<span class="pill bad">waits</span>' in page
     assert "t-0: somebody else is reassigning this; waited for." in page
+
+
+POLICY = "error 44 PolicyViolationError"
+
+
+def test_steps_that_are_refused_each_time_are_no_way_forward_and_the_cause_is_said() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.cluster.refuses = dict.fromkeys(TO, POLICY)
+    executor.give(TO)
+    executor.cycle()
+    # One at a time: each look tries another, and later the same again.
+    for _ in range(12):
+        executor.now_s += 2.0
+        executor.cycle()
+        (row,) = rows(rig)
+        assert (row["moving"], row["waiting"], row["batch"]) == (0, 3, [])
+    assert row["said"] == [f"t-0 and others: not done: {POLICY}; tried again"]
+    page = rig.get("/page/plans").text
+    assert '<span class="pill bad">waits</span>' in page
+    assert POLICY in page
+    executor.cluster.refuses = {}
+    executor.now_s += 300.0
+    executor.cycle(finish=False)
+    executor.cycle(finish=False)
+    (row,) = rows(rig)
+    assert row["moving"] == 1
+    executor.until_ended()
+    assert executor.loop.ledger.refused == {}
+
+
+def test_of_small_partitions_that_are_taken_each_time_what_begins_is_moving_also_beside_one_that_is_refused() -> None:
+    rig = Rig()
+    executor = executing(rig, at_a_time=2)
+    executor.cluster.refuses = {A: POLICY}
+    executor.give(TO)
+    executor.cycle()
+    executor.cycle()  # What was taken has ended before anybody looked again.
+    (row,) = rows(rig)
+    assert (row["moving"], row["arrived"], row["waiting"]) == (1, 1, 1)
+    assert row["said"] == [f"t-0: not done: {POLICY}; tried again"]
+    executor.now_s += 5.0
+    executor.cycle()
+    (row,) = rows(rig)
+    assert (row["moving"], row["arrived"], row["waiting"]) == (0, 2, 1), "what was refused is tried again, and no more"
+
+
+def test_a_step_that_is_taken_after_all_ends_what_is_said_of_it_also_where_nobody_saw_it_under_way() -> None:
+    rig = Rig()
+    executor = executing(rig)
+    executor.cluster.refuses = {A: POLICY}
+    executor.give({A: (3, 4)}, BatchLimits(replica_movements_max=1))
+    executor.cycle()
+    executor.cluster.refuses = {}
+    executor.now_s += 5.0
+    executor.cycle()
+    assert rows(rig)[0]["said"] != []
+    executor.cycle()  # The leader of the first of three steps is elected.
+    executor.cycle()
+    (row,) = rows(rig)
+    assert (row["moving"], row["arrived"], row["said"]) == (1, 0, [])
+
+
+def test_what_is_withheld_and_what_is_paused_is_said_as_such() -> None:
+    rig = Rig()
+    executor = executing(rig, at_a_time=3)
+    executor.refused = "the lease was not proved"
+    executor.give(TO)
+    executor.cycle()
+    executor.cycle()
+    (row,) = rows(rig)
+    assert row["said"] == ["t-0 and others: not done: the lease was not proved; tried again"]
+    executor.say(Wanted.PAUSED)
+    executor.cycle()
+    (row,) = rows(rig)
+    assert [line.partition(":")[0] for line in row["said"]] == ["paused by lee@desk"], "nothing is tried again"
+
+
+def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_way() -> None:
+    rig = Rig()
+    executor = executing(rig, at_a_time=3)
+    executor.cluster.silent = True
+    executor.give(TO)
+    executor.cycle(finish=False)
+    executor.cluster.silent = False
+    executor.cycle(finish=False)
+    (row,) = rows(rig)
+    assert (row["moving"], row["said"]) == (3, [])
+    assert executor.loop.ledger.refused == {}
+    # A stop that is refused is told of what runs.
+    executor.cluster.refuses = {A: POLICY}
+    executor.now_s += 5.0
+    executor.say(Wanted.CANCELLING)
+    executor.cycle(finish=False)
+    executor.cycle(finish=False)
+    (row,) = rows(rig)
+    assert row["said"] == [f"t-0: not done: {POLICY}; tried again"]
+
+
+def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_new() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.give(TO)
+    executor.cluster.away = True
+    executor.cycle()
+    found = rig.get("/api/v1/plans").json()
+    assert (found["not_seen"], found["seen_at_ms"], found["plans"]) == ("nobody answers", None, [])
+    page = rig.get("/page/plans").text
+    assert "No plan goes on, as the cluster cannot be seen: nobody answers." in page
+    assert "is on record" not in page
+    rig.plans.stands_by()
+    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    executor.cluster.away = False
+    executor.cycle(finish=False)
+    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    executor.cluster.away = True
+    executor.cycle(finish=False)
+    found = rig.get("/api/v1/plans").json()
+    assert (found["not_seen"], len(found["plans"])) == ("nobody answers", 1)
+    assert "nobody answers. This is how it was seen last." in rig.get("/page/plans").text
+    rig.plans.stands_by()
+    assert rig.get("/api/v1/plans").json()["not_seen"] is None
 
 
 def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:

@@ -153,9 +153,34 @@ def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) 
 def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
     there, stop, reloads = [True], threading.Event(), list[int]()
     monkeypatch.setattr(reloading, "_has_terminal", lambda: there[0])
+    monkeypatch.setattr(reloading, "_in_foreground", lambda: True)
     reloading.heed_hangup(lambda: reloads.append(1), stop)
     os.kill(os.getpid(), signal.SIGHUP)
     assert (reloads, stop.is_set()) == ([1], False)
     there[0] = False
     os.kill(os.getpid(), signal.SIGHUP)
     assert (reloads, stop.is_set()) == ([1], True)
+
+
+@pytest.mark.parametrize("how", ["behind the shell", "under nohup"])
+def test_what_was_meant_to_outlive_its_terminal_does(how: str, monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
+    stop, reloads = threading.Event(), list[int]()
+    monkeypatch.setattr(reloading, "_has_terminal", lambda: False)
+    monkeypatch.setattr(reloading, "_in_foreground", lambda: how == "under nohup")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if how == "under nohup" else signal.SIG_DFL)
+    reloading.heed_hangup(lambda: reloads.append(1), stop)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert (reloads, stop.is_set()) == ([1], False)
+
+
+def test_a_file_that_was_broken_while_a_good_one_waited_is_told_when_that_is_taken(
+    file: Path, watch: ConfigWatch
+) -> None:
+    """As on one that stands by for weeks: what is in force is good, and the next start would refuse the file."""
+    file.write_text(LOWER)
+    watch.reload()
+    assert watch.waiting()
+    file.write_text("tuner: [")
+    assert not watch.state().good
+    watch.take()
+    assert not watch.state().good

@@ -97,6 +97,19 @@ def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() 
     assert state.ending is Ending.DONE
 
 
+def test_one_answer_of_a_broker_that_is_behind_drops_nothing() -> None:
+    rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
+    rig.cluster.topic_ids = {"t": "new"}
+    rig.give({T0: (3, 4)})
+    rig.cluster.topic_ids = {"t": "old"}
+    rig.cycle()
+    assert not rig.cluster.asked
+    rig.cluster.topic_ids = {"t": "new"}
+    rig.until_ended()
+    assert rig.replicas() == {T0: (3, 4)}
+    assert not rig.plan().state.dropped
+
+
 def test_what_has_no_id_is_told_by_its_name_alone() -> None:
     for then, now in (("", "new"), ("old", "")):
         rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from prometheus_client import CollectorRegistry
 from reassign_rig import Rig, still
 from structlog.testing import capture_logs
 
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
+from tuner.api.plan_board import PlanBoard, PlanCollector
 from tuner.api.quota_board import QuotaBoard
 from tuner.app import _run
 from tuner.journal.plan_records import encode_parts, part_key
@@ -20,6 +25,7 @@ from tuner.model.reassigning import Part, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import HEADLESS_S_MAX
 
+RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "moves.yaml"
 T0, T1 = ("t", 0), ("t", 1)
 ONE_BY_ONE = BatchLimits(partition_movements_max=1, replica_movements_max=1)
 
@@ -87,6 +93,50 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
         rig.cycle()
     assert rig.loop.pending_bytes == {}
     assert rig.loop._watcher.shown().limits is None  # type: ignore[attr-defined]  # the rig's is a board
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_cluster_that_is_not_seen_is_told_in_metrics_and_nothing_moves_there_but_not_by_a_dry_run(
+    dry_run: bool,
+) -> None:
+    rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4}, dry_run=dry_run)
+    rig.give({T0: (3, 4), T1: (3, 4)}, ONE_BY_ONE)
+    rig.cycle(finish=False)
+    assert told(rig) == ({} if dry_run else {"moving": 1.0, "waiting": 1.0}, 0.0)
+    rig.cluster.away = True
+    rig.cycle(finish=False)
+    assert told(rig) == ({}, 0.0 if dry_run else 1.0)
+    rig.cluster.away = False
+    rig.cycle(finish=False)
+    assert told(rig) == ({} if dry_run else {"moving": 1.0, "waiting": 1.0}, 0.0)
+    rig.cluster.away = True
+    rig.cycle(finish=False)
+    rig.loop._watcher.stands_by()
+    assert told(rig) == ({}, 0.0), "it is another's to tell"
+
+
+def told(rig: Rig) -> tuple[dict[str, float], float | None]:
+    """Partitions of the plan by state, and whether the cluster is not seen, as a scrape finds it."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(PlanCollector(rig.loop._watcher))  # type: ignore[arg-type]  # the rig's is a board
+    samples = [s for each in registry.collect() for s in each.samples if s.name == "rheostat_plan_partitions"]
+    states = {s.labels["state"]: s.value for s in samples if s.value}
+    return states, registry.get_sample_value("rheostat_plans_not_seen", {"cluster": "c"})
+
+
+def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
+    board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    plans = PlanBoard("c")
+    registry = registry_of(board, QuotaBoard("c", None), plans=plans)
+    told = {s.name: s.value for each in registry.collect() for s in each.samples}
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    (rule,) = (r for g in groups for r in g["rules"] if r.get("alert") == "ReassignmentPlansNotExecuted")
+    named = re.findall(r"rheostat_\w+", rule["expr"])
+    assert named == ["rheostat_plan_executor_failed", "rheostat_plans_not_seen"]
+    assert [told[name] for name in named] == [0.0, 0.0], "without plans as well"
+    board.no_plans_why = "TypeError: a bug"
+    plans.blind("nobody answers")
+    assert [registry.get_sample_value(name, {"cluster": "c"}) for name in named] == [1.0, 1.0]
 
 
 class Once:

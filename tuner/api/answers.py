@@ -59,13 +59,18 @@ class Shared:
         self._make = make
         self._stamp = stamp
         self._lock = threading.Lock()
+        self._begun = 0
         self._stamped: object = None
         self._body = b""
 
     def body(self) -> bytes:
+        asked = self._begun
         with self._lock:
             stamped = self._stamp()
-            if stamped != self._stamped:
+            # What was begun after this one asked is new enough, also where it took longer than its stamp was good for: else each
+            # of those who wait would make it again, one after the other.
+            if stamped != self._stamped and self._begun <= asked:
+                self._begun += 1
                 self._body, self._stamped = self._make(), stamped
             return self._body
 

@@ -167,6 +167,10 @@ PLAN_EXECUTOR_FAILED = MetricDef(
     "rheostat_plan_executor_failed", "gauge", ("cluster",),
     "1 once an error of its own has ended what executes plans: none goes on until this tuner is started anew; else 0.",
 )  # fmt: skip
+PLANS_NOT_SEEN = MetricDef(
+    "rheostat_plans_not_seen", "gauge", ("cluster",),
+    "1 while what executes plans cannot see the cluster, so that none goes on and none is told of; else 0.",
+)  # fmt: skip
 PLAN_PARTITIONS = MetricDef(
     "rheostat_plan_partitions", "gauge", ("cluster", "plan", "state"),
     "Partitions of a plan by where they are: arrived, moving, waiting, electing (a leader), unclear (not seen yet to have been "

@@ -109,7 +109,11 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
 
     @parts.get("/tenants")
     async def tenants() -> Response:
-        return part("tenants.html", lambda: {"t": tenants_json(desktop.quotas.as_json(), 0, _TENANTS)})
+        return part(
+            "tenants.html",
+            lambda: {"t": tenants_json(desktop.quotas.as_json(), 0, _TENANTS)},
+            also=lambda: desktop.quotas.number,
+        )
 
     router.include_router(parts)
     return router

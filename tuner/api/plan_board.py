@@ -29,6 +29,7 @@ class ShownPlans(NamedTuple):
     figures: Figures = Figures()
     at_ms: int = 0
     number: int = 0  # Another one after each look.
+    not_seen: str | None = None  # Why the newest look saw nothing: the rest is older. None: it did see.
 
 
 class PlanBoard:
@@ -50,10 +51,16 @@ class PlanBoard:
         with self._lock:
             self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, self._shown.number + 1)
 
+    def blind(self, why: str) -> None:
+        """There are plans, and the cluster cannot be looked at: what was seen last may not be so any more."""
+        with self._lock:
+            if self._shown.not_seen != why:
+                self._shown = self._shown._replace(number=self._shown.number + 1, not_seen=why)
+
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
         with self._lock:
-            if self._shown.limits is not None:
+            if self._shown.limits is not None or self._shown.not_seen is not None:
                 self._shown = ShownPlans(number=self._shown.number + 1)
 
     def shown(self) -> ShownPlans:
@@ -66,13 +73,16 @@ class PlanCollector(Collector):
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
-        (plans, limits, *_), c = self._board.shown(), (self._board.cluster,)
-        if limits is None:
+        shown, c = self._board.shown(), (self._board.cluster,)
+        plans, limits = shown.plans, shown.limits
+        yield family(defs.PLANS_NOT_SEEN, {c: float(shown.not_seen is not None)})
+        # What was under way when it was seen last is no sign that a plan goes on.
+        if limits is None or shown.not_seen is not None:
             return
         named = plans[:NAMED_MAX]
         yield family(
             defs.PLAN_PARTITIONS,
-            {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.starts)).items()},
+            {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.begins)).items()},
         )
         wanted = {_of(c, p): p.plan.head.wanted for p in named}
         yield family(defs.PLAN_PAUSED, {plan: float(word is Wanted.PAUSED) for plan, word in wanted.items()})
@@ -86,7 +96,7 @@ class PlanCollector(Collector):
 
 
 def states(parts: Parts, starting: int) -> dict[str, int]:
-    """How many partitions of a plan are where; what begins now is moving.
+    """How many partitions of a plan are where; what begins now is moving, if it was not refused before.
 
     Args:
         starting: of those that are ready.

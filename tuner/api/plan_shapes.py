@@ -54,4 +54,7 @@ class Plans(Paged):
         description="over all plans, the strictest that holds; null: no plan is on record here"
     )
     seen_at_ms: int | None
+    not_seen: str | None = Field(
+        description="why the cluster cannot be seen: no plan goes on, and all else is as it was seen last; null: it is seen"
+    )
     plans: list[PlanSaid]

@@ -20,11 +20,11 @@ BATCH_MAX = 20  # Steps under way that are named, of each plan.
 
 def plan_row(shown: ShownPlans, turn: PlanTurn) -> dict[str, Any]:
     plan, parts, head = turn.plan, turn.parts, turn.plan.head
-    counts = states(parts, len(turn.starts))
+    counts = states(parts, len(turn.begins))
     total, copied = total_bytes(plan.parts), copied_bytes(turn, shown.figures)
     # Who takes a plan back copies nothing more; how far that is the counts say.
     forth = head.wanted is not Wanted.CANCELLING
-    steps = [*parts.running.values(), *turn.starts]
+    steps = [*parts.running.values(), *turn.begins]
     return {
         "plan": plan.id,
         "by": head.by,
@@ -81,7 +81,7 @@ def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> f
 def _eta_s(turn: PlanTurn, total: float, copied: float, at_ms: int) -> float | None:
     """At the mean pace since it was given; None: nothing is copied yet, or it does not go on."""
     head, elapsed_s = turn.plan.head, (at_ms - turn.plan.head.given_at_ms) / 1000
-    goes_on = turn.parts.running or turn.starts
+    goes_on = turn.parts.running or turn.begins
     if head.wanted is not Wanted.RUNNING or not goes_on or copied <= 0 or elapsed_s <= 0:
         return None
     return max(0.0, total - copied) * elapsed_s / copied

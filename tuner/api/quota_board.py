@@ -49,11 +49,13 @@ class QuotaBoard:
         self._lock = threading.Lock()
         self._shown: Shown | None = None
         self._failures = 0
+        self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
     def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory, failures: int) -> None:
         with self._lock:
             self._shown, self._failures = Shown(view, made, memory), failures
+            self.number += 1
             for decision in made.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
 
@@ -61,6 +63,7 @@ class QuotaBoard:
         """What was seen last is somebody else's to tell from now on."""
         with self._lock:
             self._shown = None
+            self.number += 1
 
     def shown(self) -> tuple[Shown | None, int, dict[tuple[str, str], int]]:
         with self._lock:

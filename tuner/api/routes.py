@@ -129,7 +129,9 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
     @router.get("/tenants", response_model=shapes.Tenants)
     async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
         """Who creates and deletes how much, and who is held back: those who are first."""
-        return desktop.answer(lambda: tenants_json(desktop.quotas.as_json(), offset, limit))
+        return desktop.answer(
+            lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
+        )
 
     @router.get("/decisions", response_model=shapes.DecisionsSaid)
     async def decisions(
@@ -199,7 +201,8 @@ def paged(
 def plans_json(shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
     page = paged("plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn))
-    return {"limits": overall, "seen_at_ms": shown.at_ms if shown.limits is not None else None, **page}
+    seen_at_ms = shown.at_ms if shown.limits is not None else None
+    return {"limits": overall, "seen_at_ms": seen_at_ms, "not_seen": shown.not_seen, **page}
 
 
 def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:

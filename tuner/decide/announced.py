@@ -5,7 +5,8 @@ have to copy is gone by before the next look finds them. So the executor of plan
 tuner takes it for a move that has copied nothing yet, and puts rates and lists on as it does for everything that moves. Only
 then is the step asked for. What is not asked for after all looks like a move that was cancelled: its entries leave the lists.
 
-Invariant: a step is withheld where its throttle could not be put on, and asked for wherever the tuner would not throttle a move.
+Invariant: a step is withheld where its throttle could not be put on, or where somebody else has begun to reassign the partition
+meanwhile; and asked for wherever the tuner would not throttle a move.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from dataclasses import dataclass, replace
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
+from tuner.model.memory import Memory
 from tuner.model.reassigning import ClusterLook, Key
 from tuner.plan.reassignment_steps import Step
+
+BEGUN_BY_SOMEBODY = "not begun: somebody has begun to reassign it meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,29 @@ def with_announced(live: LiveCluster, announced: Sequence[PartitionMove]) -> Liv
     return replace(live, moves=(*live.moves, *more)) if more else live
 
 
-def withheld(announced: Sequence[PartitionMove], failed: Unthrottled) -> dict[Key, str]:
-    """Which of them must not begin, and why."""
+def unseen(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
+    """Where nobody can say by this look whether anything throttles: settings that could not be read, a rate that is gone since."""
+    return memory.missing | {(broker, side) for broker in live.unreadable for side in Side}
+
+
+def withheld(
+    announced: Sequence[PartitionMove],
+    failed: Unthrottled,
+    not_seen: Collection[BrokerSide] = frozenset(),
+    moving: Collection[Key] = frozenset(),
+) -> dict[Key, str]:
+    """Which of them must not begin, and why.
+
+    Args:
+        not_seen: see ``unseen``.
+        moving: what is being reassigned by now.
+    """
     found = {}
     for move in announced:
-        why = _why_not(move, failed.topics, failed.sides)
+        if (move.topic, move.partition) in moving:
+            found[(move.topic, move.partition)] = BEGUN_BY_SOMEBODY
+            continue
+        why = _why_not(move, failed.topics, {*failed.sides, *not_seen})
         if why is not None:
             found[(move.topic, move.partition)] = why
     return found
@@ -62,7 +84,7 @@ def _why_not(move: PartitionMove, topics: Collection[str], sides: Collection[Bro
     passed = [(move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations)]
     unset = [side_name(side) for side in passed if side in sides]
     if unset:
-        return f"not begun, as it would not be throttled: {', '.join(unset)} could not be set"
+        return f"not begun, as it would not be throttled: {', '.join(unset)} could not be read or set"
     if move.topic in topics:
         return f"not begun, as it would not be throttled: the throttled-replica lists of topic {move.topic} could not be written"
     return None

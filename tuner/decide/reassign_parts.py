@@ -7,7 +7,7 @@ and nothing else is remembered; so it makes no difference whether the tuner that
     under way, otherwise             somebody else's; waited for
     not under way, asked for         reached; or not yet shown; or, after a while, stopped by somebody or never taken
     not under way, nothing asked     arrived, or ready
-    of another topic of this name    dropped, whatever is under way there
+    of another topic of this name    after a while dropped, whatever is under way there
 
 Invariant: nothing is asked for where a reassignment is under way, ours or another's, nor where it is not known how one ended.
 
@@ -32,6 +32,7 @@ class Recent:
 
     taken: frozenset[Key] = frozenset()  # Steps that Kafka has said to have taken.
     unclear_since_ms: Mapping[Key, int] = field(default_factory=dict)  # Neither under way nor reached, or not there.
+    refused: bool = False  # Of the steps that were asked for last none was taken.
 
 
 @dataclass(slots=True)
@@ -69,10 +70,14 @@ def _stand(
     key: Key, part: Part, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: Parts
 ) -> None:  # fmt: skip
     now, asked = look.partitions.get(key), plan.asked.get(key)
-    if is_another(key, part, look):
-        found.dropped[key] = "its topic was deleted and made anew: this is another of its name"
-        return
     late = now_ms - recent.unclear_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
+    if is_another(key, part, look):
+        # A broker that is behind still tells of the topic before.
+        if late:
+            found.dropped[key] = "its topic was deleted and made anew: this is another of its name"
+        else:
+            found.unclear.append(key)
+        return
     if now is None:
         if late:
             found.dropped[key] = "it is not there any more: its topic was deleted, or made anew with fewer partitions"
@@ -154,4 +159,4 @@ def remembered(parts: Parts, recent: Recent, now_ms: int) -> Recent:
     """What this life knows after a look."""
     unclear = {key: recent.unclear_since_ms.get(key, now_ms) for key in parts.unclear}
     over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left}
-    return Recent(recent.taken - over, unclear)
+    return Recent(recent.taken - over, unclear, recent.refused)

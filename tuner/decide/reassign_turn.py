@@ -35,6 +35,7 @@ class Terms:
     bounds: Bounds = field(default_factory=Bounds)  # The operator's; a plan's own may be stricter.
     paused: str | None = None  # Why no plan goes on; None: plans go on.
     resting: frozenset[Key] = frozenset()  # Failed just now, and tried again later.
+    refused: Mapping[Key, str] = field(default_factory=dict)  # Why the last try failed, of what was not taken since.
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ class PlanTurn:
     parts: Parts
     starts: tuple[Step, ...] = ()
     cancels: tuple[Key, ...] = ()
+    doubted: frozenset[Key] = frozenset()  # Of the starts: who was refused before may be so again.
+
+    @property
+    def begins(self) -> tuple[Step, ...]:
+        """What is as good as under way."""
+        return tuple(step for step in self.starts if (step.topic, step.partition) not in self.doubted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +91,8 @@ def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: R
     )  # fmt: skip
     steps = {(start.step.topic, start.step.partition): start.step for start in begun.refill.starts}
     made = tuple(
-        _made(plan, parts, tuple(steps[key] for key in steps if key in parts.ready), begun, terms)
-        for plan, parts in zip(heeded, stands, strict=True)
+        _made(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, terms)
+        for plan, parts, known in zip(heeded, stands, recent, strict=True)
     )
     after = {
         plan.id: remembered(parts, known, terms.now_ms)
@@ -111,7 +118,9 @@ def _heeded(plan: Plan) -> Plan:
     return replace(plan, state=replace(state, heeded_at_ms=plan.head.at_ms, left=left))
 
 
-def _made(plan: Plan, parts: Parts, starts: tuple[Step, ...], begun: Begun, terms: Terms) -> PlanTurn:
+def _made(
+    plan: Plan, parts: Parts, known: Recent, starts: tuple[Step, ...], begun: Begun, terms: Terms
+) -> PlanTurn:  # fmt: skip
     cancels: tuple[Key, ...] = ()
     if plan.head.wanted is Wanted.CANCELLING and terms.paused is None:
         cancels = tuple(key for key in parts.running if key not in terms.resting)
@@ -125,10 +134,13 @@ def _made(plan: Plan, parts: Parts, starts: tuple[Step, ...], begun: Begun, term
         asked[key] = Asked(step.replicas, parts.ready[key].replicas, step.moves_leader, step.elect)
     unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
     state = replace(
-        plan.state, dropped=parts.dropped, left=parts.left, said=held_up(plan, parts, begun.refill, terms.paused),
-        pace=paces(begun.paced),
+        plan.state, dropped=parts.dropped, left=parts.left,
+        said=held_up(plan, parts, begun.refill, terms.paused, terms.refused), pace=paces(begun.paced),
     )  # fmt: skip
     if not unsettled:
         cancelled = plan.head.wanted is Wanted.CANCELLING
         state = replace(state, ending=Ending.CANCELLED if cancelled else Ending.DONE, ended_at_ms=terms.now_ms)
-    return PlanTurn(replace(plan, asked=asked, state=state), parts, starts, cancels)
+    # A large plan finds others to try each time: where none was taken, nobody knows that these will be.
+    starting = frozenset((step.topic, step.partition) for step in starts)
+    doubted = starting if known.refused else starting.intersection(terms.refused)
+    return PlanTurn(replace(plan, asked=asked, state=state), parts, starts, cancels, doubted)

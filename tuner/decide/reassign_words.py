@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tuner.decide.reassign_parts import Parts, is_another
 from tuner.model.cluster import BrokerSide, side_name
@@ -16,8 +16,15 @@ _NAMED = 5
 _SIDES = 12
 
 
-def held_up(plan: Plan, parts: Parts, filled: Refill, paused: str | None) -> tuple[str, ...]:
-    """Nothing where it just goes on."""
+def held_up(
+    plan: Plan, parts: Parts, filled: Refill, paused: str | None, refused: Mapping[Key, str]
+) -> tuple[str, ...]:  # fmt: skip
+    """Nothing where it just goes on.
+
+    Args:
+        paused: why no plan goes on; None: plans go on.
+        refused: why the last try of a part failed, of whatever plan.
+    """
     said = []
     if paused is not None:
         said.append(f"nothing new is begun: {paused}")
@@ -31,6 +38,8 @@ def held_up(plan: Plan, parts: Parts, filled: Refill, paused: str | None) -> tup
     leaderless = [(w.topic, w.partition) for w in waits if w.reason is WaitReason.NO_LEADER]
     if leaderless:
         said.append(f"{named(leaderless)}: waiting for a leader, as nobody is there to copy from")
+    if paused is None and plan.head.wanted is not Wanted.PAUSED:
+        said += _refusals(plan, parts, refused)
     if parts.foreign:
         said.append(f"{named(parts.foreign)}: somebody else is reassigning this; waited for")
     if parts.left:
@@ -45,6 +54,20 @@ def held_up(plan: Plan, parts: Parts, filled: Refill, paused: str | None) -> tup
             f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers that have as many partitions as they may"
         )
     return tuple(said)
+
+
+def _refusals(plan: Plan, parts: Parts, refused: Mapping[Key, str]) -> list[str]:
+    """The causes, without numbers: they change with each try, and what has changed is said anew."""
+    if not refused:
+        return []
+    tried = {*parts.ready, *parts.to_elect, *(parts.running if plan.head.wanted is Wanted.CANCELLING else ())}
+    by_why: dict[str, list[Key]] = {}
+    for key in sorted(refused.keys() & tried):
+        by_why.setdefault(refused[key], []).append(key)
+    return [
+        f"{named(keys[:1])}{' and others' if len(keys) > 1 else ''}: not done: {why}; tried again"
+        for why, keys in list(by_why.items())[:_NAMED]
+    ]
 
 
 def grown(plan: Plan, look: ClusterLook) -> tuple[str, ...]:

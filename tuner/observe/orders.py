@@ -19,6 +19,7 @@ class OrdersReader:
     def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
         self.latest = Orders()
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
+        self.plans_whole = False  # And of what another tuner writes about them, by one that only looks on.
         self._consumer, self._topic = consumer, topic
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
@@ -49,6 +50,6 @@ class OrdersReader:
 
     def _take_plan(self, plans: PlanBook, key: bytes, value: bytes | None) -> None:
         try:
-            plans.take_from_people(key, value)
+            (plans.take if self.plans_whole else plans.take_from_people)(key, value)
         except ValueError as error:
             log.error("a plan cannot be read: give it with the version of rheostat that runs here", error=str(error))

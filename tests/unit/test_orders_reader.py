@@ -1,0 +1,54 @@
+"""What of plans comes in by the journal's topic: to whoever executes them what people say, to whoever looks on all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tuner.journal.plan_records import (
+    PlanBook,
+    encode_head,
+    encode_parts,
+    encode_state,
+    head_key,
+    part_key,
+    state_key,
+    tombstones,
+)
+from tuner.model.reassigning import Ending, Part, PlanHead, PlanState
+from tuner.observe.orders import OrdersReader
+
+
+@dataclass
+class Record:
+    key: bytes
+    value: bytes | None
+
+
+class Tail:
+    def __init__(self, records: list[Record]) -> None:
+        self.records = records
+
+    def new(self, timeout_ms: int = 0) -> Iterator[Any]:  # noqa: ARG002 - the tail's shape
+        yield from self.records
+
+
+@pytest.mark.parametrize("looks_on", [True, False])
+def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool) -> None:
+    reader = OrdersReader(None, "journal", "c")
+    reader.plans, reader.plans_whole = PlanBook("c"), looks_on
+    given = [
+        Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+        Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
+    ]
+    ended = [Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2)))]
+    ended += [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
+    reader._tail = Tail(given)  # type: ignore[assignment]
+    reader.follow()
+    assert [plan.active for plan in reader.plans.plans] == [True]
+    reader._tail = Tail(ended)  # type: ignore[assignment]
+    reader.follow()
+    assert any(plan.active for plan in reader.plans.plans) is not looks_on
