@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,10 @@ from rheostat.settings import Settings, load_settings
 from tuner.interpreter import calm_the_collector
 from tuner.model.reassigning import Key, Wanted
 from tuner.plan.batches import BatchLimits
+
+_AGAIN_AFTER_S = 5.0
+_SEEN_AGAIN_S = 60.0  # Looked on for so long, the plan was seen meanwhile, and what ended that is news.
+_TICK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +79,15 @@ def run_reassign(config: Path, asked: Asked) -> int:
 
 
 def _watched(settings: Settings, plan: str, service: Here, asked: Asked) -> int:
-    answered = False  # With what is watched for: that it is so.
-    while True:
-        try:
-            seen = _look_on(settings, plan, service, may_pause=answered)
-            break
-        except KeyboardInterrupt:
-            # Who is asked once, and presses Ctrl-C again, doesn't want to wait for it.
-            code = left(plan, here=service.runs) if answered else interrupted(settings, plan, here=service.runs)
-            if code is not None:
-                return code
-            answered = True
+    try:
+        seen = _seen_to_its_end(settings, plan, service)
+    except BaseException:
+        # Whatever it was: the tuner here ends with it, and its throttles stay.
+        if service.runs:
+            left(plan, here=True)
+        raise
+    if isinstance(seen, int):
+        return seen
     paused = seen.plan.active
     say(
         f"Plan {plan}: {standing(seen)}"
@@ -92,6 +96,50 @@ def _watched(settings: Settings, plan: str, service: Here, asked: Asked) -> int:
     if asked.as_json:
         _print(as_record(seen))
     return EXIT_DONE if paused or seen.well else EXIT_NOT_WELL
+
+
+def _seen_to_its_end(settings: Settings, plan: str, service: Here) -> Picture | int:
+    """Or to where somebody who pressed Ctrl-C wants to leave it: then the exit code.
+
+    Raises:
+        CommandError: it can't be watched any more; with the service here, only where looking again is of no use.
+    """
+    answered = False  # With what is watched for: that it is so.
+    told, rest_s = "", 0.0
+    while True:
+        began_s = time.monotonic()
+        try:
+            _rest(service, rest_s)
+            return _look_on(settings, plan, service, may_pause=answered)
+        except KeyboardInterrupt:
+            # Who is asked once, and presses Ctrl-C again, doesn't want to wait for it.
+            if answered:
+                return left(plan, here=service.runs)
+            rest_s = 0.0
+            try:
+                code = interrupted(settings, plan, here=service.runs)
+            except CommandError as error:
+                # What was answered is not said, or nobody knows: whoever answered it can look on, and press it again.
+                say(str(error))
+                continue
+            if code is not None:
+                return code
+            answered = True
+        except CommandError as error:
+            # To end now would end the only executor, and leave its throttles.
+            if not service.runs or isinstance(error, BadInputError):
+                raise
+            if str(error) != told or time.monotonic() - began_s > _SEEN_AGAIN_S:
+                say(f"{str(error).rstrip('.')}. Looking again.")
+            told, rest_s = str(error), _AGAIN_AFTER_S
+
+
+def _rest(service: Here, for_s: float) -> None:
+    until_s = time.monotonic() + for_s
+    while time.monotonic() < until_s:
+        for line in service.look():
+            say(f"  {line}")
+        threading.Event().wait(_TICK_S)
 
 
 def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -> Picture:

@@ -12,25 +12,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-import kafka.errors
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer
 
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.orders import HEEDED_S_MAX, who
 from rheostat.settings import Settings
-from streaming.kafka import consumer, producer
+from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.topics import ensure_topics
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.journal.sender import NotSent, Sender
+from tuner.journal.transactions import TROUBLE
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Key, Part, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits
 
 _CLIENT_ID = "rheostat-reassign"
-_ACK_S_MAX = 10.0
 _POLL_MS = 100
+_TAKE_S_MAX = 2.0  # Of one look: a person waits for it.
 _LOOK_S = 0.2
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,11 @@ def throttles_stand(settings: Settings) -> bool:
         CommandError: the journal cannot be read.
     """
     topic = settings.topic_names().journal
-    reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
-    try:
-        memory = KafkaJournal.to_read(topic, settings.cluster).recover(reader)
-    except JournalError as error:
-        raise CommandError(str(error)) from error
-    finally:
-        reader.close(timeout_ms=2000)
+    with _reader(settings) as reader:
+        try:
+            memory = KafkaJournal.to_read(topic, settings.cluster).recover(reader)
+        except JournalError as error:
+            raise CommandError(str(error)) from error
     return bool(memory.owned or memory.listed)
 
 
@@ -101,7 +101,8 @@ class Follower:
         self._journal: KafkaJournal | None = None
 
     def now(self) -> OnRecord:
-        """
+        """With all that has come since; where more comes than can be read, with what there was time for.
+
         Raises:
             CommandError: the journal cannot be read.
         """
@@ -112,21 +113,42 @@ class Follower:
                 journal = KafkaJournal.to_read(self._topic, self._cluster)
                 journal.recover(self._reader)
                 self._journal = journal
-            for records in self._reader.poll(timeout_ms=_POLL_MS).values():
-                for record in records:
+            # A poll gives some hundred records, and the tuner of a busy cluster writes more of them between two looks.
+            until_s = time.monotonic() + _TAKE_S_MAX
+            while found := self._reader.poll(timeout_ms=_POLL_MS):
+                for record in (record for records in found.values() for record in records):
                     self._journal.plans.take(record.key or b"", record.value)
+                if time.monotonic() > until_s:
+                    break
         except (JournalError, ValueError) as error:
             raise CommandError(str(error)) from error
-        except kafka.errors.KafkaError as error:
+        except TROUBLE as error:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         return OnRecord(self._journal.plans.plans, self._journal.orders)
 
 
 @contextmanager
 def following(settings: Settings) -> Iterator[Follower]:
-    reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
-    try:
+    """
+    Raises:
+        CommandError: the cluster does not answer.
+    """
+    with _reader(settings) as reader:
         yield Follower(reader, settings.topic_names().journal, settings.cluster)
+
+
+@contextmanager
+def _reader(settings: Settings) -> Iterator[KafkaConsumer]:
+    """
+    Raises:
+        CommandError: the cluster does not answer.
+    """
+    try:
+        reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
+    except TROUBLE as error:
+        raise CommandError(f"The journal cannot be read, as the cluster does not answer: {error}.") from error
+    try:
+        yield reader
     finally:
         reader.close(timeout_ms=2000)
 
@@ -146,22 +168,22 @@ def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits) -> P
     """A new plan; its head goes last, and until it is there the plan is none.
 
     Raises:
-        CommandError, UnreachableError: it was not taken.
+        CommandError, UnreachableError: it was not taken, or it is not known whether it was.
     """
     ready_topics(settings)
     now_ms = round(time.time() * 1000)
     plan = _new_id()
     numbered = list(parts_of(parts))
     head = PlanHead(plan, who(now_ms), now_ms, now_ms, len(numbered), Wanted.RUNNING, limits)
-    with_sender = _Sender(settings)
-    try:
-        for number, some in enumerate(numbered):
-            with_sender.send(part_key(settings.cluster, plan, number), encode_parts(some))
-        with_sender.settle()
-        with_sender.send(head_key(settings.cluster, plan), encode_head(head))
-        with_sender.settle()
-    finally:
-        with_sender.close()
+    with _sender(settings) as sender:
+        try:
+            for number, some in enumerate(numbered):
+                sender.send(part_key(settings.cluster, plan, number), encode_parts(some))
+            sender.settle()
+        except NotSent as error:
+            raise NotSent(str(error), may_be=False) from error  # Parts without a head are no plan.
+        sender.send(head_key(settings.cluster, plan), encode_head(head))
+        sender.settle()
     return head
 
 
@@ -174,19 +196,40 @@ def say(
         on_course: it is about more than the limits, and ends that partitions are left alone.
 
     Raises:
-        CommandError: it was not taken.
+        CommandError: it was not taken, or it is not known whether it was, or whether it holds.
     """
-    now_ms = max(round(time.time() * 1000), plan.head.at_ms + 1)
-    head = replace(change(plan.head), at_ms=now_ms, word_by=who(now_ms))
-    if on_course:
-        head = replace(head, course_at_ms=now_ms)
-    sender = _Sender(settings)
-    try:
-        sender.send(head_key(settings.cluster, plan.id), encode_head(head))
-        sender.settle()
-    finally:
-        sender.close()
-    return head
+    base, wrote = plan.head, False
+    for _ in range(_TRIES):
+        now_ms = max(round(time.time() * 1000), base.at_ms + 1)
+        head = replace(change(base), at_ms=now_ms, word_by=who(now_ms))
+        if on_course:
+            head = replace(head, course_at_ms=now_ms)
+        try:
+            with _sender(settings) as sender:
+                sender.send(head_key(settings.cluster, plan.id), encode_head(head))
+                sender.settle()
+            wrote = True
+            newest = read(settings).of(plan.id).head
+        except CommandError as error:
+            if not wrote:
+                raise
+            raise CommandError(
+                f"It is not known whether it holds ({error}): look (`rheostat reassign status`) before you say it again."
+            ) from error
+        if _content(newest) == _content(head):
+            return head
+        if _content(change(newest)) != _content(newest):
+            break
+        # Somebody's word was said beside ours, and both hold. In time only the last record is left: it has to have both.
+        base = newest
+    raise CommandError(
+        f"Others say something about plan {plan.id} at the same time, so it is not known which holds: look (`rheostat reassign "
+        "status`), and say it again."
+    )
+
+
+def _content(head: PlanHead) -> tuple[Wanted, BatchLimits]:
+    return head.wanted, head.limits
 
 
 def ready_topics(settings: Settings) -> None:
@@ -204,30 +247,21 @@ def _new_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
-class _Sender:
-    """Records to the journal's topic, in order; what was not taken is told with the right that it takes."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._topic = settings.topic_names().journal
-        self._producer: KafkaProducer = producer(settings.kafka, _CLIENT_ID, linger_ms=0)
-        self._sent: list[object] = []
-
-    def send(self, key: bytes, value: bytes) -> None:
+@contextmanager
+def _sender(settings: Settings) -> Iterator[Sender]:
+    """
+    Raises:
+        CommandError: it was not taken, or it is not known whether it was.
+    """
+    try:
+        sender = Sender(settings.kafka, settings.topic_names().journal, _CLIENT_ID)
         try:
-            self._sent.append(self._producer.send(self._topic, key=key, value=value))
-        except kafka.errors.KafkaError as error:
-            raise self._refused(error) from error
-
-    def settle(self) -> None:
-        sent, self._sent = self._sent, []
-        try:
-            for answer in sent:
-                answer.get(timeout=_ACK_S_MAX)  # type: ignore[attr-defined]  # kafka-python has no types.
-        except kafka.errors.KafkaError as error:
-            raise self._refused(error) from error
-
-    def close(self) -> None:
-        self._producer.close(timeout=5)
-
-    def _refused(self, error: Exception) -> CommandError:
-        return CommandError(f"It was not taken ({error}): it takes the right Write on Topic {self._topic}.")
+            yield sender
+        finally:
+            sender.close()
+    except NotSent as error:
+        if error.may_be:
+            raise CommandError(
+                f"It is not known whether it was taken, as {error}: look (`rheostat reassign status`) before you give it again."
+            ) from error
+        raise CommandError(f"It was not taken, as {error}.") from error

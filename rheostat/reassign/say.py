@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rheostat.errors import BadInputError
+from rheostat.errors import BadInputError, CommandError
 from rheostat.reassign import record
 from rheostat.reassign.words import limits_text
 from rheostat.settings import Settings
@@ -79,6 +79,10 @@ def _say(
     settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, on_course: bool = True
 ) -> Said:  # fmt: skip
     head = record.say(settings, plan, change, on_course=on_course)
-    heeded = record.heeded(settings, plan.id, head.at_ms)
     said = f"Plan {plan.id}: {text}."
+    try:
+        heeded = record.heeded(settings, plan.id, head.at_ms)
+    except CommandError as error:
+        # Who is told nothing but that would say it again.
+        return Said(plan.id, f"{said}\nIt is on record, and not known whether a tuner has heeded it: {error}", False)
     return Said(plan.id, said if heeded else f"{said}\n{_NOBODY}", heeded)

@@ -72,6 +72,8 @@ BAD: list[tuple[str, str]] = [
     ("", "p.json:1: not JSON: Expecting value (column 1)"),
     ("[" * 100_000, "p.json:1: not JSON that anybody plans with: nested too deep"),
     (plan_of('{"topic": "a", "partition": 0,\n "topic": "b", "replicas": [1]}'), "p.json:2: partitions[0].topic: stands twice in one object; keep one"),
+    ('{"version": 1, "partitions": {\n"a": 1, "a": 2}}', "p.json:2: partitions.a: stands twice in one object; keep one"),
+    ('{"version": 1,\n "version": 1, "partitions": [{"a": 1, "a": 2}, ', "p.json:2: not JSON: Expecting value"),
     ("Current partition replica assignment\n" + GENERATED, "p.json:1: not JSON: Expecting value (column 1); of what --generate prints, keep only the one JSON line"),
     (plan_of('{"topic": "a", "partition": 4294967296, "replicas": [1]}'), "partitions[0].partition: expected a partition's number, 0 or more, found 4294967296"),
     (plan_of('{"topic": "a", "partition": 0, "replicas": [1], "size_bytes": 5}'), "partitions[0].size_bytes: unknown key"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,32 @@ def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows()
     book.take_from_people(part_key("c", "p", 0), None)
     (plan,) = book.plans
     assert (plan.asked, plan.state, plan.parts) == ({}, PlanState(), PARTS)
+
+
+GIVEN = PlanHead("p", "kim@desk", 5, 5, 1)
+PAUSE = replace(GIVEN, at_ms=20, wanted=Wanted.PAUSED, word_by="lee@desk", course_at_ms=20)
+LIMITS = replace(GIVEN, at_ms=21, limits=BatchLimits(2), word_by="max@desk")
+
+
+@pytest.mark.parametrize("words", [(PAUSE, LIMITS), (LIMITS, replace(PAUSE, at_ms=22, course_at_ms=22))])
+def test_of_two_words_said_beside_each_other_both_hold(words: tuple[PlanHead, ...]) -> None:
+    book = PlanBook("c")
+    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    for head in (GIVEN, *words):
+        book.take(head_key("c", "p"), encode_head(head))
+    (plan,) = book.plans
+    assert (plan.head.wanted, plan.head.limits, plan.head.word_by) == (Wanted.PAUSED, BatchLimits(2), "lee@desk")
+    assert (plan.head.at_ms, plan.head.course_at_ms) == (words[-1].at_ms, max(head.course_at_ms for head in words))
+
+
+def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
+    book = PlanBook("c")
+    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    book.take(head_key("c", "p"), encode_head(GIVEN))
+    body = json.loads(encode_head(LIMITS))
+    del body["course_at_ms"]
+    book.take(head_key("c", "p"), json.dumps(body).encode())
+    assert book.plans[0].head.limits == BatchLimits(2)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_limits_hold_over_all_plans_and_can_be_changed_while_they_run() -> None:
     rig.give({("t", n): (3, 4) for n in range(4, 8)}, plan="q")
     rig.cycle()
     assert rig.cluster.under_way_most == 2
-    rig.say(Wanted.RUNNING, BatchLimits(partition_movements_max=5))
+    rig.say(None, BatchLimits(partition_movements_max=5))
     rig.cycle(finish=False)
     assert rig.cluster.under_way_most == 5
     rig.until_ended()

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-import kafka.errors
 import structlog
 
 from streaming.contract import Side
-from streaming.kafka import KafkaSettings, consumer, producer
+from streaming.kafka import KafkaSettings, consumer
 from tuner.api.sentences import moment
 from tuner.decide import words
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
+from tuner.journal.sender import NotSent, Sender
 from tuner.model.cluster import BrokerSide
 from tuner.model.orders import Orders, Override, Pause
 from tuner.observe.signals import TROUBLE, SignalTail
@@ -29,6 +29,7 @@ FOR_S_MAX = 30 * 86_400.0
 _NEWEST_RECORDS = (
     500  # Of the journal, and all of its last minute: so far back an order may be that the loop has not read yet.
 )
+_CLIENT_ID = "rheostat-tuner-desk"
 _WAIT_S_MAX = 15.0
 _SAID_MAX = 10**15  # A longer number helps nobody who reads of it.
 _TRIES = 5
@@ -37,7 +38,7 @@ Change = Callable[[Orders, int], Orders]
 
 
 class NotTaken(Exception):
-    """The order is not on record; the text says why, and what to do."""
+    """It is not known that the order is on record, or it is not; the text says which, why, and what to do."""
 
 
 class Desk(Protocol):
@@ -127,6 +128,7 @@ class KafkaDesk:
     def give(self, change: Change) -> Orders:
         if not self._lock.acquire(timeout=_WAIT_S_MAX):
             raise NotTaken("another order is still being written: ask again in a moment")
+        wrote = False
         try:
             known = (self._on_record() or [self._latest()])[-1]
             before = known
@@ -134,6 +136,7 @@ class KafkaDesk:
                 now_ms = round(self._wall_clock() * 1000)
                 orders = replace(change(known, now_ms), at_ms=max(now_ms, known.at_ms + 1))
                 self._write(orders)
+                wrote = True
                 log = self._on_record()
                 at = log.index(orders) if orders in log else 0
                 if at == 0 or log[at - 1] == before:
@@ -141,43 +144,51 @@ class KafkaDesk:
                 # Somebody's word came between our look and our own: theirs first, then ours.
                 known, before = log[at - 1], orders
             raise NotTaken("others give orders at the same time, so it is not known which holds: look, and ask again")
+        except NotSent as error:
+            if wrote or error.may_be:
+                raise NotTaken(
+                    f"it is not known whether the order is taken, as {error}: look (`rheostat status`) before you give it again"
+                ) from error
+            raise NotTaken(f"the order is not taken, as {error}") from error
         finally:
             self._lock.release()
 
     def _on_record(self) -> list[Orders]:
-        """The newest in the order of the topic, as the loop takes them: the last one holds, whatever its clock said."""
+        """The newest in the order of the topic, as the loop takes them: the last one holds, whatever its clock said.
+
+        Raises:
+            NotSent: they cannot be read.
+        """
         found: list[Orders] = []
         try:
-            reader = consumer(self._kafka, "rheostat-tuner-desk")
+            reader = consumer(self._kafka, _CLIENT_ID)
         except TROUBLE as error:
-            raise NotTaken(f"the order is not taken, as the cluster does not answer: {error}") from error
+            raise NotSent(f"the cluster does not answer: {error}", may_be=False) from error
         try:
             for record in SignalTail(reader, self._topic).rewound(_NEWEST_RECORDS):
                 if record.key == orders_key(self._cluster) and record.value is not None:
                     found.append(decode_orders(record.value))
         except ValueError as error:
-            raise NotTaken(
-                f"the orders on record cannot be read ({error}): give it with the version that wrote them"
+            raise NotSent(
+                f"the orders on record can be read only by the version that wrote them ({error})", may_be=False
             ) from error
         except TROUBLE as error:
-            raise NotTaken(f"the order is not taken, as {self._topic} cannot be read: {error}") from error
+            raise NotSent(f"{self._topic} cannot be read: {error}", may_be=False) from error
         finally:
             reader.close(timeout_ms=2000)
         return found
 
     def _write(self, orders: Orders) -> None:
+        """
+        Raises:
+            NotSent: it is not known that they are on record.
+        """
+        sender = Sender(self._kafka, self._topic, _CLIENT_ID)
         try:
-            sender = producer(self._kafka, "rheostat-tuner-desk", linger_ms=0)
-        except kafka.errors.KafkaError as error:
-            raise NotTaken(f"the order is not taken, as the cluster does not answer: {error}") from error
-        try:
-            sender.send(self._topic, key=orders_key(self._cluster), value=encode_orders(orders)).get(timeout=10)
-        except kafka.errors.KafkaError as error:
-            raise NotTaken(
-                f"the order is not taken ({error}): it takes the right Write on Topic {self._topic}"
-            ) from error
+            sender.send(orders_key(self._cluster), encode_orders(orders))
+            sender.settle()
         finally:
-            sender.close(timeout=5)
+            sender.close()
 
 
 def _standing(orders: Orders, now_ms: int) -> dict[BrokerSide, Override]:

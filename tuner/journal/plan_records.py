@@ -187,7 +187,7 @@ class PlanBook:
     def _put(self, kind: str, plan: str, number: int, body: Mapping[str, Any] | None) -> None:
         match kind:
             case "plan":
-                _set(self._heads, plan, None if body is None else _newest(self._heads.get(plan), _head(body)))
+                _set(self._heads, plan, None if body is None else _spoken(self._heads.get(plan), body))
             case "plan-part":
                 self._whole.pop(plan, None)
                 _set(self._parts.setdefault(plan, {}), number, None if body is None else _parts(body))
@@ -212,11 +212,24 @@ def _set(known: dict[Any, Any], key: Any, value: Any) -> None:
         known[key] = value
 
 
-def _newest(known: PlanHead | None, head: PlanHead) -> PlanHead:
-    """A word that is read late changes nothing, and no word said beside it takes a cancel back."""
+def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> PlanHead:
+    """A word that is read late changes nothing; of two said at the same time one about the limits leaves the course as it is, one
+    about the course the limits, and none takes a cancel back.
+
+    Args:
+        tells_apart: whoever wrote it says which of the two it is about.
+    """
     if known is None or head.at_ms < known.at_ms:
         return known or head
+    if tells_apart and head.course_at_ms == head.at_ms:
+        head = replace(head, limits=known.limits)
+    elif head.course_at_ms < known.course_at_ms:
+        head = replace(head, wanted=known.wanted, word_by=known.word_by, course_at_ms=known.course_at_ms)
     return replace(head, wanted=Wanted.CANCELLING) if known.wanted is Wanted.CANCELLING else head
+
+
+def _spoken(known: PlanHead | None, body: Mapping[str, Any]) -> PlanHead:
+    return _newest(known, _head(body), tells_apart="course_at_ms" in body)
 
 
 def _head(body: Mapping[str, Any]) -> PlanHead:

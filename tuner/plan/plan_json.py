@@ -68,13 +68,14 @@ class Faults:
 
 def _first_of_file(faults: Sequence[_Fault]) -> list[_Fault]:
     """Those that may be among the first: all of the first partitions that have any, and what is no partition's."""
-    numbers = {f.path[1] for f in faults if _is_in_list(f.path)}
-    first = set(sorted(numbers, key=int)[:FAULTS_SHOWN_MAX])
-    return [f for f in faults if not _is_in_list(f.path) or f.path[1] in first]
+    numbers = [_number(fault.path) for fault in faults]
+    first = set(sorted({number for number in numbers if number is not None})[:FAULTS_SHOWN_MAX])
+    return [fault for fault, number in zip(faults, numbers, strict=True) if number is None or number in first]
 
 
-def _is_in_list(path: Path) -> bool:
-    return len(path) > 1 and path[0] == "partitions"
+def _number(path: Path) -> int | None:
+    """Of the partition's entry that the path is in."""
+    return path[1] if len(path) > 1 and path[0] == "partitions" and isinstance(path[1], int) else None
 
 
 def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -82,6 +83,7 @@ def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any
         try:
             body = json.loads(text, object_pairs_hook=once)
         except Twice:
+            json.loads(text)  # The key stands before the end, which may be missing.
             faults.add_twice()
             faults.raise_any()
             raise

@@ -1,0 +1,284 @@
+"""Orders and words about plans that are written while brokers refuse, are silent or die: what is said of them is so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import kafka.errors
+import pytest
+
+from rheostat.errors import CommandError
+from rheostat.reassign import record
+from tuner.api import orders_api
+from tuner.api.orders_api import KafkaDesk, NotTaken, paused
+from tuner.journal import sender as sending
+from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.plan_records import PlanBook, encode_head, encode_parts, head_key, part_key
+from tuner.model.orders import Orders
+from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
+from tuner.plan.batches import BatchLimits
+
+SILENT = kafka.errors.KafkaTimeoutError("Timeout after waiting for 10.0 secs.")
+NOT_ENOUGH = kafka.errors.NotEnoughReplicasAfterAppendError()
+FORBIDDEN = kafka.errors.TopicAuthorizationFailedError()
+SETTINGS: Any = SimpleNamespace(
+    cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal")
+)
+
+
+@dataclass
+class Broker:
+    """A topic, and a producer's way to it."""
+
+    records: list[tuple[bytes, bytes]] = field(default_factory=list)
+    begins: Exception | None = None
+    takes: list[Exception | None] = field(default_factory=list)  # How each record is answered; the rest is taken.
+    refuses: Exception | None = None  # Before anything is on its way.
+    unread: Exception | None = None
+    unread_after: int = 0  # Reads that are answered before.
+    stuck: bool = False  # Closing finds records that wait.
+    forced: bool = False
+
+    def producer(self, *_: object, **__: object) -> Broker:
+        if self.begins is not None:
+            raise self.begins
+        return self
+
+    def send(self, topic: str, *, key: bytes, value: bytes) -> SimpleNamespace:  # noqa: ARG002 - the client's shape
+        if self.refuses is not None:
+            raise self.refuses
+        error = self.takes.pop(0) if self.takes else None
+        if not isinstance(error, kafka.errors.AuthorizationError):
+            self.records.append((key, value))
+
+        def get(timeout: float) -> None:
+            if error is not None:
+                raise error
+
+        return SimpleNamespace(get=get)
+
+    def close(self, timeout: float) -> None:  # noqa: ARG002 - the client's shape
+        if self.stuck:
+            raise kafka.errors.KafkaTimeoutError("flush")
+
+    @property
+    def _sender(self) -> SimpleNamespace:
+        return SimpleNamespace(force_close=lambda: setattr(self, "forced", True), join=lambda _: None)
+
+    def rewound(self, *_: object) -> list[SimpleNamespace]:
+        self.unread_after -= 1
+        if self.unread is not None and self.unread_after < 0:
+            raise self.unread
+        return [SimpleNamespace(key=key, value=value) for key, value in self.records]
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    made = Broker()
+    monkeypatch.setattr(sending, "producer", made.producer)
+    monkeypatch.setattr(orders_api, "consumer", lambda *_: SimpleNamespace(close=lambda **_: None))
+    monkeypatch.setattr(orders_api, "SignalTail", lambda *_: made)
+    monkeypatch.setattr(record, "ready_topics", lambda _: None)
+    return made
+
+
+def give(broker: Broker) -> str:
+    """What is said."""
+    desk = KafkaDesk(None, "rheostat.journal", "c", Orders, lambda: 9.0)  # type: ignore[arg-type]  # only handed on
+    try:
+        desk.give(paused("kim"))
+    except NotTaken as error:
+        return str(error)
+    return "taken"
+
+
+def put(broker: Broker) -> str:
+    try:
+        record.put(SETTINGS, {("t", 0): Part((3, 4), (1, 2))}, BatchLimits())
+    except CommandError as error:
+        return str(error)
+    return "taken"
+
+
+NOT_KNOWN = "it is not known whether the order is taken, as "
+LOOK = ": look (`rheostat status`) before you give it again"
+
+
+# -- orders ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [SILENT, NOT_ENOUGH, kafka.errors.UnknownError()])
+def test_an_order_that_is_not_answered_may_be_taken_and_is_not_said_to_take_a_right(
+    broker: Broker, answer: Exception
+) -> None:
+    broker.takes = [answer]
+    assert give(broker) == f"{NOT_KNOWN}rheostat.journal cannot be written: {answer}{LOOK}"
+    assert len(broker.records) == 1, "as it may be"
+
+
+def test_an_order_that_takes_a_right_is_not_taken_and_says_which(broker: Broker) -> None:
+    broker.takes = [FORBIDDEN]
+    assert give(broker) == "the order is not taken, as it takes the right Write on Topic rheostat.journal"
+
+
+@pytest.mark.parametrize("where", ["begins", "refuses"])
+def test_an_order_that_never_was_on_its_way_is_not_taken(broker: Broker, where: str) -> None:
+    setattr(broker, where, kafka.errors.KafkaTimeoutError("no metadata"))
+    assert give(broker).startswith("the order is not taken, as ")
+    assert "right" not in give(broker)
+
+
+def test_what_waits_when_the_desk_closes_is_not_sent_later(broker: Broker) -> None:
+    broker.takes, broker.stuck = [SILENT], True
+    assert give(broker).startswith(NOT_KNOWN)
+    assert broker.forced
+
+
+@pytest.mark.parametrize("unread", [kafka.errors.KafkaConnectionError("gone"), ValueError("version 9")])
+def test_an_order_that_is_written_is_not_said_to_be_refused_where_it_cannot_be_read_again(
+    broker: Broker, unread: Exception
+) -> None:
+    broker.unread, broker.unread_after = unread, 1
+    assert give(broker).startswith(NOT_KNOWN)
+    assert len(broker.records) == 1
+    broker.unread_after = 0
+    assert give(broker).startswith("the order is not taken, as ")
+    assert len(broker.records) == 1
+
+
+def test_an_order_beside_anothers_is_not_said_to_be_refused_where_the_second_writing_is(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = (orders_key("c"), encode_orders(Orders(3, by="lee")))
+
+    def with_another(send: Callable[..., Any]) -> Callable[..., Any]:
+        def with_theirs(*args: Any, **kwargs: Any) -> Any:
+            broker.records.append(theirs)
+            return send(*args, **kwargs)
+
+        return with_theirs
+
+    monkeypatch.setattr(broker, "send", with_another(broker.send))
+    broker.takes = [None, FORBIDDEN]
+    assert give(broker).startswith(NOT_KNOWN)
+
+
+# -- plans ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_whose_head_is_not_answered_may_be_taken(broker: Broker) -> None:
+    broker.takes = [None, SILENT]
+    assert put(broker) == (
+        f"It is not known whether it was taken, as rheostat.journal cannot be written: {SILENT}: look "
+        "(`rheostat reassign status`) before you give it again."
+    )
+
+
+def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
+    broker.takes, broker.stuck = [SILENT], True
+    assert put(broker) == f"It was not taken, as rheostat.journal cannot be written: {SILENT}."
+    assert broker.forced
+    book = PlanBook("c")
+    for key, value in broker.records:
+        book.take(key, value)
+    assert book.plans == ()
+
+
+def test_a_word_about_a_plan_that_takes_a_right_says_which(broker: Broker) -> None:
+    broker.takes = [FORBIDDEN]
+    with pytest.raises(CommandError, match="not taken, as it takes the right Write on Topic"):
+        record.say(SETTINGS, PLAN, paused_plan)
+
+
+def test_where_the_cluster_does_not_answer_a_plan_is_not_taken(broker: Broker) -> None:
+    broker.begins = SILENT
+    assert put(broker).startswith("It was not taken, as the cluster does not answer: ")
+
+
+# -- words about a plan said at the same time -----------------------------------------------------------------------------
+
+PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): Part((3, 4), (1, 2))})
+FEW = BatchLimits(partition_movements_max=2)
+LATER_MS = 4_000_000_000_000
+
+
+def begun(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.records += [(part_key("c", "p", 0), encode_parts(PLAN.parts)), (head_key("c", "p"), encode_head(PLAN.head))]
+    monkeypatch.setattr(record, "read", lambda _: record.OnRecord(on_record(broker).plans))
+
+
+def on_record(broker: Broker) -> PlanBook:
+    book = PlanBook("c")
+    for key, value in broker.records:
+        book.take(key, value)
+    return book
+
+
+def paused_plan(head: PlanHead) -> PlanHead:
+    return replace(head, wanted=Wanted.PAUSED)
+
+
+def limited(head: PlanHead) -> PlanHead:
+    return replace(head, limits=FEW)
+
+
+def beside(broker: Broker, monkeypatch: pytest.MonkeyPatch, theirs: PlanHead, *, first: bool) -> None:
+    """Somebody says something from the same look, before our word is there or after it."""
+    send, said = broker.send, (head_key("c", "p"), encode_head(theirs))
+
+    def with_theirs(*args: Any, **kwargs: Any) -> Any:
+        new = said not in broker.records
+        if new and first:
+            broker.records.append(said)
+        answer = send(*args, **kwargs)
+        if new and not first:
+            broker.records.append(said)
+        return answer
+
+    monkeypatch.setattr(broker, "send", with_theirs)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("ours", ["pause", "limits"])
+def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_has_both(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, ours: str, first: bool
+) -> None:
+    begun(broker, monkeypatch)
+    at_ms = 6 if first else LATER_MS
+    course_at_ms = 0 if ours == "pause" else at_ms
+    change, other = (paused_plan, limited) if ours == "pause" else (limited, paused_plan)
+    theirs = replace(other(PLAN.head), at_ms=at_ms, course_at_ms=course_at_ms, word_by="lee")
+    beside(broker, monkeypatch, theirs, first=first)
+    record.say(SETTINGS, PLAN, change, on_course=ours == "pause")
+    (plan,) = on_record(broker).plans
+    assert (plan.head.wanted, plan.head.limits) == (Wanted.PAUSED, FEW)
+    last = PlanBook("c")
+    last.take(part_key("c", "p", 0), encode_parts(PLAN.parts))
+    last.take(*broker.records[-1])
+    assert (last.plans[0].head.wanted, last.plans[0].head.limits) == (Wanted.PAUSED, FEW), "also of a topic compacted"
+
+
+def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_holds(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(broker, monkeypatch)
+    theirs = replace(PLAN.head, wanted=Wanted.CANCELLING, at_ms=LATER_MS, course_at_ms=LATER_MS, word_by="lee")
+    beside(broker, monkeypatch, theirs, first=False)
+    with pytest.raises(CommandError, match="Others say something about plan p at the same time"):
+        record.say(SETTINGS, PLAN, paused_plan)
+    assert len(broker.records) == len(("parts", "given", "ours", "theirs")), "nor is it said against theirs again"
+
+
+def test_a_word_that_is_written_and_cannot_be_read_again_is_not_said_to_be_refused(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> None:
+        raise CommandError("the journal is away")
+
+    begun(broker, monkeypatch)
+    monkeypatch.setattr(record, "read", away)
+    with pytest.raises(CommandError, match=r"It is not known whether it holds \(the journal is away\): look"):
+        record.say(SETTINGS, PLAN, paused_plan)
