@@ -26,7 +26,7 @@ test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
 
 faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
-	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py tests/integration/test_alerts_live.py tests/integration/test_alerts_live_load.py tests/ui/test_ui_lab.py -m "" $(ARGS)
+	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py tests/integration/test_alerts_live.py tests/integration/test_alerts_live_load.py tests/integration/test_reassign_live.py tests/integration/test_reassign_terminal.py tests/ui/test_ui_lab.py -m "" $(ARGS)
 
 check: venv ## style, types, import rules, generated files
 	$(BIN)/ruff check $(CODE)

@@ -87,6 +87,7 @@ def interrupted_on_the_way(shown: Terminal) -> None:
     assert not shown.cursor_is_hidden()
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(900)
 def test_a_cancel_puts_back_before_the_service_ends(desk: Desk) -> None:
     with desk.reassign(*ONE_BY_ONE) as shown:
