@@ -14,7 +14,7 @@ NOT_THERE = {
     "rheostat_override_rate_bytes_per_second", "rheostat_yield_until_timestamp_seconds", "rheostat_side_not_well",
     "rheostat_move_bound_elsewhere", "rheostat_fetcher_collisions",
 }  # fmt: skip
-ELSEWHERE = re.compile(r"quota|tenant|mutation|controller|_plan_(?!executor)")
+ELSEWHERE = re.compile(r"quota|tenant|mutation|controller|_plans?_(?!executor)")
 
 
 def test_every_broker_tells_everything_that_brokers_can() -> None:
