@@ -23,8 +23,9 @@ def _quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not kept for the whole session: as long as it is, an event loop runs in the tests' own thread."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("needs Chromium: apt-get install chromium")

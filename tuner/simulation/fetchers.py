@@ -42,6 +42,7 @@ class _Asked(NamedTuple):
     lacks: Floats
     leader_listed: Bools
     follower_listed: Bools
+    at_s: Floats
     room: Floats
     grows: Floats
 
@@ -150,13 +151,15 @@ class Fetchers:
         """Idle threads ask for more; who lacks nothing has caught up."""
         replicas, quotas, cells = self._replicas, self._quotas, len(idle)
         time_left_s = dt_s - after_s
+        both_s = np.concatenate((after_s, after_s))
         asked = _Asked(
             rows,
             cell,
             replicas.lag_bytes[rows],
             replicas.leader_listed[rows],
             replicas.follower_listed[rows],
-            *quotas.room_at(self._sensors, np.concatenate((after_s, after_s))),
+            both_s,
+            *quotas.room_at(self._sensors, both_s),
         )
         exceeded = asked.room < 0.0
         by_follower = asked.follower_listed & exceeded[cells:][cell]
@@ -172,32 +175,36 @@ class Fetchers:
             refused[cell[allowed]] = False
             self._grant(asked, allowed, idle, after_s, time_left_s, rate)
         if np.count_nonzero(refused):
-            settings = self._settings
-            at_leader = sums(cell, by_leader.astype(np.float64), cells) > 0
-            pause_s = np.where(at_leader | replicas.cell_shared, settings.wait_s, settings.backoff_s)
-            # Data of in-sync partitions ends the wait, and the quota is asked again.
-            shut_s = np.minimum(self._shut_s(asked, after_s), time_left_s)
-            heard_s = shut_s + self._hears_s(after_s + shut_s, dt_s)
-            pause_s = np.where(replicas.cell_shared, np.minimum(heard_s, settings.wait_s), pause_s)
-            self._start_s[refused] = self._finish_s[refused] = (after_s + pause_s)[refused]
-            self._group_bytes[refused] = 0.0
+            settings, threads = self._settings, np.flatnonzero(refused)
+            at_leader = sums(cell, by_leader.astype(np.float64), cells)[threads] > 0
+            pause_s = np.where(at_leader, settings.wait_s, settings.backoff_s)
+            shared = replicas.cell_shared[threads]
+            if np.count_nonzero(shared):
+                # Data of in-sync partitions ends the wait, and the quota is asked again.
+                those = threads[shared]
+                shut_s = np.minimum(self._shut_s(asked, those, cells), time_left_s[those])
+                heard_s = shut_s + self._hears_s(those, after_s[those] + shut_s, dt_s)
+                pause_s[shared] = np.minimum(heard_s, settings.wait_s)
+            self._start_s[threads] = self._finish_s[threads] = after_s[threads] + pause_s
+            self._group_bytes[threads] = 0.0
         return rows[~lacking]
 
-    def _shut_s(self, asked: _Asked, after_s: Floats) -> Floats:
-        """By thread, how long the quotas that refuse it go on to, if nobody else passes."""
-        cells = len(after_s)
-        both_s = np.concatenate((after_s, after_s))
-        opens_s = self._quotas.opens_after_s(self._sensors, both_s, asked.room, asked.grows)
-        shut_s: Floats = np.where(asked.room < 0.0, opens_s, -np.inf) - both_s
-        longest_s: Floats = np.maximum(np.maximum(shut_s[:cells], shut_s[cells:]), 0.0)
+    def _shut_s(self, asked: _Asked, threads: Ints, cells: int) -> Floats:
+        """By thread given, how long the quotas that refuse it go on to, if nobody else passes."""
+        sides = np.concatenate((threads, threads + cells))
+        at_s, room = asked.at_s[sides], asked.room[sides]
+        opens_s = self._quotas.opens_after_s(self._sensors[sides], at_s, room, asked.grows[sides])
+        shut_s: Floats = np.where(room < 0.0, opens_s, -np.inf) - at_s
+        count = len(threads)
+        longest_s: Floats = np.maximum(np.maximum(shut_s[:count], shut_s[count:]), 0.0)
         return longest_s
 
-    def _hears_s(self, after_s: Floats, dt_s: float) -> Floats:
-        """By thread, how long until something is written to what it has in sync: each at a beat of its own."""
+    def _hears_s(self, threads: Ints, after_s: Floats, dt_s: float) -> Floats:
+        """By thread given, how long until something is written to what it has in sync: each at a beat of its own."""
         least_s = dt_s if self._brokers > _EXACT_BROKERS_MAX else 0.0
-        shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s, NEARLY_ZERO)
+        shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s[threads], NEARLY_ZERO)
         beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(least_s, self._settings.round_trip_s))
-        beats: Floats = (self._now_s + after_s) / beat_s + _OFF_BEAT * np.arange(len(after_s))
+        beats: Floats = (self._now_s + after_s) / beat_s + _OFF_BEAT * threads
         return (1.0 - beats % 1.0) * beat_s
 
     def _grant(
