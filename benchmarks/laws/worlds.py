@@ -147,15 +147,17 @@ def _broker_replace(rng: np.random.Generator, seed: int) -> World:
     )
 
 
-def _decommission(rng: np.random.Generator, seed: int, low: float = 0.1, high: float = 0.25) -> World:
+def _decommission(
+    rng: np.random.Generator, seed: int, low: float = 0.1, high: float = 0.25, duration_s_max: float = 3_600.0
+) -> World:
     old = [(6, 1), (6, 2), (6, 3), (6, 4), (6, 5)]
     moves = _moves(rng, 15, 15e9, old, [2, 3, 4, 5, 1])
-    return _world(seed, range(1, 7), moves, _load(rng, range(1, 7), low, high), duration_s_max=3_600.0)
+    return _world(seed, range(1, 7), moves, _load(rng, range(1, 7), low, high), duration_s_max=duration_s_max)
 
 
 def _decommission_busy(rng: np.random.Generator, seed: int) -> World:
     """The broker that leaves leads all of it, and its clients leave it little."""
-    return _decommission(rng, seed, 0.3, 0.5)
+    return _decommission(rng, seed, 0.3, 0.5, 7_200.0)
 
 
 def _hot_partition(rng: np.random.Generator, seed: int, low: float = 0.1, high: float = 0.25) -> World:

@@ -47,17 +47,18 @@ OBJECTIVES = (
 LINK = Capacity(125 * MB, 125 * MB)
 
 
-def least_bytes_per_s(keep_up_bytes_per_s: float) -> float:
+def least_bytes_per_s(keep_up_bytes_per_s: float, over_keep_up: float = 1.2) -> float:
     """The floor: the least that drains, and not less than one fetch response's worth; the operator's ceiling is above it."""
-    return min(CEILING, max(5 * MB, 1.2 * keep_up_bytes_per_s))
+    return min(CEILING, max(5 * MB, over_keep_up * keep_up_bytes_per_s))
 
 
 def check_bounds(rate: int, before: int, keep_up_bytes_per_s: float) -> None:
     """What somebody had set outside of the bounds may be on its way into them, and is never taken further out."""
     assert math.isfinite(rate)
     assert rate <= max(CEILING, before) + 1
-    # The window's play goes both ways.
-    assert rate >= min(least_bytes_per_s(keep_up_bytes_per_s), (1.0 - LIMITS.bound_play) * before) - 1
+    # The floor comes down to what clients leave (how far: tests/unit/test_tracking.py), and the window's play goes both ways;
+    # what keeps up it gets in any case.
+    assert rate >= min(least_bytes_per_s(keep_up_bytes_per_s, 1.0), (1.0 - LIMITS.bound_play) * before) - 1
 
 
 @dataclass

@@ -11,7 +11,7 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, live, move, move_signal
 
 from tuner.api.answers import HEADERS
 from tuner.decide.mutation_quota import Turn
-from tuner.model.cluster import NotSeen, Observation
+from tuner.model.cluster import Course, NotSeen, Observation
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, StallState
 from tuner.model.mutation import QuotaView
@@ -196,6 +196,12 @@ def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
     assert (leader["ours"], leader["infeasible"], leader["reason"]) == (True, False, "stalled_throttle_bound")
     assert found["sides"][1]["rate_bytes_per_s_live"] is None
     assert (found["produce_p99_ms"], found["alive"]) == (9.0, True)
+
+
+@pytest.mark.parametrize(("meant", "floor"), [(50 * MB, 7.2 * MB), (6.5 * MB, 6.5 * MB)])
+def test_a_floor_that_the_law_has_brought_down_is_told_as_it_is(rig: Rig, meant: float, floor: float) -> None:
+    rig.cycle(courses={SOURCE: Course(meant)})
+    assert rig.get("/api/v1/brokers/1").json()["sides"][0]["floor_bytes_per_s"] == floor
 
 
 def test_a_broker_that_is_not_there_is_named_with_those_that_are(rig: Rig) -> None:

@@ -55,6 +55,17 @@ def test_noise_moves_the_level_a_little_and_widens_the_spread() -> None:
     assert load.spread_bytes_per_s > 1 * MB
 
 
+def test_what_is_usual_is_learned_in_minutes_and_forgotten_at_a_step() -> None:
+    load = with_step(None, 50 * MB, 5.0, LIMITS)
+    for _ in range(12):
+        load = with_step(load, 52 * MB, 5.0, LIMITS)
+    assert 50.2 * MB < load.usual_bytes_per_s < 50.5 * MB
+    for _ in range(240):
+        load = with_step(load, 52 * MB, 5.0, LIMITS)
+    assert load.usual_bytes_per_s == pytest.approx(52 * MB, rel=0.01)
+    assert with_step(load, 90 * MB, 5.0, LIMITS).usual_bytes_per_s == 90 * MB
+
+
 def test_the_margin_grows_above_the_aim_and_comes_back_half_as_fast() -> None:
     assert next_margin(0.03, 0.9, True, LIMITS) == pytest.approx(0.0316)
     assert next_margin(0.03, 2.0, True, LIMITS) == pytest.approx(0.06)

@@ -14,6 +14,7 @@ from tuner.decide.sight import Direction, Sight
 from tuner.decide.tracking import Wanted
 from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits
+from tuner.plan.move_time import SideLoad
 from tuner.plan.window import steady
 
 LIMITS = LawLimits()
@@ -72,3 +73,11 @@ def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> N
     assert bound(Side.LEADER, less, LIMITS, play=0.1) == pytest.approx(0.9 * (11 * 20 + 19) * MB / 12, abs=1.0)
     old = replace(young, since_ms=-11_000)
     assert bound(Side.LEADER, old, LIMITS, play=0.1) == pytest.approx(0.9 * 20 * MB, abs=1.0)
+
+
+def test_where_the_floor_has_come_down_a_setting_plays_below_what_is_meant_too() -> None:
+    """20 MB/s keep up, so the floor is 24; 22 are meant, and the window held two less than it was meant to."""
+    seen = replace(course(22 * MB, 22 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
+    assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 20 + 22) * MB / 12, abs=1.0)
+    at_the_floor = replace(course(24 * MB, 24 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
+    assert bound(Side.LEADER, at_the_floor, LIMITS, play=0.1) == 24 * MB

@@ -201,3 +201,27 @@ def test_a_rate_that_is_to_go_up_is_hardly_lowered_first_for_a_window_that_was_n
 def test_a_rate_that_is_to_go_down_begins_at_what_passes() -> None:
     """Clients leave 80 MB/s of the link, and 120 stand."""
     assert first_write(120_000_000) < 40 * MB
+
+
+def crowded(client: float, *, stalled: bool = False) -> float:
+    """What is meant where producers wait for too long, and 30 MB/s keep up, of which in-sync followers take 15."""
+    memory = LawMemory()
+    for second in range(12, 132):
+        at_s = second // 5 * 5
+        moving = replace(move(SIDE, at_s), keep_up_bytes_per_s=30 * MB, write_bytes_per_s=15 * MB)
+        signal = replace(broker(1, at_s, client=client, throttled=30 * MB), produce_p99_ms=80.0)
+        seen = view(second, signal, moving, 36_000_000)
+        seen = replace(seen, stalled=frozenset({SIDE} if stalled else ()))
+        memory, _ = turn(seen, memory, FAST, LIMITS)
+    return meant(memory)
+
+
+def test_where_clients_leave_less_than_the_floor_it_comes_down_to_what_they_leave() -> None:
+    """112.5 MB/s may be used; what in-sync followers take is in the load, and the throttle counts it too."""
+    assert crowded(112.5 * MB + 15 * MB - 40 * MB) == pytest.approx(36 * MB)
+    assert crowded(112.5 * MB + 15 * MB - 33.5 * MB) == pytest.approx(33.5 * MB, rel=0.01)
+    assert crowded(112.5 * MB + 15 * MB - 25 * MB) == pytest.approx(31.5 * MB)
+
+
+def test_a_floor_that_was_brought_down_and_drains_nothing_goes_back_up() -> None:
+    assert crowded(112.5 * MB + 15 * MB - 25 * MB, stalled=True) == pytest.approx(36 * MB)

@@ -209,7 +209,8 @@ def test_clients_that_leave_nothing_are_named_and_the_move_runs_at_its_least() -
     assert isinstance(source, Steer)
     assert source.reason is Reason.NO_HEADROOM
     assert "move fewer partitions at a time" in source.text
-    assert rig.throttles.rates[SOURCE] == pytest.approx(7.2 * MB, rel=0.05)
+    # 6 MB/s keep up: 1.05 times that in the mean, around which it plays, and never less than keeps up.
+    assert 6.0 * MB <= rig.throttles.rates[SOURCE] <= 1.07 * 6.3 * MB
 
 
 def test_a_stall_that_no_throttle_makes_is_said_while_the_law_goes_on() -> None:

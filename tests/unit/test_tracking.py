@@ -19,6 +19,7 @@ from tuner.decide.tracking import (
     ceiling_bytes_per_s,
     drain_target_s,
     drain_times_s,
+    floor_of,
     next_push,
     opened,
     taken_over,
@@ -38,38 +39,43 @@ RATES = st.floats(0.0, 1e9)
 def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
     keep_up: float, remaining: float, ceiling: float, target_s: float
 ) -> None:
-    floor = max(5 * MB, 1.2 * keep_up)
+    load = SideLoad(remaining, keep_up)
+    floor = floor_of(load, LIMITS)
+    assert floor == max(5 * MB, 1.2 * keep_up)
     for side, slack in ((L, 1.0), (F, 1.3)):
-        found = wanted(side, SideLoad(remaining, keep_up), ceiling, target_s, LIMITS)
+        found = wanted(side, load, floor, ceiling, target_s, LIMITS)
         assert floor <= found.rate_bytes_per_s <= max(floor, slack * ceiling)
 
 
 def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(2_000 * MB, 0.0)}
     ceilings = {(1, L): 50 * MB, (2, L): 80 * MB}
-    target_s = drain_target_s(drain_times_s(loads, ceilings, LIMITS), FAST, 0, LIMITS)
+    floors = {side: floor_of(load, LIMITS) for side, load in loads.items()}
+    target_s = drain_target_s(drain_times_s(loads, floors, ceilings), FAST, 0, LIMITS)
     assert target_s == pytest.approx(200.0)
-    rates = {side: wanted(side[1], load, ceilings[side], target_s, LIMITS) for side, load in loads.items()}
+    rates = {
+        side: wanted(side[1], load, floors[side], ceilings[side], target_s, LIMITS) for side, load in loads.items()
+    }
     assert rates[(1, L)] == Wanted(50 * MB, infeasible=False, binds=True)
     assert rates[(2, L)].rate_bytes_per_s == pytest.approx(10.3 * MB)
     assert not rates[(2, L)].binds
 
 
 def test_a_side_whose_ceiling_does_not_carry_its_keep_up_is_called_infeasible_and_stands_at_its_floor() -> None:
-    found = wanted(L, SideLoad(1e9, 30 * MB), 25 * MB, 100.0, LIMITS)
+    found = wanted(L, SideLoad(1e9, 30 * MB), 36 * MB, 25 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
 
 def test_the_operators_ceiling_holds_on_both_sides() -> None:
     limits = replace(LIMITS, rate_bytes_per_s_max=20 * MB)
-    assert wanted(L, SideLoad(1e12, 1 * MB), 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
-    assert wanted(F, SideLoad(1e12, 1 * MB), 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
+    assert wanted(L, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
+    assert wanted(F, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
 
 
 def test_a_deadline_takes_its_time_and_no_more() -> None:
     deadline = Objective(50.0, Mode.DEADLINE, finish_at_ms=1_000_000)
-    times_s = drain_times_s({(1, L): SideLoad(10_000 * MB, 0.0)}, {(1, L): 100 * MB}, LIMITS)
+    times_s = drain_times_s({(1, L): SideLoad(10_000 * MB, 0.0)}, {(1, L): 5 * MB}, {(1, L): 100 * MB})
     assert drain_target_s(times_s, deadline, 0, LIMITS) == pytest.approx(0.9 * 985.0)
     assert drain_target_s(times_s, deadline, 950_000, LIMITS) == pytest.approx(100.0)
 
@@ -77,20 +83,22 @@ def test_a_deadline_takes_its_time_and_no_more() -> None:
 def test_a_side_that_never_ends_sets_no_time() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(1_000 * MB, 90 * MB)}
     limits = replace(LIMITS, rate_bytes_per_s_max=80 * MB)
-    assert drain_times_s(loads, {(1, L): 100 * MB, (2, L): 60 * MB}, limits) == {(1, L): 100.0}
+    floors = {side: floor_of(load, limits) for side, load in loads.items()}
+    assert floors == {(1, L): 5 * MB, (2, L): 80 * MB}
+    assert drain_times_s(loads, floors, {(1, L): 100 * MB, (2, L): 60 * MB}) == {(1, L): 100.0}
 
 
 def test_who_goes_ahead_is_done_in_half_the_time_and_its_follower_is_bound_by_the_ceiling() -> None:
     load = SideLoad(2_000 * MB, 4 * MB)
-    assert ahead(L, load, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(24.6 * MB)
-    assert ahead(L, load, 20 * MB, 200.0, LIMITS).rate_bytes_per_s == 20 * MB
-    assert ahead(F, load, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
-    assert ahead(F, load, 25 * MB, 200.0, LIMITS).rate_bytes_per_s == 25 * MB
-    assert wanted(F, load, 25 * MB, 100.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
+    assert ahead(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(24.6 * MB)
+    assert ahead(L, load, 5 * MB, 20 * MB, 200.0, LIMITS).rate_bytes_per_s == 20 * MB
+    assert ahead(F, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
+    assert ahead(F, load, 5 * MB, 25 * MB, 200.0, LIMITS).rate_bytes_per_s == 25 * MB
+    assert wanted(F, load, 5 * MB, 25 * MB, 100.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
 
 
 def test_who_goes_ahead_stands_at_its_floor_where_the_ceiling_is_below() -> None:
-    found = ahead(F, SideLoad(1e9, 30 * MB), 20 * MB, 100.0, LIMITS)
+    found = ahead(F, SideLoad(1e9, 30 * MB), 36 * MB, 20 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
@@ -119,9 +127,9 @@ def test_on_the_way_to_its_ceiling_a_side_does_not_fill_the_link() -> None:
 
 def test_a_side_that_is_pushed_gets_times_what_it_should_need_up_to_its_ceiling() -> None:
     load = SideLoad(2_000 * MB, 4 * MB)
-    assert wanted(L, load, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(14.3 * MB)
-    assert wanted(L, load, 80 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == pytest.approx(21.45 * MB)
-    assert wanted(L, load, 20 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == 20 * MB
+    assert wanted(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(14.3 * MB)
+    assert wanted(L, load, 5 * MB, 80 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == pytest.approx(21.45 * MB)
+    assert wanted(L, load, 5 * MB, 20 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == 20 * MB
 
 
 def test_a_stall_pushes_only_the_throttle_that_is_full_and_the_push_goes_as_it_came() -> None:
@@ -134,11 +142,29 @@ def test_a_stall_pushes_only_the_throttle_that_is_full_and_the_push_goes_as_it_c
 
 
 def test_a_throttle_is_opened_as_far_as_operator_and_link_allow_and_not_beyond() -> None:
-    load = SideLoad(1_000 * MB, 10 * MB)
-    assert opened(L, load, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
-    assert opened(F, load, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
-    assert opened(L, load, LINK, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
-    assert opened(L, load, LINK, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
+    assert opened(L, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
+    assert opened(F, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
+    assert opened(L, 12 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
+    assert opened(L, 8 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
+    assert opened(L, 130 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 130 * MB
+
+
+@pytest.mark.parametrize(
+    ("left_mb", "floor_mb"),
+    [(100.0, 36.0), (36.0, 36.0), (34.0, 34.0), (31.5, 31.5), (31.0, 31.5), (20.0, 31.5), (-50.0, 31.5)],
+)
+def test_the_floor_comes_down_to_what_clients_leave_as_long_as_that_still_drains(
+    left_mb: float, floor_mb: float
+) -> None:
+    load = SideLoad(1_000 * MB, 30 * MB)
+    assert floor_of(load, LIMITS) == 36 * MB
+    assert floor_of(load, LIMITS, left_mb * MB) == pytest.approx(floor_mb * MB)
+
+
+def test_what_clients_leave_does_not_move_the_operators_bounds() -> None:
+    assert floor_of(SideLoad(1_000 * MB, 1 * MB), LIMITS, 0.0) == 5 * MB
+    assert floor_of(SideLoad(1_000 * MB, 0.0), LIMITS, 0.0) == 5 * MB
+    assert floor_of(SideLoad(1_000 * MB, 30 * MB), replace(LIMITS, rate_bytes_per_s_max=20 * MB), 31 * MB) == 20 * MB
 
 
 def view(now_ms: int, sampled_at_ms: int, stands: int) -> LawView:

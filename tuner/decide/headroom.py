@@ -30,20 +30,23 @@ class Load:
     level_bytes_per_s: float
     slope_bytes_per_s2: float = 0.0
     spread_bytes_per_s: float = 0.0
+    usual_bytes_per_s: float = 0.0  # Its mean over some minutes.
 
 
 def with_step(load: Load | None, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> Load:
     """The forecast after one more step was measured."""
     if load is None:
-        return Load(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s)
+        return Load(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s, measured_bytes_per_s)
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     miss = measured_bytes_per_s - expected
     if jumped(load, measured_bytes_per_s, step_s, limits):
-        return replace(load, level_bytes_per_s=measured_bytes_per_s, slope_bytes_per_s2=0.0)
+        level = measured_bytes_per_s
+        return replace(load, level_bytes_per_s=level, slope_bytes_per_s2=0.0, usual_bytes_per_s=level)
     return Load(
         expected + limits.level_gain * miss,
         load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * miss / step_s,
         load.spread_bytes_per_s + limits.spread_gain * (1.25 * abs(miss) - load.spread_bytes_per_s),
+        load.usual_bytes_per_s + limits.usual_gain * (measured_bytes_per_s - load.usual_bytes_per_s),
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from streaming.contract import Side
 from tuner.decide.course import Course, LawView, in_sync_bytes_per_s
 from tuner.decide.sight import Sight
-from tuner.decide.tracking import floor_bytes_per_s
+from tuner.decide.tracking import floor_of
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import LawLimits
 from tuner.plan.move_time import SideLoad
@@ -32,7 +32,11 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
         return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
     next_bytes = _next_bytes(course, limits) if play > 0.0 else meant
     bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play)
-    least = max(min(meant, floor_bytes_per_s(course.load, limits)), _stood(course, limits) if play > 0.0 else 0.0)
+    floor = floor_of(course.load, limits)
+    if meant < floor:
+        # It has come down. A setting that only plays above it would let through more than is meant; below W it never is.
+        floor = min(meant, max(limits.rate_bytes_per_s_min, course.load.keep_up_bytes_per_s, (1.0 - play) * meant))
+    least = max(floor, _stood(course, limits) if play > 0.0 else 0.0)
     return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
 
 

@@ -5,7 +5,8 @@
     sight     the newest of what the signals tell of every broker, and the margin that its clients' latency asks for
     felt      what of that latency is over already, or is in Kafka's p99 and need not be kept away from it
     headroom  the load that is to be expected, and what it leaves of the link
-    tracking  T, in which all can be done, and the rate that every side needs for it; who need not wait for the slowest
+    tracking  T, in which all can be done, and the rate that every side needs for it; the least that it gets in any case, and
+              who need not wait for the slowest
     pacing    the setting that lets just that rate through Kafka's window of the last eleven seconds
 
 Intuition: clients come first. What they leave of the slowest link says how long the moves take, and every other side gets
@@ -24,6 +25,7 @@ Vocabulary:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -38,7 +40,7 @@ from tuner.decide.tracking import (
     ceiling_bytes_per_s,
     drain_target_s,
     drain_times_s,
-    floor_bytes_per_s,
+    floor_of,
     next_push,
     opened,
     taken_over,
@@ -70,9 +72,10 @@ def turn(
     # What does that leave, and how long do all the moves take with it?
     loads = _loads(view, memory)
     ceilings = {side: _ceiling(side, view, memory, sights, objective, limits) for side in loads}
+    floors = {side: floor_of(load, limits, _left(side, view, sights, limits)) for side, load in loads.items()}
     # Nobody waits for a side of which nothing is heard: its broker is gone, or its part of the move was cancelled.
     heard = {side: load for side, load in loads.items() if _is_heard(side, view, limits)}
-    times_s = drain_times_s(heard or loads, ceilings, limits)
+    times_s = drain_times_s(heard or loads, floors, ceilings)
     target_s = drain_target_s(times_s, objective, view.now_ms, limits)
     # The others wait for the slowest, unless something else than its throttle holds it.
     slowest = max(times_s, key=times_s.__getitem__, default=None)
@@ -104,23 +107,25 @@ def turn(
             meant = replace(course.wanted, binds=False)
         # Partitions take no writes until their followers are back: durability comes before latency.
         elif side in view.recovering:
-            meant = opened(side[1], load, view.capacities[side[0]], limits)
+            meant = opened(side[1], floors[side], view.capacities[side[0]], limits)
         else:
             course = _pushed(course, side, view, limits)
+            # What was brought down too far for Kafka's measure drains nothing, and goes back up.
+            floor = min(floor_of(load, limits), course.push * floors[side])
             if stuck is None or side == stuck:
-                meant = wanted(side[1], load, ceilings[side], target_s, limits, course.push)
+                meant = wanted(side[1], load, floor, ceilings[side], target_s, limits, course.push)
             else:
-                meant = ahead(side[1], load, ceilings[side], target_s, limits, course.push)
+                meant = ahead(side[1], load, floor, ceilings[side], target_s, limits, course.push)
             if side == stuck and _is_held_elsewhere(side, course, view, limits):
                 course = replace(course, stuck_until_ms=view.now_ms + round(limits.ahead_for_s * 1000))
             since_s = (view.now_ms - course.since_ms) / 1000
             # A rate below the floor drains nothing, so the way up begins there.
-            stood = max(course.stood_bytes_per_s, floor_bytes_per_s(load, limits))
+            stood = max(course.stood_bytes_per_s, floor)
             meant = taken_over(meant, stood, since_s, limits)
         course = replace(course, known_at_ms=known_at_ms, blind=blind, wanted=meant)
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
         rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
-        rate = min(stands, max(rate, round(floor_bytes_per_s(load, limits)))) if blind else rate
+        rate = min(stands, max(rate, round(floor_of(load, limits)))) if blind else rate
         rate = stands if known_at_ms is None else rate
         deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
         if abs(rate - stands) > deadband_ratio * stands:
@@ -241,10 +246,21 @@ def _ceiling(
     return ceiling_bytes_per_s(which, room, in_sync_bytes_per_s(move), capacity, objective)
 
 
+def _left(side: BrokerSide, view: LawView, sights: Mapping[int, Sight], limits: LawLimits) -> float:
+    """What clients usually leave this throttle, on the careful side; infinite where something of it is not known."""
+    broker, which = side
+    move, sight, capacity = view.moves.get(side), sights.get(broker), view.capacities.get(broker)
+    if move is None or sight is None or capacity is None or (load := sight.directions[which].load) is None:
+        return math.inf
+    total = capacity.out_bytes_per_s if which is Side.LEADER else capacity.in_bytes_per_s
+    usual = load.usual_bytes_per_s + limits.floor_spreads * load.spread_bytes_per_s
+    return limits.utilisation_max * total - usual + in_sync_bytes_per_s(move)
+
+
 def _sunk(course: Course, stands: int, limits: LawLimits) -> Wanted:
     """From what stands where that is less than what was meant: the way up is over as well."""
     meant = min(course.wanted.rate_bytes_per_s, float(stands))
-    least = min(meant, floor_bytes_per_s(course.load, limits))
+    least = min(meant, floor_of(course.load, limits))
     return replace(course.wanted, rate_bytes_per_s=max(least, meant * limits.decay_per_s), binds=False)
 
 

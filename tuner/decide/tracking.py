@@ -10,12 +10,14 @@ Invariant: a wanted rate lies between floor and ceiling; where the ceiling is be
 is called infeasible aloud.
 
 Vocabulary:
+    floor    bytes/s that this side gets whatever its clients need: a move that does not drain helps nobody.
     ceiling  bytes/s that the throttle of this side may let through, keep-up included.
     T        seconds in which the move is to be done.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -32,10 +34,17 @@ class Wanted:
     binds: bool = False  # It runs at its ceiling.
 
 
-def floor_bytes_per_s(load: SideLoad, limits: LawLimits) -> float:
-    """The least that drains; the operator's ceiling stands above it."""
-    least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
-    return min(limits.rate_bytes_per_s_max, least)
+def floor_of(load: SideLoad, limits: LawLimits, left_bytes_per_s: float = math.inf) -> float:
+    """The least that drains; the operator's ceiling stands above it.
+
+    Args:
+        left_bytes_per_s: what clients usually leave this throttle, W included; infinite where that is not known. Where it is
+            less than the floor, clients would pay for every byte above it, so the floor comes down to it, but never so near
+            to W that nothing drains.
+    """
+    keep_up = load.keep_up_bytes_per_s
+    least = max(limits.floor_over_keep_up_tight * keep_up, min(limits.floor_over_keep_up * keep_up, left_bytes_per_s))
+    return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, least))
 
 
 def ceiling_bytes_per_s(
@@ -55,10 +64,12 @@ def ceiling_bytes_per_s(
 
 
 def drain_times_s(
-    loads: Mapping[BrokerSide, SideLoad], ceilings: Mapping[BrokerSide, float], limits: LawLimits
+    loads: Mapping[BrokerSide, SideLoad],
+    ceilings: Mapping[BrokerSide, float],
+    floors: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
     """How long each side takes at its ceiling; those that never end are not in it."""
-    times = {side: drain_s(load, max(ceilings[side], floor_bytes_per_s(load, limits))) for side, load in loads.items()}
+    times = {side: drain_s(load, max(ceilings[side], floors[side])) for side, load in loads.items()}
     return {side: time_s for side, time_s in times.items() if time_s is not None}
 
 
@@ -72,39 +83,50 @@ def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, no
 
 
 def wanted(
-    side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: float, limits: LawLimits, push: float = 1.0
+    side: Side,
+    load: SideLoad,
+    floor_bytes_per_s: float,
+    ceiling_bytes_per_s: float,
+    target_s: float,
+    limits: LawLimits,
+    push: float = 1.0,
 ) -> Wanted:
     """The rate of one side.
 
     Args:
         push: times what it should need, where it turned out to need more.
     """
-    floor = floor_bytes_per_s(load, limits)
     slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
     needed = push * (load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s)
     most = ceiling_bytes_per_s if side is Side.LEADER else limits.guard_slack * ceiling_bytes_per_s
     most = min(most, limits.rate_bytes_per_s_max)
-    rate = max(floor, min(most, needed))
+    rate = max(floor_bytes_per_s, min(most, needed))
     binds = needed >= limits.binds_ratio * most
     return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
 
 
 def ahead(
-    side: Side, load: SideLoad, ceiling_bytes_per_s: float, target_s: float, limits: LawLimits, push: float = 1.0
+    side: Side,
+    load: SideLoad,
+    floor_bytes_per_s: float,
+    ceiling_bytes_per_s: float,
+    target_s: float,
+    limits: LawLimits,
+    push: float = 1.0,
 ) -> Wanted:
     """The rate of a side that is to be done long before the slowest, which something else than its throttle holds.
 
     It takes more than its even part of a link that others share, so here the follower's side is a bound and no guard.
     """
-    found = wanted(side, load, ceiling_bytes_per_s, limits.ahead_ratio * target_s, limits, push)
-    most = max(floor_bytes_per_s(load, limits), ceiling_bytes_per_s)
+    found = wanted(side, load, floor_bytes_per_s, ceiling_bytes_per_s, limits.ahead_ratio * target_s, limits, push)
+    most = max(floor_bytes_per_s, ceiling_bytes_per_s)
     return replace(found, rate_bytes_per_s=min(found.rate_bytes_per_s, most))
 
 
-def opened(side: Side, load: SideLoad, capacity: Capacity, limits: LawLimits) -> Wanted:
+def opened(side: Side, floor_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> Wanted:
     """For replicas without which a partition takes no writes: all that the operator and the link allow."""
     link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-    return Wanted(max(floor_bytes_per_s(load, limits), min(link, limits.rate_bytes_per_s_max)))
+    return Wanted(max(floor_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
 
 
 def next_push(push: float, stalled: bool, filled: bool, limits: LawLimits) -> float:

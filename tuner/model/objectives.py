@@ -56,11 +56,16 @@ class LawLimits:
     rate_bytes_per_s_min: float = 5 * MB  # Below it one fetch response is already seconds of budget.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
     floor_over_keep_up: float = 1.2  # A quota only just above W drains nothing.
+    floor_over_keep_up_tight: float = 1.05  # Where clients usually leave less than that.
 
     # The forecast of client load, by step of the stream.
     level_gain: float = 0.35
     slope_gain: float = 0.05
     spread_gain: float = 0.1
+    usual_gain: float = 0.015  # What is usual is learned in minutes.
+    # The floor comes down where clients leave less; how many misses more than usual they are taken to use. A law that knew
+    # everything would still need twice the shortest time where they leave less than they come and go by.
+    floor_spreads: float = 0.65
     spreads: float = 0.5  # How many of its usual misses the load is taken to be higher than forecast.
     jump_spreads: float = 4.0  # A miss this large is a step of the load and not noise.
 
