@@ -81,3 +81,14 @@ def test_where_the_floor_has_come_down_a_setting_plays_below_what_is_meant_too()
     assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 20 + 22) * MB / 12, abs=1.0)
     at_the_floor = replace(course(24 * MB, 24 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
     assert bound(Side.LEADER, at_the_floor, LIMITS, play=0.1) == 24 * MB
+
+
+def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() -> None:
+    """Of 50 MB/s there passed 20: so they do in the three seconds of which nothing is measured yet, and no more is meant by it."""
+    sights = {1: Sight(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=Load(30 * MB))))}
+    view = LawView(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    came = replace(course(50 * MB, 50 * MB, 20 * MB), held_to_bytes_per_s=20 * MB, corrected_until_ms=-1)
+    after = replayed(came, (1, Side.LEADER), 50_000_000, view, sights, LIMITS)
+    assert (after.window.seconds[-3:], after.window.meant[-3:]) == ((20 * MB,) * 3, (20 * MB,) * 3)
+    measured = replayed(replace(came, corrected_until_ms=0), (1, Side.LEADER), 50_000_000, view, sights, LIMITS)
+    assert (measured.window.seconds[-3:], measured.window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from rheostat.ctrl_c import CtrlC
 from rheostat.reassign import interrupted as asking
-from rheostat.reassign.ctrl_c import CtrlC
 from rheostat.reassign.here import Here
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED, interrupted
 from rheostat.reassign.picture import Picture, picture

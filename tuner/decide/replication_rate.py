@@ -89,7 +89,7 @@ def turn(
             continue
         course = memory.courses.get(side)
         if course is None or _clock_was_set(course, view):
-            course = _begun(side, stands, view)
+            course = _begun(side, stands, view, limits)
         course = replayed(course, side, stands, view, sights, limits, load=load)
         known_now_ms = _known_at_ms(side, view)
         known_at_ms = course.known_at_ms if known_now_ms is None else known_now_ms
@@ -153,14 +153,15 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
     return found
 
 
-def _begun(side: BrokerSide, stands: int, view: LawView) -> Course:
+def _begun(side: BrokerSide, stands: int, view: LawView, limits: LawLimits) -> Course:
     """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow."""
     measured = _measured_bytes_per_s(side, view)
     passed = float(stands) if measured is None else min(measured, float(stands))
     window = steady(view.now_ms, float(stands), passed)
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
     window = replace(window, meant=window.seconds)
-    return Course(view.now_ms, float(stands), Wanted(float(stands)), window)
+    held_to = passed if passed < limits.fill_ratio_min * stands else math.inf
+    return Course(view.now_ms, float(stands), Wanted(float(stands)), window, held_to_bytes_per_s=held_to)
 
 
 def _clock_was_set(course: Course, view: LawView) -> bool:
