@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,9 +28,7 @@ class Course:
     load: SideLoad = NOTHING  # The newest that is known.
     known_at_ms: int | None = None  # None: never since we came.
     blind: bool = False  # Something that it depends on is not known now.
-    held_to_bytes_per_s: float = (
-        math.inf
-    )  # What passed when we came, where something else than what stood there held it.
+    held_to_bytes_per_s: float | None = None  # What passed when we came, if what stood there did not hold it.
     push: float = 1.0  # Times what it should need: its move has stalled, and it was this throttle.
     pushed_at_ms: int = 0
     stuck_until_ms: int = 0  # Something else than its throttle has held it; nobody waits for it until then.

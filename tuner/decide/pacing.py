@@ -66,9 +66,10 @@ def replayed(
     broker, which = side
     flow = _flow_bytes_per_s(side, view, sights)
     meant = _next_bytes(course, limits) if which is Side.LEADER else course.wanted.rate_bytes_per_s
-    if which is Side.LEADER and course.corrected_until_ms < course.since_ms:
+    held_to = course.held_to_bytes_per_s
+    if which is Side.LEADER and held_to is not None and course.corrected_until_ms < course.since_ms:
         # What we came to held nothing, and until it was measured what we did, something else still does.
-        flow, meant = min(flow, course.held_to_bytes_per_s), min(meant, course.held_to_bytes_per_s)
+        flow, meant = min(flow, held_to), min(meant, held_to)
     window = advanced(course.window, view.now_ms, float(stands), flow, limits.quota_samples, meant_bytes_per_s=meant)
     sight, until_ms = sights.get(broker), course.corrected_until_ms
     if sight is not None and sight.sampled_at_ms > until_ms:

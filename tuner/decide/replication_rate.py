@@ -160,7 +160,7 @@ def _begun(side: BrokerSide, stands: int, view: LawView, limits: LawLimits) -> C
     window = steady(view.now_ms, float(stands), passed)
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
     window = replace(window, meant=window.seconds)
-    held_to = passed if passed < limits.fill_ratio_min * stands else math.inf
+    held_to = passed if passed < limits.fill_ratio_min * stands else None
     return Course(view.now_ms, float(stands), Wanted(float(stands)), window, held_to_bytes_per_s=held_to)
 
 
