@@ -22,9 +22,10 @@ from tuner.api.sentences import headline
 from tuner.api.views import eta_s, orders_json
 from tuner.decide.freshness import Freshness, freshness
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
-from tuner.journal.kafka_journal import JournalError, read_all
+from tuner.journal.kafka_journal import JournalError
 from tuner.journal.order_records import decode_orders, orders_key
-from tuner.journal.plan_records import PlanBook
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.reading import read_all
 from tuner.model.cluster import LiveCluster
 from tuner.model.decision import Reason
 from tuner.model.limits import MB

@@ -11,6 +11,7 @@ from rheostat.reassign.record import Follower
 from rheostat.reassign.words import sentences
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import Reassignments
+from tuner.api.sentences import moment
 
 _PLANS_MAX = 3  # A terminal is no longer than that.
 _REST_PER_LOOK = 4.0
@@ -20,13 +21,20 @@ class Plans:
     """The plans that run, in sentences, looked at now and then: a look at a large one takes its time."""
 
     def __init__(
-        self, follower: Follower, port: Reassignments, monotonic: Callable[[], float] = time.monotonic
+        self,
+        follower: Follower,
+        port: Reassignments,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._follower = follower
         self._port = port
         self._monotonic = monotonic
+        self._wall_clock = wall_clock
         self._due_s = float("-inf")
         self._lines: list[str] = []
+        self._seen: list[str] = []  # Of the last look that saw them.
+        self._seen_at_ms: int | None = None
 
     def told(self) -> list[str]:
         began_s = self._monotonic()
@@ -39,14 +47,24 @@ class Plans:
         try:
             active = self._follower.now().active
         except CommandError as error:
-            return [f"Plans cannot be read now: {error}"]
+            return self._unknown(f"they cannot be read now: {error}")
         lines: list[str] = []
         for plan in active[:_PLANS_MAX]:
             found = self._port.look({topic for topic, _ in plan.parts}, to_measure(plan))
             if isinstance(found, ClusterError):
-                lines.append(f"Plan {plan.id}: the cluster is not seen now: {found}")
-            else:
-                lines += sentences(picture(plan, found, round(time.time() * 1000)))
+                return self._unknown(f"the cluster is not seen now: {found}")
+            lines += sentences(picture(plan, found, self._now_ms()))
         if len(active) > _PLANS_MAX:
             lines.append(f"and {len(active) - _PLANS_MAX} more plans (`rheostat reassign status` has each)")
+        self._seen, self._seen_at_ms = lines, self._now_ms()
         return lines
+
+    def _unknown(self, why: str) -> list[str]:
+        """What was seen last stays, but not as if it were so now."""
+        if self._seen_at_ms is None:
+            return [f"How the plans are is not known: {why}"]
+        last = "; as they were seen last:" if self._seen else ""
+        return [f"How the plans are is not known since {moment(self._seen_at_ms)}: {why}{last}", *self._seen]
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming import partitions
 from streaming.contract import SCHEMA_VERSION, Role, Side

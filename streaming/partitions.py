@@ -14,7 +14,7 @@ A list and not a map, because state needs an order and maps have none.
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.contract import Metric
 

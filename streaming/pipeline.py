@@ -18,7 +18,7 @@ from functools import reduce
 from math import ceil
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import backlog, checkpoint, sinks, sources

@@ -19,7 +19,7 @@ All counters go through one expression, side by side: one each would be planned,
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.formats.common import let
 

@@ -7,7 +7,7 @@ plan with a node for each field would be five times as large, and every batch is
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming import lag, rates
 from streaming.contract import SCHEMA_VERSION, ThrottledBy

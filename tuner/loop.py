@@ -21,6 +21,7 @@ from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Throttles
 from tuner.announcing import Announcing
 from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
+from tuner.decide.announced_room import with_room
 from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
 from tuner.decide.ownership import may_be_swept
@@ -36,6 +37,7 @@ from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate,
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
+from tuner.model.reassigning import Key
 from tuner.plan.slew import slew
 from tuner.steered import NewestSignals, Steered
 from tuner.steering import Steering
@@ -117,7 +119,8 @@ class Loop:
         self._seen: LiveCluster | None = None  # As it was last seen.
         self._awaited: frozenset[BrokerSide] = frozenset()
         self._announcing = Announcing()
-        self._moving: set[tuple[str, int]] = set()  # By the cluster's word, while something is announced.
+        self._moving: set[Key] = set()  # By the cluster's word, while something is announced.
+        self._without_room: Mapping[Key, str] = {}  # Of what is announced, what no list has room for.
         self._rested_at_s = float("-inf")  # When a cycle may come early.
         self._early = False  # The next cycle is for what is announced, beside those that come by themselves.
         self._recovered = False
@@ -150,7 +153,8 @@ class Loop:
                 unthrottled = self._carry_out(decisions, observation)
                 if isinstance(observation.live, LiveCluster):
                     not_seen = unseen(observation.live, self.memory)
-                    self._announcing.seen_to(withheld(announced, unthrottled, not_seen, self._moving))
+                    kept_back = withheld(announced, unthrottled, not_seen, self._moving)
+                    self._announcing.seen_to({**self._without_room, **kept_back})
             if self._steered is not None:
                 self._steered.hand_over(decisions, observation)
         except JournalError as error:
@@ -255,7 +259,10 @@ class Loop:
         self._early = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
-            live = with_announced(live, self._announcing.moves)
+            announced, self._without_room = self._announcing.moves, {}
+            if self._limits.throttles_moves and self._orders.latest.pause is None:
+                announced, self._without_room = with_room(live, announced)
+            live = with_announced(live, announced)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -295,13 +302,14 @@ class Loop:
         return unthrottled
 
     def _stop_blind_changes(self, decisions: tuple[Decision, ...]) -> None:
-        """A change under way stops when it is no longer seen what it does: old news never raises a throttle."""
-        blind = [d for d in decisions if isinstance(d, Hold) and d.reason in _BLIND]
-        sides = {(d.broker, d.side) for d in blind}
+        """A change under way stops when a person says so, or when it is no longer seen what it does: old news never raises a
+        throttle."""
+        blind = {(d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.reason in _BLIND}
         for side in self._slewing.busy:
-            if side not in sides and (None, None) not in sides:
+            hold = blind.get(side) or blind.get((None, None))
+            if hold is None:
                 continue
-            stopped = self._slewing.drop(side, "stopped on the way: what it does is not seen any more")
+            stopped = self._slewing.drop(side, f"stopped on the way: {hold.text}")
             if stopped is not None:
                 log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
                 self._watcher.acted(stopped.decision, stopped.failure)

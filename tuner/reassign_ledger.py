@@ -16,9 +16,9 @@ import structlog
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn, Turn
 from tuner.journal.entries import Entry
-from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry, waits_entry
 from tuner.journal.plan_records import (
-    PlanBook,
     asked_key,
     encode_asked,
     encode_state,
@@ -111,27 +111,34 @@ class ReassignLedger:
         for key in keys:
             self._refused.pop(key, None)
 
-    def failed(self, plans: Sequence[Plan], after: Sequence[Plan], failures: Mapping[Key, Refusal]) -> None:
-        """On record, told once a cause, and tried again later each time; of what Kafka refused nothing is under way.
+    def not_begun(
+        self, plans: Sequence[Plan], after: Sequence[Plan], failures: Mapping[Key, Refusal], waits: Mapping[Key, str]
+    ) -> None:  # fmt: skip
+        """On record and told once a cause; of what Kafka refused, and of what waits, nothing is under way.
+
+        Args:
+            failures: tried again later each time.
+            waits: what was kept back though nothing has failed; the next look goes on with it.
 
         Raises:
             JournalError
         """
-        if not failures:
+        if not failures and not waits:
             return
         for key in failures:
             _, before_s = self._pauses.get(key, (0.0, 0.0))
             pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
             self._pauses[key] = (self._monotonic() + pause_s, pause_s)
         self._refused |= {key: refusal.why for key, refusal in failures.items()}
-        for why, count in Counter(refusal.why for refusal in failures.values()).most_common(_LINES_MAX):
-            topic, number = next(key for key, refusal in failures.items() if refusal.why == why)
-            others = f" and {count - 1} more" if count > 1 else ""
-            log.error(f"not done: the step of {topic}-{number}{others}: {why}")
+        for said in _by_cause({key: refusal.why for key, refusal in failures.items()}):
+            log.error(f"not done: {said}")
+        for said in _by_cause(waits):
+            log.info(f"waits: {said}")
         records: dict[bytes, bytes | None] = {}
         for plan, later in zip(plans, after, strict=True):
             records |= self._records(plan, later, said=False)
-        self._write([failed_entry(failures, self._now_ms())], records)
+        entries = [failed_entry(failures, self._now_ms())] if failures else []
+        self._write([*entries, *([waits_entry(waits, self._now_ms())] if waits else [])], records)
 
     def forget_headless(self) -> None:
         """Takes parts off the record whose plan has had no head for long.
@@ -212,3 +219,12 @@ class ReassignLedger:
 
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)
+
+
+def _by_cause(steps: Mapping[Key, str]) -> list[str]:
+    said = []
+    for why, count in Counter(steps.values()).most_common(_LINES_MAX):
+        topic, number = next(key for key, cause in steps.items() if cause == why)
+        others = f" and {count - 1} more" if count > 1 else ""
+        said.append(f"the step of {topic}-{number}{others}: {why}")
+    return said

@@ -11,9 +11,9 @@ Invariant: a step that may be under way is on record. What Kafka has refused is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Protocol
 
 import structlog
@@ -23,8 +23,9 @@ from streaming.kafka.cluster import ClusterError
 from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.reassignments import Outcome, Reassignments, Refusal
 from tuner.actuate.throttles import Failure
+from tuner.announced_turn import ANNOUNCED_S_MAX, AnnouncedTurn
 from tuner.announcing import Announcing
-from tuner.decide.announced import BEGUN_BY_SOMEBODY, moves_of
+from tuner.decide.announced import ALL_GO, Withheld
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_pace import Bounds, Measures, Throttling
 from tuner.decide.reassign_parts import Recent
@@ -33,9 +34,8 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
 from tuner.model.orders import Orders
 from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import ClusterLook, Key, Plan, Wanted
+from tuner.model.reassigning import ClusterLook, Key, NotKnown, Plan, Wanted
 from tuner.plan.batches import BatchLimits
-from tuner.plan.reassignment_steps import StepReason
 from tuner.reassign_dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.reassign_dry_run import WouldDo
 from tuner.reassign_ledger import ReassignLedger
@@ -43,10 +43,10 @@ from tuner.reassign_ledger import ReassignLedger
 log = structlog.get_logger("tuner")
 
 CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
-# A look at a large plan takes seconds of the processor, which the throttles need as well: it may have a fifth of it.
+# A look at a large plan takes seconds of the processor, which the throttles need as well: it may have a fifth of it. What it waits
+# for Kafka's answers costs nobody anything: rested for as well, slots that have come free would stand empty.
 REST_PER_LOOK = 4.0
 MEASURE_EVERY_S = 15.0
-ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
 _POLL_S = 0.05
 
 
@@ -68,7 +68,7 @@ class PlanWatcher(Protocol):
 
     def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures, at_ms: int) -> None: ...
 
-    def blind(self, why: str) -> None: ...
+    def blind(self, why: str, unknown_since_ms: int | None = None) -> None: ...
 
     def stands_by(self) -> None: ...
 
@@ -111,9 +111,11 @@ class Reassigning:
         announcing: Announcing | None = None,
         announced_s_max: float = ANNOUNCED_S_MAX,
         dry_run: bool = False,
+        processor_s: Callable[[], float] = time.thread_time,
     ) -> None:
         """
         Args:
+            processor_s: what the thread that asks has used of the processor.
             dry_run: nothing is asked for, and nothing goes on record: it only says what it would begin.
             announcing: to whom steps are announced, and waited for until they are throttled; None: nobody throttles them.
             refusal: why nothing may be written now, asked before each write; None: it may.
@@ -132,43 +134,45 @@ class Reassigning:
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._due_s = float("-inf")
-        self._looking: tuple[Call[_Found | ClusterError], float] | None = None  # And since when.
+        self._looking: Call[_Found | ClusterError] | None = None
+        self._processor_s = processor_s
+        self._look_cost_s = 0.0  # Of the last look, of the processor.
         self._would_do = WouldDo() if dry_run else None
-        self._announcing = announcing
-        self._announced_s_max = announced_s_max
-        self._announced: tuple[Turn, float] | None = None  # What waits for its throttle, and since when.
+        self._announced = AnnouncedTurn(announcing, announced_s_max, monotonic)
         self._asking: Call[Outcome] | None = None
         self._asked: _Asking = _Asking((), {}, ())
-        self._withheld: Mapping[Key, Refusal] = {}  # Of what is asked, what is not, as it would not be throttled.
+        self._withheld = ALL_GO  # Of what is asked, what is not.
         self._memory = Remembered()
         self._figures = Figures()
         self._measure_due_s = float("-inf")
         self._unsettled: frozenset[Key] = frozenset()
         self._under_way: frozenset[Key] = frozenset()
         self._measures_whole = False
-        self._blind: str | None = None
+        self._seen_at_ms: int | None = None  # When plans were seen last, and that was put on record.
+        self._not_known: NotKnown | None = None
         self.pending_bytes: Mapping[
             BrokerSide, float
         ] = {}  # What no step under way copies yet; nothing without a plan.
 
     def next_due_s(self) -> float:
-        busy = self._looking is not None or self._announced is not None or self._asking is not None
+        busy = self._looking is not None or self._announced.waits or self._asking is not None
         return self._monotonic() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
         """Goes on where something is due or has been answered; never waits."""
         try:
             if self._looking is not None:
-                looking, since_s = self._looking
-                if looking.done():
+                if (looking := self._looking).done():
                     self._looking = None
                     now_s = self._monotonic()
-                    self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * (now_s - since_s))
+                    self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * self._look_cost_s)
                     if self._would_do is not None:
                         self._due_s = now_s + WOULD_DO_EVERY_S
                     self._cycle(answer_of(looking))
-            elif self._announced is not None:
-                self._go_on(*self._announced)
+            elif self._announced.waits:
+                words = {plan.id: plan.head.wanted for plan in self.ledger.active}
+                if (over := self._announced.over(words, paused=self._is_paused())) is not None:
+                    self._ask(*over)
             elif self._asking is not None:
                 if self._asking.done():
                     asking, self._asking = self._asking, None
@@ -177,9 +181,10 @@ class Reassigning:
                 self._look()
         except JournalError as error:
             log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
+            self._tell_not_known(f"the journal takes no record: {error}")
         except BaseException:
             # Whatever it is, nobody asks for these steps any more, hurries for them, or tells how they are.
-            self._unannounce()
+            self._announced.end()
             self.pending_bytes = {}
             self._watcher.stands_by()
             raise
@@ -191,6 +196,7 @@ class Reassigning:
         if not plans:
             self._due_s = now_s + CYCLE_S_MIN
             self._memory, self._figures, self.pending_bytes = Remembered(), Figures(), {}
+            self._seen_at_ms = self._not_known = None
             self._watcher.stands_by()
             return
         # Partition limits count what every broker has, of whatever topic.
@@ -199,7 +205,7 @@ class Reassigning:
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
         terms = Terms(
-            round(self._wall_clock() * 1000), self._bounds, _paused(self._orders.latest), self.ledger.resting,
+            self._now_ms(), self._bounds, _paused(self._orders.latest), self.ledger.resting,
             self.ledger.refused,
         )  # fmt: skip
         measures = Measures(
@@ -207,7 +213,7 @@ class Reassigning:
             self._throttling(),
             dict(self._signals.brokers),
             dict(self._signals.controllers),
-            len(self._asked.steps) - len(self._withheld),
+            len(self._asked.steps.keys() - self._withheld.failed.keys() - self._withheld.waits.keys()),
         )
 
         def find() -> _Found | ClusterError:
@@ -219,85 +225,59 @@ class Reassigning:
                 plans, look, figures, turn(plans, look, replace(measures, figures=figures), memory, terms), terms.paused
             )
 
+        def timed() -> _Found | ClusterError:
+            began_s = self._processor_s()
+            try:
+                return find()
+            finally:
+                self._look_cost_s = self._processor_s() - began_s
+
         # Of a large plan to decide takes as long as to look.
-        self._looking = (self._caller.start(find), now_s)
+        self._looking = self._caller.start(timed)
 
     def _cycle(self, found: _Found | ClusterError) -> None:
         if isinstance(found, ClusterError):
-            if str(found) != self._blind:
+            if self._not_known is None or self._not_known.why != str(found):
                 log.error("plans wait", why=str(found))
-            self._blind = str(found)
-            if self._would_do is None:  # Nobody waits for a dry run.
-                self._watcher.blind(str(found))
+            self._tell_not_known(str(found))
             return
-        self._blind = None
         made, self._figures = found.made, found.figures
         if _paused(self._orders.latest) != found.paused:
             return  # It was said during the look: the next one heeds it.
         if self._would_do is not None:
+            self._not_known = None
             self._would_do.say(made)
             return
         if self._measures_whole and found.look.log_bytes:
             self._measure_due_s = self._monotonic() + MEASURE_EVERY_S
         self.ledger.record(found.plans, made, _why(found.look, made))
-        self._watcher.planned(made.plans, made.limits, self._figures, round(self._wall_clock() * 1000))
+        self._seen_at_ms, self._not_known = self._now_ms(), None
+        self._watcher.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
         self._memory, self.pending_bytes = made.memory, made.begun.pending_bytes
         self._unsettled = frozenset(key for each in made.plans for key in (*each.parts.ready, *each.parts.running))
         self._under_way = frozenset(key for each in made.plans for key in each.plan.asked)
-        moves = moves_of((step for each in made.plans for step in each.starts), found.look)
-        if self._announcing is None or not moves:
-            self._ask(made)
-            return
-        if any(each.cancels for each in made.plans):
-            # Whoever cancels waits for nobody's throttle.
-            self._ask(made, {(m.topic, m.partition): "not begun yet: what is stopped goes first" for m in moves})
-            return
-        self._announcing.begin(moves)
-        self._announced = (made, self._monotonic())
+        withheld = self._announced.begin(made, found.look)
+        if withheld is not None:
+            self._ask(made, withheld)
 
-    def _go_on(self, made: Turn, since_s: float) -> None:
-        """Once all that was announced is throttled."""
-        assert self._announcing is not None
-        withheld = self._announcing.withheld
-        if withheld is None and self._monotonic() - since_s < self._announced_s_max:
-            return
-        announced = [(move.topic, move.partition) for move in self._announcing.moves]
-        self._announced = None
-        if withheld is None:
-            withheld = dict.fromkeys(announced, f"not begun: not throttled within {self._announced_s_max:.0f} s")
-        # Producers that are refused wait for this: it is throttled where that can be, and begins all the same.
-        urgent = {
-            (step.topic, step.partition)
-            for each in made.plans
-            for step in each.starts
-            if step.reason is StepReason.MIN_IN_SYNC
-        }
-        withheld = {key: why for key, why in withheld.items() if key not in urgent or why == BEGUN_BY_SOMEBODY}
-        words = {plan.id: plan.head.wanted for plan in self.ledger.active}
-        said = {
-            (step.topic, step.partition): "not begun, as something else was said meanwhile"
-            for each in made.plans
-            for step in each.starts
-            if _paused(self._orders.latest) is not None or words.get(each.plan.id) is not each.plan.head.wanted
-        }
-        self._ask(made, {**withheld, **said})
+    def _tell_not_known(self, why: str) -> None:
+        since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._now_ms()
+        self._not_known = NotKnown(why, since_ms)
+        if self._would_do is None:  # Nobody waits for a dry run.
+            self._watcher.blind(why, since_ms)
 
-    def _unannounce(self) -> None:
-        if self._announcing is not None:
-            self._announcing.end()
-
-    def _ask(self, made: Turn, withheld: Mapping[Key, str] = MappingProxyType({})) -> None:
-        paused = _paused(self._orders.latest) is not None
+    def _ask(self, made: Turn, withheld: Withheld) -> None:
+        paused = self._is_paused()
         stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
         may_elect = [] if paused else [p for p in made.plans if p.plan.head.wanted is not Wanted.CANCELLING]
         elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
-        self._asked, self._withheld = _Asking(stops, steps, elections), {}
+        self._asked, self._withheld = _Asking(stops, steps, elections), withheld
         if not (stops or steps or elections):
-            self._unannounce()
+            self._announced.end()
             return
-        self._withheld = {key: Refusal(why) for key, why in withheld.items() if key in steps}
-        allowed = {key: replicas for key, replicas in steps.items() if key not in self._withheld}
+        kept_back = withheld.failed.keys() | withheld.waits.keys()
+        allowed = {key: replicas for key, replicas in steps.items() if key not in kept_back}
         if not (stops or allowed or elections):
             self._answered({})
             return
@@ -315,25 +295,32 @@ class Reassigning:
         self._asking = self._caller.start(act)
 
     def _answered(self, answer: Outcome | ClusterError) -> None:
-        self._unannounce()  # By now what has begun is told by the cluster.
-        asked = self._asked
+        self._announced.end()  # By now what has begun is told by the cluster.
+        asked, waits = self._asked, self._withheld.waits
         keys = [*asked.stops, *asked.steps, *asked.elections]
         outcome = (
             answer if not isinstance(answer, ClusterError) else dict.fromkeys(keys, Refusal(str(answer), known=False))
         )
-        failures = {key: refusal for key, refusal in outcome.items() if refusal is not None} | dict(self._withheld)
-        none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps}
+        failures = {key: refusal for key, refusal in outcome.items() if refusal is not None and key not in waits}
+        failures |= {key: Refusal(why) for key, why in self._withheld.failed.items()}
+        none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps} | {*waits}
         plans = self.ledger.active
         after = [_without(plan, none_under_way) for plan in plans]
         recent = dict(self._memory.plans)
         for plan in plans:
             known = recent.get(plan.id, Recent())
-            tried = {key for key in asked.steps if key in plan.parts}
+            tried = {key for key in asked.steps if key in plan.parts and key not in waits}
             taken = tried - failures.keys()
             recent[plan.id] = replace(known, taken=known.taken | taken, refused=not taken if tried else known.refused)
         self._memory = replace(self._memory, plans=recent)
-        self.ledger.taken(key for key in keys if key not in failures)
-        self.ledger.failed(plans, after, failures)
+        self.ledger.taken(key for key in keys if key not in failures and key not in waits)
+        self.ledger.not_begun(plans, after, failures, waits)
+
+    def _is_paused(self) -> bool:
+        return _paused(self._orders.latest) is not None
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
 
 
 def _without(plan: Plan, keys: set[Key]) -> Plan:

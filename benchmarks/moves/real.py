@@ -33,6 +33,9 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
 from benchmarks.links.watch import Processors, awaited, fetched, say
+from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
+from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
+from benchmarks.moves.worlds import ends
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
@@ -47,7 +50,6 @@ from tuner.observe.live import LiveReader
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB
 RATE_BYTES_PER_S = 3.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
-BROKERS, PARTITIONS_EACH = 4, 40
 MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 12.0}  # Of each partition.
 OURS = "rheostat reassign"
 POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
@@ -61,13 +63,6 @@ _NUMBER_BYTES = 8
 
 Row = dict[str, Any]
 Target = dict[tuple[str, int], tuple[int, ...]]
-
-
-def ends(number: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where a partition is, and where it shall be: its leader stays, its follower goes to a broker that has none of it."""
-    first = number % BROKERS
-    old, new = ((1, 2), (2, 3), (3, 1))[number // BROKERS % 3]
-    return (first, (first + old) % BROKERS), (first, (first + new) % BROKERS)
 
 
 def target(*, back: bool) -> Target:

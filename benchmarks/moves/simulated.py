@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.moves.rivals import AllAtOnce, Batches, CruiseControl
-from benchmarks.moves.worlds import BROKERS, PARTITIONS, WORLDS
+from benchmarks.moves.worlds import BROKERS, FOUR, PARTITIONS, WORLDS, four_brokers
 from tuner.plan.fluid import Fluid, fluid
 from tuner.plan.side_loads import PlannedPartition
 from tuner.simulation.controller_line import ControllerLine
@@ -46,7 +46,7 @@ def optimum(world: World) -> Fluid:
 
 
 def run(name: str, executor: str, seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS) -> dict[str, Any]:
-    world = WORLDS[name](seed, brokers=brokers, partitions=partitions)
+    world = four_brokers(seed) if name == FOUR else WORLDS[name](seed, brokers=brokers, partitions=partitions)
     best = optimum(world)
     assert best.time_s is not None, "a world whose plan never ends is no benchmark"
     began_s = time.process_time()

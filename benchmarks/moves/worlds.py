@@ -1,4 +1,5 @@
-"""The plan that is executed: brokers join a cluster of a hundred, and a share of all its partitions goes to them.
+"""The plan that is executed: brokers join a cluster of a hundred, and a share of all its partitions goes to them; or the few of
+the benchmark on real brokers.
 
 Sizes are skewed as those of real topics are: most partitions are small, a few are hundreds of times larger. What is written to a
 partition goes with its size, more or less, and one in twenty is hot. All drawn from the seed.
@@ -9,12 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from streaming.contract import Side
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, StartRate, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, PartitionSpec, StartRate, World
 
 MB = 1e6
 LINK = 1_250 * MB  # 10 Gbit/s.
 RATE_BYTES_PER_S = 150_000_000  # The throttle that stands on every side, for everybody.
 BROKERS, PARTITIONS = 100, 20_000
+FOUR_BROKERS, FOUR_PARTITIONS_EACH, FOUR_RATE_BYTES_PER_S = 4, 40, 3_000_000
+FOUR_MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 13.0}  # Of each partition.
+FOUR_LOADED, FOUR_LOAD_BYTES_PER_S = "boulders", 3.0 * MB
 _TOPICS = 200
 _REPLICATION = 3
 _SIZE_SIGMA = 1.5  # Of the logarithm: the largest of 20,000 is a hundred times the mean.
@@ -52,6 +56,45 @@ def evening(seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS, 
     return _world(seed, rng, brokers, _partitions(rng, partitions, every, every, total_bytes))
 
 
+def ends(number: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where one of the few is, and where it shall be: its leader stays, its follower goes to a broker that has none of it."""
+    first = number % FOUR_BROKERS
+    old, new = ((1, 2), (2, 3), (3, 1))[number // FOUR_BROKERS % 3]
+    return (first, (first + old) % FOUR_BROKERS), (first, (first + new) % FOUR_BROKERS)
+
+
+def four_brokers(seed: int, *, heard_after_s: float = 0.041) -> World:
+    """As on the real brokers (real.py): 200 partitions of five sizes, the largest of which are written to. Leaders stay, and by
+    symmetry every side has the same to copy.
+
+    Args:
+        heard_after_s: from a step's decision to its first byte: it is announced, throttled, asked for, heard of.
+    """
+    partitions = []
+    for topic, megabytes in FOUR_MEGABYTES_OF.items():
+        for p in range(FOUR_PARTITIONS_EACH):
+            before, after = ends(p)
+            write = FOUR_LOAD_BYTES_PER_S / FOUR_PARTITIONS_EACH if topic == FOUR_LOADED else 0.0
+            partitions.append(
+                PartitionSpec(
+                    topic, p, megabytes * MB, write, replicas=before, adding=after[1:], removing=before[1:]
+                )
+            )  # fmt: skip
+    brokers = range(FOUR_BROKERS)
+    return World(
+        seed=seed,
+        brokers=tuple(BrokerSpec(b, LINK, LINK, 2 * LINK, 2 * LINK) for b in brokers),
+        partitions=tuple(partitions),
+        loads=tuple(ClientLoad(b) for b in brokers),
+        rates=tuple(StartRate(b, side, FOUR_RATE_BYTES_PER_S) for b in brokers for side in Side),
+        controller=ControllerModel(propagation_s_max=heard_after_s),
+        duration_s_max=600.0,
+        tick_ms=100,
+        moves_begin_s=float("inf"),
+    )
+
+
+FOUR = "four brokers"
 WORLDS = {"joining": joining, "evening": evening}
 
 

@@ -73,5 +73,11 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
         heed_hangup(watch.ask, stop)
         services.run_tune(settings, stop, watch)
         return
-    run = {"collect": services.run_collect, "stream": services.run_stream}[name]
-    run(settings, stop, watch.state)
+    if name == "collect":
+        from rheostat.collect_service import run_collect
+
+        run_collect(settings, stop, watch.state)
+    else:
+        from rheostat.stream_service import run_stream
+
+        run_stream(settings, stop, watch.state)

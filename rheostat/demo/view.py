@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.status import Status
 
-_QUIET_EVERY_S = 4.0
+from rheostat.screen import Screen
+
+_LINE_EVERY_S = 4.0
 
 
-class View:
+class View(Screen[Status]):
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._began = time.monotonic()
-        self._live: Status | None = None
-        self._told_at_s = 0.0
-
-    def __enter__(self) -> View:
-        if self._console.is_terminal:
-            self._live = self._console.status("")
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        super().__init__(console, console.status(""), _LINE_EVERY_S)
+        self._began_s = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays."""
@@ -38,8 +25,7 @@ class View:
         """What is going on at this moment."""
         if self._live is not None:
             self._live.update(f"{self._stamp()} {text}")
-        elif time.monotonic() - self._told_at_s >= _QUIET_EVERY_S:
-            self._told_at_s = time.monotonic()
+        elif self._line_is_due():
             self.say(text, style="dim")
 
     def head(self, text: str) -> None:
@@ -47,4 +33,4 @@ class View:
         self._console.print(text, style="bold", highlight=False)
 
     def _stamp(self) -> str:
-        return f"{time.monotonic() - self._began:6.1f} s "
+        return f"{time.monotonic() - self._began_s:6.1f} s "

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rheostat.ctrl_c import CtrlC
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.reassign import record
 from rheostat.reassign.checks import Checked, checked, ways_of
-from rheostat.reassign.ctrl_c import CtrlC
 from rheostat.reassign.given import Given, Ground, client_of, given_of, ground_of, plan_of
 from rheostat.reassign.here import Here
 from rheostat.reassign.interrupted import interrupted, left

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,30 +12,17 @@ from rich.text import Text
 
 from rheostat.reassign.picture import Picture
 from rheostat.reassign.words import amounts, batch_text, limits_text, progress
+from rheostat.screen import Screen
 
-LINE_EVERY_S = 5.0
+_LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30
 _PACES = 4  # Sides of brokers that are told; status has them all.
 
 
-class View:
+class View(Screen[Live]):
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live: Live | None = None
-        self._line_due_s = 0.0
+        super().__init__(console, Live(console=console, auto_refresh=False), _LINE_EVERY_S)
         self._said: tuple[str, ...] = ()
-
-    def __enter__(self) -> View:
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(console=self._console, auto_refresh=False)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -57,8 +42,7 @@ class View:
                 self._live.transient = True
         elif self._live is not None:
             self._live.update(alive(shown, rate_bytes_per_s), refresh=True)
-        elif time.monotonic() >= self._line_due_s:
-            self._line_due_s = time.monotonic() + LINE_EVERY_S
+        elif self._line_is_due():
             self.say(progress(shown, rate_bytes_per_s))
 
 

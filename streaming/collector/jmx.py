@@ -20,10 +20,14 @@ import time
 import zlib
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from streaming.collector.exposition import Reading, parse
 from streaming.contract import Sample
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -234,7 +238,7 @@ class _Reader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader hands over
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         self._sock.settimeout(_left(self._until_s))
         return self._sock.recv_into(buffer)
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 RAW = "value binary, topic string, partition int, offset long, timestamp timestamp"
 SAMPLES_TYPE = "array<struct<n string, l string, v double>>"

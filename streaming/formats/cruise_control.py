@@ -21,7 +21,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.contract import Metric, Role
 from streaming.formats.common import Source, is_number, let, scrape

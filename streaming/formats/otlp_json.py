@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.contract import Metric, Role
 from streaming.formats.common import NO_NODE, Source, is_number, let, node_of, scrape

@@ -13,7 +13,7 @@ Against the leniency of Spark's reader the value is wrapped before it is read; `
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.contract import Role
 from streaming.formats.common import (

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.contract import Metric
 

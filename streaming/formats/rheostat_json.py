@@ -9,7 +9,7 @@ record with a field of the wrong type, and takes NaN for a number. So the value 
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.contract import SCHEMA_VERSION, Role
 from streaming.formats.common import Source, let, scrape

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.formats import telegraf
 from streaming.formats.common import Source, let

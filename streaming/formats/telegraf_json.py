@@ -10,7 +10,7 @@ the hundreds that come from a broker, among them texts like the unit of a rate, 
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streaming.formats import telegraf
 from streaming.formats.common import Source, let

@@ -22,7 +22,7 @@ from streaming.kafka import consumer, producer
 from streaming.kafka.cluster import ClusterClient
 from streaming.topics import ensure_topics
 from tuner.actuate.throttles import KafkaThrottles
-from tuner.journal import kafka_journal
+from tuner.journal import reading
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
 from tuner.lease import group_of
@@ -179,7 +179,7 @@ def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_fo
         killed.send(topics.journal, key=b"of another cluster", value=b"1").get(timeout=10)
         ours.take_over()
         ours.write(owned=owned)
-        monkeypatch.setattr(kafka_journal, "SILENCE_S_MAX", 3.0)
+        monkeypatch.setattr(reading, "SILENCE_S_MAX", 3.0)
         with pytest.raises(JournalError, match="its end was not reached: a transaction is open in it"):
             recovered(lab, ours)
         killed.abort_transaction()

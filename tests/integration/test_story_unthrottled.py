@@ -13,7 +13,7 @@ from rheostat.status import last_entries
 from streaming.contract import Topics
 from streaming.kafka import consumer, producer
 from streaming.kafka.cluster import ClusterClient
-from tuner.journal.kafka_journal import read_all
+from tuner.journal.reading import read_all
 from tuner.model.cluster import LiveCluster
 from tuner.observe.live import LiveReader
 

@@ -15,7 +15,8 @@ from tuner.api.plan_board import PlanBoard
 from tuner.decide.reassign_pace import Bounds, Throttling
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.plan_records import PlanBook, encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
 from tuner.model.orders import Orders
 from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits

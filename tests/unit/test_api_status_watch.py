@@ -19,9 +19,11 @@ from rheostat.errors import CommandError
 from rheostat.reassign.record import OnRecord
 from rheostat.settings import Settings, parse_settings
 from rheostat.status import Newest, status_json
+from rheostat.status_picture import Course, picture, spark
 from rheostat.status_plans import Plans
-from rheostat.status_watch import Course, Followed, picture, spark
+from rheostat.status_watch import Followed
 from streaming.kafka.cluster import ClusterError
+from tuner.api.sentences import moment
 from tuner.journal.entries import Entry, encode_entry, entry_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.model.limits import MB
@@ -131,7 +133,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
 
     port = Port()
     follower = SimpleNamespace(now=lambda: OnRecord(executor.journal.recovered().plans))
-    plans = Plans(cast(Any, follower), cast(Any, port), lambda: now_s[0])
+    plans = Plans(cast(Any, follower), cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
     text = shown(status(), plans=plans.told())
     assert "Plan p, given by kim@desk: running." in text
     assert "2 of 2 partitions" in text
@@ -139,14 +141,20 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
     assert port.looks == 1, "the cluster is left alone for a while"
     now_s[0] += 10.0
     executor.cluster.away = True
-    assert plans.told() == ["Plan p: the cluster is not seen now: nobody answers"]
+    unknown = f"How the plans are is not known since {moment(1_800_000_002_000)}:"
+    told = plans.told()
+    assert told[0] == f"{unknown} the cluster is not seen now: nobody answers; as they were seen last:"
+    assert "Plan p, given by kim@desk: running." in told
 
     def unread() -> OnRecord:
         raise CommandError("it is away")
 
     follower.now = unread
     now_s[0] += 20.0
-    assert plans.told() == ["Plans cannot be read now: it is away"]
+    told = plans.told()
+    assert told[0] == f"{unknown} they cannot be read now: it is away; as they were seen last:"
+    never = Plans(cast(Any, follower), cast(Any, port), lambda: now_s[0])
+    assert never.told() == ["How the plans are is not known: they cannot be read now: it is away"]
 
 
 def test_faulty_options_are_refused(tmp_path: Path) -> None:

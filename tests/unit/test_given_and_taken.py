@@ -16,7 +16,8 @@ from tuner.api import orders_api
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused
 from tuner.journal import sender as sending
 from tuner.journal.order_records import encode_orders, orders_key
-from tuner.journal.plan_records import PlanBook, encode_head, encode_parts, head_key, part_key
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits

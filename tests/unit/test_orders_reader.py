@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
-    PlanBook,
     encode_head,
     encode_parts,
     encode_state,

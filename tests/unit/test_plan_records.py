@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
     PARTS_PER_RECORD,
-    PlanBook,
     asked_key,
     encode_asked,
     encode_head,
@@ -145,3 +145,11 @@ def test_a_newer_programs_plan_is_none_and_keeps_nobody_from_starting() -> None:
     assert "version 99" in book.unread["p"]
     with pytest.raises(ValueError, match="version 99"):
         book.take_on_start(asked_key("c", "p", 0), b'{"v": 99}')
+
+
+def test_the_oldest_plan_comes_first_whatever_its_name() -> None:
+    book = PlanBook("c")
+    for name, given_at_ms in (("a", 30), ("b", 10), ("z", 20), ("c", 20)):
+        book.take(part_key("c", name, 0), encode_parts(PARTS))
+        book.take(head_key("c", name), encode_head(PlanHead(name, "kim@desk", given_at_ms, 40, 1)))
+    assert [plan.id for plan in book.plans] == ["b", "c", "z", "a"]

@@ -18,12 +18,12 @@ from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard, PlanCollector
 from tuner.api.quota_board import QuotaBoard
-from tuner.app import _run
 from tuner.journal.plan_records import encode_parts, part_key
 from tuner.model.limits import Limits
 from tuner.model.reassigning import Part, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import HEADLESS_S_MAX
+from tuner.term import run
 
 RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "moves.yaml"
 T0, T1 = ("t", 0), ("t", 1)
@@ -172,7 +172,10 @@ def test_an_executor_that_has_ended_is_seen_in_status_metrics_and_readiness_and_
     loop, plans, stop = Once(), Once(TypeError("a bug")), threading.Event()
     left = iter(range(4))
     parts: Any = SimpleNamespace(loop=loop, plans=plans)
-    _run(parts.loop, None, parts.plans, board, 0.01, stop, lambda: 0.0, lambda: next(left, None) is not None)
+    run(
+        parts.loop, None, parts.plans, board,
+        cycle_s=0.01, stop=stop, monotonic=lambda: 0.0, may_act=lambda: next(left, None) is not None,
+    )  # fmt: skip
     assert (plans.ticks, loop.ticks) == (1, 4)
     assert board.ready() == (
         False,

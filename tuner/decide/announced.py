@@ -6,13 +6,13 @@ tuner takes it for a move that has copied nothing yet, and puts rates and lists 
 then is the step asked for. What is not asked for after all looks like a move that was cancelled: its entries leave the lists.
 
 Invariant: a step is withheld where its throttle could not be put on, or where somebody else has begun to reassign the partition
-meanwhile; and asked for wherever the tuner would not throttle a move.
+meanwhile; and asked for wherever the tuner would not throttle a move. One that only waits for its turn has not failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
@@ -21,6 +21,8 @@ from tuner.model.reassigning import ClusterLook, Key
 from tuner.plan.reassignment_steps import Step
 
 BEGUN_BY_SOMEBODY = "not begun: somebody has begun to reassign it meanwhile"
+STOPS_FIRST = "what is stopped goes first"
+SAID_MEANWHILE = "something else was said meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,17 @@ class Unthrottled:
 
     topics: frozenset[str] = frozenset()  # Whose lists could not be written.
     sides: frozenset[BrokerSide] = frozenset()  # Whose rate could not be set.
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Steps of a turn that are on record and are not asked for, and why."""
+
+    failed: Mapping[Key, str] = field(default_factory=dict)  # Something has to be mended first: tried again later.
+    waits: Mapping[Key, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
+
+
+ALL_GO = Withheld()
 
 
 def moves_of(steps: Iterable[Step], look: ClusterLook) -> tuple[PartitionMove, ...]:
@@ -78,6 +91,17 @@ def withheld(
         if why is not None:
             found[(move.topic, move.partition)] = why
     return found
+
+
+def withheld_of(found: Mapping[Key, str], urgent: Collection[Key], unsaid: Collection[Key]) -> Withheld:
+    """
+    Args:
+        found: what must not begin, as the tuner's cycle has said.
+        urgent: what producers wait for: only somebody else's reassignment keeps it from beginning.
+        unsaid: what nobody wants any more as it was wanted when it was announced.
+    """
+    waits = {key: why for key, why in found.items() if why == BEGUN_BY_SOMEBODY} | dict.fromkeys(unsaid, SAID_MEANWHILE)
+    return Withheld({key: why for key, why in found.items() if key not in waits and key not in urgent}, waits)
 
 
 def _why_not(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:

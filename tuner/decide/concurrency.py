@@ -5,7 +5,8 @@ many take the quota for keeping up, end all at the same moment, and press the co
 the number, and it changes; so one more is tried while the quota isn't full and somebody waits for it, and half is taken
 back when somebody is hurt.
 
-Invariant: no news raises nothing. A change is judged only by what was measured after it. All stays within the operator's limits.
+Invariant: no news raises nothing. A change is judged only by what was measured after it, with all the slots in use for as long as
+the measure looks back. All stays within the operator's limits.
 
 The ladder, for every side, from the most urgent down:
     producers are refused, or followers fall out of sync on its broker   half
@@ -14,7 +15,8 @@ The ladder, for every side, from the most urgent down:
     it rests from a cut, or the last raise can't be judged yet           as it is
     its quota is full; keeping up fills it; slots are free; nobody waits as it is: more would change nothing
     the controller is near its objective                                 as it is
-    the quota isn't full                                                 one more; twice as many as long as it never was
+    the quota isn't full                                                 one more; as long as it never was, as many as would fill
+                                                                         it at what each copies now, twice as many at most
 
 Vocabulary:
     full      of a side: what is measured comes up to what is meant for it.
@@ -23,6 +25,7 @@ Vocabulary:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -61,6 +64,7 @@ def pace(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> Paced:
     for side in sorted(view.sides):
         known = memory.sides.get(side)
         before = known if known is not None else _begun(view, memory, limits)
+        before = _in_use(side, before, view)
         after = before if known is None else _side(side, before, view, memory, limits, ratio=ratio, busy=busy)
         sides[side] = after
         if known is None or after.slots != before.slots:
@@ -78,7 +82,20 @@ def pace(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> Paced:
 def _begun(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> SideMemory:
     # A side of a broker that has others begins where those are cut to: the controller is the same.
     most = min((one.slots for one in memory.sides.values()), default=limits.slots_start)
-    return SideMemory(max(limits.slots_min, min(limits.slots_start, limits.slots_max, most)), view.now_ms, view.now_ms)
+    slots = max(limits.slots_min, min(limits.slots_start, limits.slots_max, most))
+    return SideMemory(slots, view.now_ms, view.now_ms)
+
+
+def _in_use(side: BrokerSide, before: SideMemory, view: PaceView) -> SideMemory:
+    """Steps that are decided on are announced, asked for and heard of before the first byte: slots are in use seconds later."""
+    if before.in_use_at_ms is not None or not _uses_all(side, before, view):
+        return before
+    return replace(before, in_use_at_ms=view.now_ms)
+
+
+def _uses_all(side: BrokerSide, before: SideMemory, view: PaceView) -> bool:
+    # Of the last slot a part may be left that nobody fits into.
+    return view.running.get(side, 0.0) > before.slots - 1
 
 
 def _side(
@@ -94,7 +111,7 @@ def _side(
     now_ms, signal = view.now_ms, view.brokers.get(side[0])
     clamped = max(limits.slots_min, min(limits.slots_max, before.slots))
     if clamped != before.slots:
-        return replace(before, slots=clamped, changed_at_ms=now_ms, reason=PaceReason.LIMITS_CHANGED)
+        return _changed(before, clamped, PaceReason.LIMITS_CHANGED, view)
     rests = now_ms < before.rests_until_ms
     # A broker that has been silent since it was hurt is hurt still, as far as anybody knows.
     hurt = None if signal is None else _hurt(signal, limits)
@@ -108,16 +125,30 @@ def _side(
     age_s, waited_s = abs(now_ms - heard_at_ms) / 1000, (now_ms - before.changed_at_ms) / 1000
     if signal is None or age_s > limits.hold_age_s:
         if age_s > limits.decay_age_s and waited_s >= limits.raise_every_s and before.slots > limits.slots_min:
-            return replace(before, slots=before.slots - 1, changed_at_ms=now_ms, reason=PaceReason.NOT_SEEN_FOR_LONG)
+            return _changed(before, before.slots - 1, PaceReason.NOT_SEEN_FOR_LONG, view)
         return replace(before, reason=PaceReason.NOT_SEEN)
-    full = _full(side, signal, view, limits)
+    filled = _filled(side, signal, view)
+    full = None if filled is None else filled >= limits.full_ratio
     before = replace(before, searching=before.searching and not full)
     holds = _holds(side, before, view, memory, limits, full=full, ratio=ratio)
-    if holds is not None:
-        return replace(before, reason=holds)
-    slots = 2 * before.slots if before.searching else before.slots + limits.raise_by
-    slots = min(slots, _most(memory, limits))
-    return replace(before, slots=slots, changed_at_ms=now_ms, reason=PaceReason.QUOTA_NOT_FULL)
+    if holds is not None or filled is None:
+        return replace(before, reason=holds or PaceReason.NOT_THROTTLED)
+    slots = min(_more(before, filled, limits), _most(memory, limits))
+    return _changed(before, slots, PaceReason.QUOTA_NOT_FULL, view)
+
+
+def _changed(before: SideMemory, slots: int, reason: PaceReason, view: PaceView) -> SideMemory:
+    return replace(before, slots=slots, changed_at_ms=view.now_ms, in_use_at_ms=None, reason=reason)
+
+
+def _more(before: SideMemory, filled: float, limits: PaceLimits) -> int:
+    """More than fill the quota do harm: each that is written to takes of it what keeping up with it takes."""
+    least = before.slots + limits.raise_by
+    if not before.searching:
+        return least
+    # Nothing is measured to a byte: what is nearly nothing asks for no more than twice as many either.
+    wanted = math.ceil(before.slots / max(filled, 0.5))
+    return max(least, wanted)
 
 
 def _hurt(signal: BrokerSignal, limits: PaceLimits) -> PaceReason | None:
@@ -149,13 +180,15 @@ def _holds(
         return PaceReason.QUOTA_FULL
     if view.keep_up.get(side, 0.0) > limits.full_ratio * rate:
         return PaceReason.KEEP_UP_FILLS
-    # Of the last slot a part may be left that nobody fits into.
-    if view.running.get(side, 0.0) <= before.slots - 1:
+    if not _uses_all(side, before, view):
         return PaceReason.SLOTS_NOT_USED
     if not view.waiting.get(side):
         return PaceReason.NOTHING_WAITS
     if before.slots >= _most(memory, limits):
         return PaceReason.AT_MOST if before.slots >= limits.slots_max else PaceReason.CONTROLLER_NOT_SEEN
+    # ``heard`` is when it was measured; the seconds before the slots were in use say nothing of them.
+    if before.in_use_at_ms is None or before.heard_at_ms - before.in_use_at_ms < limits.measure_s * 1000:
+        return PaceReason.RESTS
     if ratio is None and memory.controller_seen:
         return PaceReason.CONTROLLER_NOT_SEEN
     return PaceReason.CONTROLLER_NEAR if ratio is not None and ratio > limits.near_ratio else None
@@ -165,14 +198,14 @@ def _most(memory: PaceMemory, limits: PaceLimits) -> int:
     return limits.slots_max if memory.controller_seen else min(limits.slots_max, limits.slots_unseen_max)
 
 
-def _full(side: BrokerSide, signal: BrokerSignal, view: PaceView, limits: PaceLimits) -> bool | None:
-    """None: no throttle, or nothing that measures it."""
+def _filled(side: BrokerSide, signal: BrokerSignal, view: PaceView) -> float | None:
+    """The share of its throttle that is used; None: no throttle, or nothing that measures it."""
     rate = view.rates.get(side)
     measured = signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
     # All replication bytes are no measure of it: they count what isn't listed.
     if rate is None or measured is None or signal.throttled_by == ThrottledBy.REPLICATION:
         return None
-    return measured >= limits.full_ratio * rate
+    return measured / max(rate, 1.0)
 
 
 def _controller(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> tuple[_Controller, Mapping[str, float]]:

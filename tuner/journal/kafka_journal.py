@@ -10,41 +10,34 @@ Invariant: after ``lost`` nothing is written any more, whatever else may work ag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import kafka.errors
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
 
 from streaming.kafka.clients import end
 from streaming.throttles import TopicThrottle
 from tuner.journal.entries import (
     RINGS,
     Entry,
-    decode_entry,
-    decode_memory,
-    decode_owned,
-    decode_seen,
     encode_entry,
     encode_holder,
     encode_memory,
     encode_owned,
     encode_seen,
     entry_key,
-    entry_prefix,
     holder_key,
     memory_key,
     owned_key,
-    owned_prefix,
     ring_of,
     seen_key,
-    seen_prefix,
 )
 from tuner.journal.inputs import InputLog, topic_of
-from tuner.journal.list_records import decode_listed, encode_listed, listed_key, listed_prefix
-from tuner.journal.order_records import decode_orders, orders_key
-from tuner.journal.plan_records import PlanBook
-from tuner.journal.quota_records import Recovered
+from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.reading import JournalError, read_all
+from tuner.journal.remembered import Remembered
 from tuner.journal.transactions import (
     ACK_S_MAX,
     TROUBLE,
@@ -60,14 +53,9 @@ from tuner.model.memory import Memory, Owned
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 
-SILENCE_S_MAX = 30.0
 _CLOSE_S_MAX = 2.0
 
 Records = Mapping[bytes, bytes | None]
-
-
-class JournalError(Exception):
-    """The journal could not be read or written."""
 
 
 class JournalUnreadable(JournalError):
@@ -148,38 +136,17 @@ class KafkaJournal:
                 f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
-        memory, quotas = Memory(), Recovered(self._cluster)
-        self.plans = PlanBook(self._cluster)
+        found = Remembered(self._cluster)
         for key, value in read_all(consumer, self._topic):
-            if value is None:
-                quotas.take(key, None)
-                self.plans.take(key, None)
-                continue
             try:
-                if self.plans.take_on_start(key, value):
-                    continue
-                if key == memory_key(self._cluster):
-                    memory = decode_memory(value)
-                elif key.startswith(owned_prefix(self._cluster)):
-                    side, owned = decode_owned(value)
-                    memory = replace(memory, owned=memory.with_owned(side, owned))
-                elif key == orders_key(self._cluster):
-                    self.orders = decode_orders(value)
-                elif key.startswith(seen_prefix(self._cluster)):
-                    memory = replace(memory, seen={**memory.seen, **decode_seen(value)})
-                elif key.startswith(listed_prefix(self._cluster)):
-                    memory = replace(memory, listed=memory.with_listed(*decode_listed(value)))
-                else:
-                    quotas.take(key, value)
+                found.take(key, value)
             except ValueError as error:
                 raise JournalUnreadable(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
-            for ring in RINGS:
-                if key.startswith(entry_prefix(ring, self._cluster)) and (entry := decode_entry(value)) is not None:
-                    self._seqs[ring] = max(self._seqs[ring], entry.seq)
-        self.quotas = quotas.memory
-        return memory
+        self.orders, self.quotas, self.plans = found.orders, found.quotas, found.plans
+        self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
+        return found.memory
 
     def write(
         self,
@@ -273,40 +240,4 @@ class KafkaJournal:
         self._ours_at_s = began_s
 
 
-def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """Every record from the beginning to the end as it is now, in the order of its partition.
-
-    What is read of committed records ends, to Kafka, before the first transaction that is open, whosoever it is: of all that
-    stands behind it nothing would be known, and nobody the wiser. So the end is where uncommitted ones end, and is waited for.
-
-    Raises:
-        JournalError: the end is not reached; as long as somebody who died has left a transaction open, for one.
-    """
-    try:
-        numbers = consumer.partitions_for_topic(topic)
-        if not numbers:
-            raise JournalError(f"topic {topic} is not there")
-        partitions = [TopicPartition(topic, p) for p in sorted(numbers)]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        consumer.seek_to_beginning(*partitions)
-        deadline = time.monotonic() + SILENCE_S_MAX
-        found: dict[TopicPartition, int] = {}  # The ends that the first answers told of.
-
-        def is_whole(p: TopicPartition) -> bool:
-            if p not in found and (end_ := consumer.highwater(p)) is not None:
-                found[p] = end_
-            return p in found and (consumer.position(p) or 0) >= max(ends[p], found[p])
-
-        while not all(is_whole(p) for p in partitions):
-            if time.monotonic() > deadline:
-                raise JournalError(
-                    f"{topic}: nothing came for {SILENCE_S_MAX:.0f} s, and its end was not reached: a transaction is open in it, "
-                    "or its leader does not answer"
-                )
-            for records in consumer.poll(timeout_ms=500).values():
-                for record in records:
-                    deadline = time.monotonic() + SILENCE_S_MAX
-                    yield record.key or b"", record.value
-    except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
-        raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
+__all__ = ["JournalError", "JournalLost", "JournalUnreadable", "KafkaJournal"]

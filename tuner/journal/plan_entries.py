@@ -71,6 +71,13 @@ def failed_entry(failures: Mapping[Key, Refusal], at_ms: int) -> Entry:
     return Entry(at_ms, STEPS_OVER, "reassign", "not_taken", text, {"steps": rows}, failure=said)
 
 
+def waits_entry(waits: Mapping[Key, str], at_ms: int) -> Entry:
+    """Steps that were on record as about to be asked for, and are not: nothing has failed, and the next look goes on with them."""
+    said = _some([f"{topic}-{number}: {why}" for (topic, number), why in waits.items()])
+    count = f"{len(waits)} step waits" if len(waits) == 1 else f"{len(waits)} steps wait"
+    return Entry(at_ms, STEPS_OVER, "reassign", "waits", f"{count}: {said}", {"steps": [[*key] for key in waits]})
+
+
 def _names(keys: Iterable[Key]) -> list[str]:
     return [f"{topic}-{number}" for topic, number in keys]
 

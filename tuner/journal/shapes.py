@@ -209,8 +209,8 @@ def shape_of(kind: Any) -> Shape:
         return _Plain()
     elif isinstance(kind, type) and issubclass(kind, Enum):
         return _Word(kind)
-    elif dataclasses.is_dataclass(kind):
-        return _Record(kind, LEFT_OUT.get(kind, {}))  # type: ignore[arg-type]  # a type, not one of its values
+    elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _Record(kind, LEFT_OUT.get(kind, {}))
     elif origin is tuple and arguments[-1] is not Ellipsis:
         return _Row([shape_of(argument) for argument in arguments])
     elif origin in (tuple, frozenset):

@@ -48,10 +48,12 @@ class PaceLimits:
 
     # A side is full when its measured bytes reach this share of what is meant for it; as for stalls.
     full_ratio: float = 0.85
-    # Once it was full, or somebody was hurt, slots are added one at a time; before that they double.
+    # Once it was full, or somebody was hurt, slots are added one at a time; before that as many as would fill it.
     raise_by: int = 1
     # Kafka's measure looks back 11 s, and comes up to 10 s late: a raise is judged by what came after it.
     raise_every_s: float = 15.0
+    # So far back looks Kafka's measure: its window, and the second that is being filled.
+    measure_s: float = 12.0
     cut_ratio: float = 0.5
     # The stream's window: what it tells before that is of the time before the cut.
     rest_s: float = 35.0
@@ -103,6 +105,7 @@ class SideMemory:
     rests_until_ms: int = 0
     searching: bool = True  # Never full and never cut so far: nobody knows where the end is.
     reason: PaceReason = PaceReason.BEGINS
+    in_use_at_ms: int | None = None  # When all of them were first seen in use since the last change; None: not yet.
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,14 @@ class PartitionNow:
 
 
 @dataclass(frozen=True, slots=True)
+class NotKnown:
+    """It is not known how the plans are: a look saw nothing, or what it saw could not be put on record."""
+
+    why: str
+    since_ms: int  # Epoch; of the last look that is on record, where there was one.
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterLook:
     """The cluster as it stands to plans."""
 

@@ -6,7 +6,7 @@ import structlog
 from kafka import KafkaConsumer
 
 from tuner.journal.order_records import decode_orders, orders_key
-from tuner.journal.plan_records import PlanBook
+from tuner.journal.plan_book import PlanBook
 from tuner.model.orders import Orders
 from tuner.observe.signals import ANSWER_MS, TROUBLE, SignalTail
 

@@ -32,7 +32,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
     counts = {broker: len(indices) for broker, indices in held.items()}
     for broker, indices in held.items():
         # The last of the list goes first.
-        indices.sort(key=lambda i, broker=broker: (partitions[i].replicas[0] != broker, -i))  # type: ignore[misc]
+        indices[:] = [i for *_, i in sorted((partitions[i].replicas[0] != broker, -i, i) for i in indices)]
     moved: dict[int, tuple[int, int]] = {}
     for n in range(share * len(joining)):
         to = joining[n % len(joining)]

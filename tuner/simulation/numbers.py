@@ -14,4 +14,5 @@ NEARLY_ZERO = 1e-9
 
 def sums(index: Ints, values: Floats, count: int) -> Floats:
     """Per target 0 … count − 1 the sum of the values that point at it."""
-    return np.bincount(index, values, count)  # type: ignore[return-value]  # With weights it is of floats.
+    # With weights it is of floats already, which numpy's types do not say.
+    return np.bincount(index, values, count).astype(np.float64, copy=False)

@@ -67,11 +67,16 @@ class Reassignments:
         return np.flatnonzero(self.asked & ~self.done)
 
     @property
-    def done(self) -> Bools:
-        replicas = self.cluster.replicas
+    def unheard(self) -> Bools:
+        """Asked for, and no broker has heard of it."""
         waits = np.zeros(len(self.asked), dtype=np.bool_)
         for _, _, partitions in self._begins:
             waits[partitions] = True
+        return waits
+
+    @property
+    def done(self) -> Bools:
+        replicas, waits = self.cluster.replicas, self.unheard
         waits[replicas.partition[replicas.adding]] = True
         return self.asked & ~waits
 
@@ -105,6 +110,8 @@ class Ours:
             self._ways = {i: _way(cluster, i) for i in port.plan}
         size = replicas.size_bytes + replicas.written_bytes
         lacks = np.bincount(replicas.partition, replicas.lag_bytes * replicas.adding, len(replicas.specs))
+        # Who has not begun lacks everything.
+        lacks = np.where(port.unheard, size * [len(p.adding) for p in replicas.specs], lacks)
         running = []
         for i in port.running().tolist():
             way, step = self._ways[i]

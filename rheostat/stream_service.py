@@ -1,0 +1,99 @@
+"""The stream as a process of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import structlog
+
+from rheostat.errors import CommandError, SetupError
+from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.java import find_java
+from rheostat.services import until_topics
+from rheostat.settings import Settings
+from streaming.backlog import State
+from streaming.class_archive import ClassArchive
+from streaming.errors import StreamError
+from streaming.metrics_server import serve
+from streaming.own_metrics import ConfigState, OwnCollector
+from streaming.runner import Listener, Progress, run
+from streaming.sources import feeds
+from streaming.stream_counts import StreamCounts
+from streaming.stream_metrics import registry_of
+
+
+def run_stream(settings: Settings, stop: threading.Event, config: Callable[[], ConfigState] | None = None) -> None:
+    log = structlog.get_logger("stream")
+    java = find_java()
+    artifacts = resolve_artifacts(log.info)
+    archive = ClassArchive(artifacts.class_archive(java))
+    until_topics(settings, stop)
+    if stop.is_set():
+        return
+    first = True
+    counts = StreamCounts()
+
+    def progressed(progress: Progress) -> None:
+        nonlocal first
+        counts.progressed(progress, time.time())
+        if first:
+            log.info("first batch", **progress)
+            first = False
+        if progress["late_rows_dropped"]:
+            log.warning(
+                "records came too late for their windows and are left out: raise stream.lateness_s if that goes on",
+                **progress,
+            )
+        if progress["refused_not_written"]:
+            log.warning(
+                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic: too many"
+                " at once, or too late; what is there names the reason and the topic: mend the sender, or take that topic out"
+                " of stream.sources",
+                **progress,
+            )
+
+    def again(cause: str, in_s: float) -> None:
+        counts.restarted()
+        log.error("the query ended; starting it again", cause=cause, in_s=in_s)
+
+    said_percent = -1
+
+    def of_backlog(state: State) -> None:
+        nonlocal said_percent
+        counts.of_backlog(state)
+        if state.done_percent == said_percent:
+            return
+        said_percent = state.done_percent
+        log.info(
+            f"backlog: {state.done_percent} % of {state.records:,} records",
+            remaining_records=state.remaining_records,
+            lost_records=state.lost_records,
+        )
+
+    def backlog_failed(cause: str, in_s: float) -> None:
+        log.warning("a piece of the backlog failed; trying it again", cause=cause, in_s=in_s)
+
+    topics = settings.topic_names()
+    found = feeds(
+        settings.kafka, topics, settings.stream,
+        cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
+    )  # fmt: skip
+    listener = Listener(progressed, again, of_backlog, backlog_failed)
+    with ExitStack() as stack:
+        if settings.stream.http.port is not None:
+            own = OwnCollector(settings.cluster, "stream", config)
+            registry = registry_of(settings.cluster, counts, settings.stream.hop_s, own)
+            host, port = settings.stream.http.host, settings.stream.http.port
+            try:
+                server = serve(registry, host, port)
+            except OSError as error:
+                raise SetupError(f"The stream cannot listen on {host}:{port}: {error}; set stream.http.") from error
+            stack.callback(server.close)
+            log.info("the stream tells of itself", http=f"http://{host}:{server.port}/metrics")
+        try:
+            run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener, archive)
+        except StreamError as error:
+            raise CommandError(str(error)) from error

@@ -1,0 +1,124 @@
+"""Steps that no throttled-replica list has room for wait, take no place from what moves, and are let in when others are done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_announced import T0, Announced, still
+from test_listing import NOTHING, cycle, unthrottled
+from tuner_cases import move, throttle
+
+from streaming.contract import Side
+from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle, text_of
+from tuner.announcing import Announcing
+from tuner.decide.announced_room import with_room
+from tuner.model.cluster import LiveCluster, PartitionMove
+from tuner.model.decision import Reason
+from tuner.model.orders import Orders, Pause
+
+ONE = PartitionMove("orders", 9000, 1, (3, 2, 1), (3,), (1,), (1, 2))
+ITS_CHARS = {Side.LEADER: len(",9000:1,9000:2"), Side.FOLLOWER: len(",9000:3")}
+
+
+def of_length(chars: int) -> ThrottledReplicas:
+    """A list that somebody has made, exactly as long."""
+    pairs = {(1000 + n, 1) for n in range(chars // 7)}
+    missing = chars - len(text_of(pairs))
+    assert 0 <= missing < 14
+    for n in range(missing):
+        pairs.remove((1000 + n, 1))
+        pairs.add((1000 + n, 10))
+    assert len(text_of(pairs)) == chars
+    return ThrottledReplicas(pairs=frozenset(pairs))
+
+
+def cluster(leader: int = 0, follower: int = 0, *moves: PartitionMove) -> LiveCluster:
+    return LiveCluster(
+        frozenset({1, 2, 3}), moves, lists={"orders": TopicThrottle(of_length(leader), of_length(follower))}
+    )
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_a_step_needs_room_for_all_of_it_on_either_side(side: Side) -> None:
+    fits = LIST_CHARS_MAX - ITS_CHARS[side]
+    lengths = {Side.LEADER: 0, Side.FOLLOWER: 0}
+    full = cluster(*(lengths | {side: fits}).values())
+    assert with_room(full, [ONE]) == ((ONE,), {})
+    over = cluster(*(lengths | {side: fits + 1}).values())
+    found, waits = with_room(over, [ONE])
+    assert not found
+    assert "the throttled-replica lists of topic orders have no room for it" in waits[("orders", 9000)]
+
+
+def test_what_moves_comes_before_what_is_announced_also_where_it_is_not_listed_yet() -> None:
+    first = ITS_CHARS[Side.LEADER]
+    running = replace(ONE, partition=9001)
+    live = cluster(LIST_CHARS_MAX - first, 0, running)
+    assert with_room(live, [ONE])[1].keys() == {("orders", 9000)}
+    # What is announced and moves by now is no newcomer.
+    assert with_room(live, [running]) == ((running,), {})
+
+
+def test_the_first_of_several_has_the_room_and_another_topic_has_its_own() -> None:
+    live = cluster(LIST_CHARS_MAX - ITS_CHARS[Side.LEADER])
+    later, elsewhere = replace(ONE, partition=9001), replace(ONE, topic="payments")
+    found, waits = with_room(live, [later, ONE, elsewhere])
+    assert found == (later, elsewhere)
+    assert waits.keys() == {("orders", 9000)}
+
+
+def test_what_is_listed_needs_no_room() -> None:
+    everything = TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))
+    live = LiveCluster(frozenset({1, 2, 3}), lists={"orders": everything})
+    assert with_room(live, [ONE]) == ((ONE,), {})
+    full = of_length(LIST_CHARS_MAX - ITS_CHARS[Side.LEADER]).pairs | {(9000, 1), (9000, 2)}
+    live = LiveCluster(frozenset({1, 2, 3}), lists={"orders": throttle(leader=full)})
+    assert with_room(live, [ONE]) == ((ONE,), {})
+
+
+# -- the tuner's cycle ----------------------------------------------------------------------------------------------------
+
+
+def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.live.moves = ()
+    rig.loop.heed_plans(dict, announcing)
+    rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
+    announcing.begin([move()])
+    assert Reason.LIST_FULL not in cycle(rig)  # That is said of what moves and is not throttled.
+    assert announcing.withheld is not None
+    assert "no room" in announcing.withheld[("orders", 0)]
+    assert not rig.throttles.rates
+    rig.throttles.lists["orders"] = NOTHING
+    announcing.begin([move()])
+    cycle(rig)
+    assert announcing.withheld == {}
+    assert rig.throttles.lists["orders"].leader.lists(0, 1)
+
+
+@pytest.mark.parametrize("left_alone", ["by its settings", "paused"])
+def test_where_nobody_throttles_moves_no_step_waits_for_room(left_alone: str) -> None:
+    rig, announcing = unthrottled(throttles_moves=left_alone == "paused"), Announcing()
+    rig.live.moves = ()
+    if left_alone == "paused":
+        rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
+    rig.loop.heed_plans(dict, announcing)
+    rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
+    announcing.begin([move()])
+    cycle(rig)
+    assert announcing.withheld == {}
+
+
+def test_what_producers_wait_for_does_not_wait_for_room() -> None:
+    made = Announced({T0: still(1, 2, isr=(1,))}, online={1, 3, 4})
+    made.cluster.min_in_sync = {"t": 2}
+    made.give({T0: (1, 3)})
+    made.ticks()
+    (step,) = made.announcing.moves
+    full = LiveCluster(frozenset({1, 3, 4}), lists={"t": TopicThrottle(of_length(LIST_CHARS_MAX))})
+    _, waits = with_room(full, [step])
+    assert waits.keys() == {T0}
+    made.announcing.seen_to(waits)
+    made.ticks()
+    assert dict(made.cluster.asked) == {T0: (1, 3)}

@@ -1,0 +1,137 @@
+"""What a tuner that starts takes out of the journal: the newest word of each kind, and nothing that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
+
+from streaming.contract.quotas import QuotaEntity
+from tuner.journal import quota_records
+from tuner.journal.entries import (
+    Entry,
+    encode_entry,
+    encode_memory,
+    encode_owned,
+    encode_seen,
+    entry_key,
+    memory_key,
+    owned_key,
+    ring_of,
+    seen_key,
+)
+from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
+from tuner.journal.remembered import Remembered
+from tuner.model.memory import Memory, Owned
+from tuner.model.mutation_memory import OwnedQuota
+from tuner.model.orders import Orders, Pause
+from tuner.model.reassigning import Part, PlanHead, PlanState, Wanted
+from tuner.plan.batches import BatchLimits
+
+FIRST, NEWER = Owned(None, 5, (None, 5)), Owned(None, 9, (5, 9))
+KIM = QuotaEntity(user="kim")
+HEAD = PlanHead("p", "kim", NOW_MS, NOW_MS, 1, Wanted.RUNNING, BatchLimits(), "kim", NOW_MS)
+
+
+def taken(*records: tuple[bytes, bytes | None]) -> Remembered:
+    found = Remembered("c")
+    for key, value in records:
+        found.take(key, value)
+    return found
+
+
+def test_a_new_journal_remembers_nothing() -> None:
+    found = taken()
+    assert (found.memory, found.orders, found.plans.plans) == (Memory(), Orders(), ())
+    assert set(found.seqs.values()) == {0}
+
+
+def test_what_is_newer_than_the_memory_written_last_is_added_to_it() -> None:
+    memory = Memory(owned={SOURCE: FIRST, TARGET: FIRST}, seen={("t", 0): frozenset({1})}, swept_at_ms=7)
+    found = taken(
+        (memory_key("c"), encode_memory(memory)),
+        (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
+        (seen_key("c", "t"), encode_seen("t", {1: frozenset({2, 3})})),
+        (listed_key("c", "t"), encode_listed("t", throttle([(0, 1)]))),
+    )
+    assert found.memory == replace(
+        memory,
+        owned={SOURCE: NEWER, TARGET: FIRST},
+        seen={("t", 0): frozenset({1}), ("t", 1): frozenset({2, 3})},
+        listed={"t": throttle([(0, 1)])},
+    )
+
+
+def test_a_memory_written_later_is_all_there_is() -> None:
+    memory = Memory(owned={TARGET: FIRST})
+    found = taken(
+        (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
+        (memory_key("c"), encode_memory(memory)),
+    )
+    assert found.memory == memory
+
+
+def test_orders_quotas_and_plans_are_there_beside_it() -> None:
+    orders = Orders(5, Pause(NOW_MS, "kim"))
+    quota = OwnedQuota(None, 3.0, (None, 3.0))
+    found = taken(
+        (orders_key("c"), encode_orders(orders)),
+        (quota_records.owned_key("c", KIM), quota_records.encode_owned(KIM, quota)),
+        (part_key("c", "p", 0), encode_parts({("t", 0): Part((3,), (1,))})),
+        (head_key("c", "p"), encode_head(HEAD)),
+    )
+    assert found.orders == orders
+    assert found.quotas.owned == {KIM: quota}
+    assert [plan.id for plan in found.plans.plans] == ["p"]
+
+
+def test_what_a_tombstone_names_is_forgotten() -> None:
+    quota = OwnedQuota(None, 3.0, (None, 3.0))
+    found = taken(
+        (quota_records.owned_key("c", KIM), quota_records.encode_owned(KIM, quota)),
+        (quota_records.owned_key("c", KIM), None),
+        (part_key("c", "p", 0), encode_parts({("t", 0): Part((3,), (1,))})),
+        (head_key("c", "p"), encode_head(HEAD)),
+        (part_key("c", "p", 0), None),
+    )
+    assert (found.quotas.owned, found.plans.plans) == ({}, ())
+
+
+def test_of_another_cluster_nothing_is_taken() -> None:
+    found = taken(
+        (memory_key("d"), encode_memory(Memory(owned={SOURCE: FIRST}))),
+        (owned_key("d", SOURCE), encode_owned(SOURCE, FIRST)),
+        (orders_key("d"), encode_orders(Orders(5, Pause(NOW_MS, "kim")))),
+        (head_key("d", "p"), encode_head(HEAD)),
+        (state_key("d", "p"), encode_state(PlanState())),
+    )
+    assert (found.memory, found.orders, found.plans.plans) == (Memory(), Orders(), ())
+
+
+def test_entries_are_counted_on_in_each_ring() -> None:
+    entry = Entry(NOW_MS, "decision", "hold", "watching", "text", {})
+    ring = ring_of(entry)
+    found = taken(*((entry_key(ring, "c", seq), encode_entry(replace(entry, seq=seq))) for seq in (41, 43, 42)))
+    assert found.seqs[ring] == 43
+    assert [seq for name, seq in found.seqs.items() if name != ring] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        memory_key("c"), owned_key("c", SOURCE), orders_key("c"), seen_key("c", "t"), listed_key("c", "t"),
+        quota_records.state_key("c"), state_key("c", "p"),
+    ],
+)  # fmt: skip
+def test_what_was_written_by_a_newer_tuner_is_not_guessed(key: bytes) -> None:
+    with pytest.raises(ValueError, match=r"version"):
+        taken((key, b'{"v": 99}'))
+
+
+def test_a_newer_programs_plan_is_named_and_no_reason_not_to_start() -> None:
+    found = taken((head_key("c", "p"), b'{"v": 99}'), (memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST}))))
+    assert list(found.plans.unread) == ["p"]
+    assert found.memory.owned == {SOURCE: FIRST}

@@ -1,0 +1,195 @@
+"""What a tuner waits for before its term, what it says meanwhile, and that whatever was built is taken down."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import kafka.errors
+import pytest
+from structlog.testing import capture_logs
+
+import tuner.standing_by as module
+from streaming.contract import Topics
+from streaming.kafka.cluster import ClusterError
+from tuner.api.board import STANDING_BY, Board
+from tuner.journal.kafka_journal import JournalError, JournalUnreadable
+from tuner.model.limits import Limits
+from tuner.model.memory import Memory
+from tuner.standing_by import StandBy
+from tuner.teardown import named
+
+PAUSE_S = 0.01
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.away = False
+
+    def brokers(self) -> list[int]:
+        if self.away:
+            raise ClusterError("nobody answers")
+        return [1]
+
+
+class Rig:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("_TAKE_OVER_PAUSE_S", "_STAND_BY_S", "_RETRY_S_MAX"):
+            monkeypatch.setattr(module, name, PAUSE_S)
+        self.cluster, self.stop = Cluster(), threading.Event()
+        self.board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+        self.board.acts()
+        found: Any = self.cluster
+        self.standing_by = StandBy(found, self.board, self.stop)
+
+    @property
+    def waits_for(self) -> str:
+        ready, why = self.board.ready()
+        assert not ready
+        return why
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    return Rig(monkeypatch)
+
+
+class Turn:
+    """A lease that is had after some looks, and the journal's topic beside it."""
+
+    def __init__(self, waits: list[str | None], seen: Callable[[], None] = lambda: None) -> None:
+        self._waits = iter(waits)
+        self._left = len(waits)
+        self._seen = seen
+
+    def held(self, timeout_s: float) -> bool:
+        assert timeout_s == PAUSE_S
+        self._seen()
+        self._left -= 1
+        return self._left < 0
+
+    def gone(self) -> str | None:
+        return next(self._waits)
+
+
+def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None:
+    turn: Any = Turn([None, None, "the journal is gone", "the journal is still gone", None])
+    with capture_logs() as said:
+        assert rig.standing_by.until_held(turn, turn)
+    assert [line["event"] for line in said] == [STANDING_BY, "the journal is gone", STANDING_BY]
+
+
+def test_a_cluster_that_is_away_is_the_reason_before_all_others(rig: Rig) -> None:
+    rig.cluster.away = True
+    turn: Any = Turn(["the journal is gone"])
+    assert rig.standing_by.until_held(turn, turn)
+    assert "the cluster is not seen: nobody answers" in rig.waits_for
+
+
+def test_it_stands_by_no_longer_than_it_is_to_run(rig: Rig) -> None:
+    turn: Any = Turn([None] * 9, seen=rig.stop.set)
+    assert not rig.standing_by.until_held(turn, turn)
+
+
+class Journal:
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def take_over(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def recover(self, _: object) -> Memory:
+        self.take_over()
+        return Memory()
+
+
+class Reader:
+    closed = 0
+
+    def close(self, *, timeout_ms: int) -> None:  # noqa: ARG002 - the consumer's shape
+        Reader.closed += 1
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_journal_that_cannot_be_taken_over_now_is_waited_for(rig: Rig, away: bool) -> None:
+    rig.cluster.away = away
+    journal: Any = Journal(JournalError("no leader"))
+    assert not rig.standing_by.taken_over(journal)
+    assert ("the cluster is not seen" if away else "no leader") in rig.waits_for
+    journal = Journal(None)
+    assert rig.standing_by.taken_over(journal)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (JournalError("its end was not reached"), "its end was not reached"),
+        (kafka.errors.KafkaConnectionError("refused"), "the journal has no reader: KafkaConnectionError"),
+    ],
+)
+def test_a_journal_that_cannot_be_read_now_is_waited_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
+    closed = Reader.closed
+    journal: Any = Journal(error)
+    assert rig.standing_by.recovered(journal, settings()) is None
+    assert said in rig.waits_for
+    journal = Journal(None)
+    assert rig.standing_by.recovered(journal, settings()) == Memory()
+    assert Reader.closed == closed + 2
+
+
+def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
+    journal: Any = Journal(JournalUnreadable("version 9"))
+    with pytest.raises(JournalUnreadable, match="version 9"):
+        rig.standing_by.recovered(journal, settings())
+
+
+def settings() -> Any:
+    """Of Kafka; nobody here reads them."""
+
+
+def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([ClusterError("nobody answers"), ["the journal is thin"]])
+
+    def ensure(*_: object) -> list[str]:
+        answer = next(answers)
+        if isinstance(answer, ClusterError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(module, "ensure_topics", ensure)
+    with capture_logs() as said:
+        assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+    assert [(line["log_level"], line["event"]) for line in said] == [
+        ("error", "the cluster does not answer; trying again"),
+        ("warning", "the journal is thin"),
+    ]
+
+
+def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ensure(*_: object) -> list[str]:
+        rig.stop.set()
+        raise ClusterError("nobody answers")
+
+    monkeypatch.setattr(module, "ensure_topics", ensure)
+    assert not rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+
+
+def test_what_cannot_be_taken_down_is_named_and_the_others_are() -> None:
+    gone: list[str] = []
+
+    def broken() -> None:
+        raise OSError("stuck")
+
+    with capture_logs() as said, ExitStack() as stack:
+        stack.callback(named("first", lambda: gone.append("first")))
+        stack.callback(named("second", broken))
+        stack.callback(named("third", lambda: gone.append("third")))
+    assert gone == ["third", "first"]
+    assert [(line["what"], line["error"]) for line in said] == [("second", "stuck")]

@@ -1,0 +1,47 @@
+"""What every part of one term is made with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from streaming.kafka import KafkaSettings
+from tuner.actuate.fenced import PROOF_S_MAX
+from tuner.api.watched import Watched
+from tuner.journal.inputs import InputLog
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.model.partition_limits import PartitionLimits
+from tuner.observe.live import LiveReader
+from tuner.observe.orders import OrdersReader
+from tuner.observe.signals import SignalReader
+from tuner.settings import TunerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """
+    Attributes:
+        settings, partition_limits: as they hold in this term.
+        journal: recovered already.
+        ends: of the term, last in first out.
+        wall_clock, monotonic: in seconds.
+    """
+
+    cluster: str
+    kafka: KafkaSettings
+    settings: TunerSettings
+    partition_limits: PartitionLimits | None
+    live: LiveReader
+    signals: SignalReader
+    orders: OrdersReader
+    journal: KafkaJournal
+    inputs: InputLog
+    watched: Watched
+    ends: ExitStack
+    wall_clock: Callable[[], float]
+    monotonic: Callable[[], float]
+
+    def proved(self) -> bool:
+        """Whether it was certain a moment ago that this tuner may act; from any thread, and nobody is asked."""
+        return not self.journal.lost and self.journal.proved_s_ago() <= PROOF_S_MAX

@@ -1,0 +1,58 @@
+"""The loop of the mutation quotas, with a client of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from streaming.kafka.quotas import QuotaClient
+from tuner.actuate.fenced import refusal
+from tuner.actuate.one_call import ThreadCaller
+from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas
+from tuner.api.quota_board import QuotaBoard
+from tuner.building.means import Means
+from tuner.decide.mutation_orders import recalled
+from tuner.mutation_ledger import MutationLedger
+from tuner.mutation_loop import MutationLoop
+from tuner.teardown import named
+
+
+def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
+    """None: no mutation quotas are asked for, and none of ours stands. Its client has a name of its own, as Kafka counts and
+    pauses by it."""
+    settings, journal, live = means.settings, means.journal, means.live
+    policy = settings.mutation_policy(means.partition_limits)
+    if policy is None and not journal.quotas.owned:
+        return None
+    client = QuotaClient(means.kafka, "rheostat-tuner-quotas")
+    means.ends.callback(named("quota client", client.close))
+    quotas = KafkaQuotas(client, proved=means.proved)
+    means.ends.callback(quotas.end)
+    dry_run, asked = settings.dry_run, settings.mutation_quota
+    window_said = asked is not None and not asked.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
+    memory = recalled(journal.quotas, round(means.wall_clock() * 1000))
+    # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
+    memory = replace(memory, owned={}) if dry_run else memory
+    return MutationLoop(
+        quotas=DryRunQuotas(quotas) if dry_run else quotas,
+        caller=ThreadCaller(),
+        signals=means.signals,
+        orders=means.orders,
+        ledger=MutationLedger(
+            means.watched.on_record(journal.write),
+            means.cluster,
+            memory,
+            wall_clock=means.wall_clock,
+            monotonic=means.monotonic,
+            dry_run=dry_run,
+        ),
+        refusal=partial(refusal, journal),
+        watcher=board,
+        policy=policy,
+        cycle_s=asked.cycle_s if asked is not None else settings.cycle_s,
+        wall_clock=means.wall_clock,
+        monotonic=means.monotonic,
+        dry_run=dry_run,
+        inputs=means.inputs,
+        windows=None if window_said else lambda: live.quota_windows,
+    )

@@ -1,0 +1,54 @@
+"""A topic of ours read whole, from its beginning to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import kafka.errors
+from kafka import KafkaConsumer, TopicPartition
+
+SILENCE_S_MAX = 30.0
+
+
+class JournalError(Exception):
+    """The journal could not be read or written."""
+
+
+def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """Every record from the beginning to the end as it is now, in the order of its partition.
+
+    What is read of committed records ends, to Kafka, before the first transaction that is open, whosoever it is: of all that
+    stands behind it nothing would be known, and nobody the wiser. So the end is where uncommitted ones end, and is waited for.
+
+    Raises:
+        JournalError: the end is not reached; as long as somebody who died has left a transaction open, for one.
+    """
+    try:
+        numbers = consumer.partitions_for_topic(topic)
+        if not numbers:
+            raise JournalError(f"topic {topic} is not there")
+        partitions = [TopicPartition(topic, p) for p in sorted(numbers)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        consumer.seek_to_beginning(*partitions)
+        deadline = time.monotonic() + SILENCE_S_MAX
+        found: dict[TopicPartition, int] = {}  # The ends that the first answers told of.
+
+        def is_whole(p: TopicPartition) -> bool:
+            if p not in found and (end_ := consumer.highwater(p)) is not None:
+                found[p] = end_
+            return p in found and (consumer.position(p) or 0) >= max(ends[p], found[p])
+
+        while not all(is_whole(p) for p in partitions):
+            if time.monotonic() > deadline:
+                raise JournalError(
+                    f"{topic}: nothing came for {SILENCE_S_MAX:.0f} s, and its end was not reached: a transaction is open in it, "
+                    "or its leader does not answer"
+                )
+            for records in consumer.poll(timeout_ms=500).values():
+                for record in records:
+                    deadline = time.monotonic() + SILENCE_S_MAX
+                    yield record.key or b"", record.value
+    except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
+        raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error

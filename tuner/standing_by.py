@@ -1,0 +1,136 @@
+"""What a tuner waits for before its term can begin: the cluster, the lease, the journal. Meanwhile it says why nothing is done.
+
+Whatever is missing is waited for, with pauses, until it is there or the tuner is stopped; only a journal that no later look can
+make readable ends the tuner.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import structlog
+from kafka.errors import KafkaError
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_when_event_set,
+    wait_exponential_jitter,
+)
+
+from streaming.contract import Topics
+from streaming.kafka import KafkaSettings, consumer
+from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.topics import ensure_topics
+from tuner.api.board import STANDING_BY, Board
+from tuner.journal.journal_topic import JournalTopic
+from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
+from tuner.lease import Lease
+from tuner.model.memory import Memory
+
+log = structlog.get_logger("tuner")
+
+_RETRY_S_MAX = 30.0
+_STAND_BY_S = 0.5
+_TAKE_OVER_PAUSE_S = 2.0
+
+
+class StandBy:
+    """Of one tuner, until ``stop`` is set; what it waits for is on ``board``."""
+
+    def __init__(self, client: ClusterClient, board: Board, stop: threading.Event) -> None:
+        self._client = client
+        self._board = board
+        self._stop = stop
+
+    def until_topics(self, topics: Topics) -> bool:
+        """Until the cluster has our topics (True), or ``stop`` is set (False)."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(ClusterError),
+            wait=wait_exponential_jitter(initial=1, max=_RETRY_S_MAX),
+            stop=stop_when_event_set(self._stop),
+            sleep=sleep_using_event(self._stop),
+            before_sleep=_say_that_it_is_tried_again,
+            reraise=True,
+        )
+        try:
+            complaints = retrying(ensure_topics, self._client, topics)
+        except ClusterError:
+            return False
+        for complaint in complaints:
+            log.warning(complaint)
+        return True
+
+    def until_held(self, lease: Lease, journal_topic: JournalTopic) -> bool:
+        """Until it is this tuner's turn (True), or ``stop`` is set (False); says whether cluster and journal are there."""
+        said: str | None = None
+        while not self._stop.is_set():
+            if lease.held(_STAND_BY_S):
+                return True
+            waits_for = self.away() or journal_topic.gone() or STANDING_BY
+            self._board.stands_by(waits_for)
+            if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
+                log.info(waits_for)
+            said = waits_for
+        return False
+
+    def taken_over(self, journal: KafkaJournal) -> bool:
+        """Whether the journal is this tuner's from now on; where it is not, after a pause."""
+        try:
+            journal.take_over()
+        except JournalError as error:
+            self.wait_for(str(error))
+            return False
+        return True
+
+    def recovered(self, journal: KafkaJournal, kafka: KafkaSettings) -> Memory | None:
+        """What the journal remembers; where it cannot be read now None, after a pause.
+
+        Raises:
+            JournalUnreadable: nor can it be later.
+        """
+        try:
+            return _recover(journal, kafka)
+        except JournalUnreadable:
+            raise
+        except JournalError as error:
+            self.wait_for(str(error))
+        except KafkaError as error:
+            self.wait_for(f"the journal has no reader: {type(error).__name__}: {error}")
+        return None
+
+    def wait_for(self, why: str) -> None:
+        """A pause, as nothing can be done; ``why`` is told."""
+        log.error("cannot act yet; trying again", error=why)
+        self._board.stands_by(self.away() or why)
+        self._stop.wait(_TAKE_OVER_PAUSE_S)
+
+    def away(self) -> str | None:
+        """Why nothing can be done, where the cluster does not answer at all."""
+        try:
+            self._client.brokers()
+        except ClusterError as error:
+            return f"the cluster is not seen: {error}"
+        return None
+
+
+def _recover(journal: KafkaJournal, kafka: KafkaSettings) -> Memory:
+    # What a predecessor did not commit it did not do.
+    reader = consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
+    try:
+        memory = journal.recover(reader)
+    finally:
+        reader.close(timeout_ms=5000)
+    for (broker, side), owned in memory.owned.items():
+        log.info(
+            "ours from before", broker=broker, side=side.value,
+            wanted_bytes_per_s=owned.wanted_bytes_per_s, before_bytes_per_s=owned.before_bytes_per_s,
+        )  # fmt: skip
+    return memory
+
+
+def _say_that_it_is_tried_again(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome is not None else None
+    wait_s = state.next_action.sleep if state.next_action is not None else 0.0
+    log.error("the cluster does not answer; trying again", error=str(error), in_s=round(wait_s, 1))

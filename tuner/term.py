@@ -1,0 +1,91 @@
+"""One term: the loops of a tuner that may act, one beside the other in one thread, until it may not act any more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from tuner.api.board import Board
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.lease import Lease
+from tuner.loop import LOOK_EVERY_S, Loop
+from tuner.mutation_loop import MutationLoop
+from tuner.reassigning import Reassigning
+from tuner.reloads import Reloads
+
+log = structlog.get_logger("tuner")
+
+_TICK_S_MIN = 0.02
+
+
+def serve(
+    loop: Loop,
+    mutations: MutationLoop | None,
+    plans: Reassigning | None,
+    board: Board,
+    *,
+    journal: KafkaJournal,
+    lease: Lease | None,
+    reloads: Reloads,
+    away: Callable[[], str | None],
+    cycle_s: float,
+    stop: threading.Event,
+    monotonic: Callable[[], float],
+) -> None:
+    """Until the lease or the journal is lost, other settings are waiting, or ``stop`` is set.
+
+    Args:
+        away: why nothing can be done, where the cluster does not answer at all.
+    """
+
+    def may_act() -> bool:
+        return not journal.lost and (lease is None or lease.held()) and not reloads.waiting()
+
+    board.acts()
+    run(loop, mutations, plans, board, cycle_s=cycle_s, stop=stop, monotonic=monotonic, may_act=may_act)
+    board.stands_by("other settings are being taken up" if reloads.waiting() else None)
+    if not stop.is_set() and not reloads.waiting():
+        board.stands_by(away())
+        log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
+
+
+def run(
+    loop: Loop,
+    mutations: MutationLoop | None,
+    plans: Reassigning | None,
+    board: Board,
+    *,
+    cycle_s: float,
+    stop: threading.Event,
+    monotonic: Callable[[], float],
+    may_act: Callable[[], bool],
+) -> None:
+    """Each as often as it is due. An error of the plans' own ends the plans, and not the throttles."""
+    due_s = monotonic()
+    was_ready = False
+    while not stop.is_set() and may_act():
+        now_s = monotonic()
+        if (come := loop.cycle_is_due()) or now_s >= due_s:
+            loop.cycle()
+            board.cycle_s = monotonic() - now_s
+            ready, why = board.ready()
+            if ready != was_ready:
+                log.info("ready: cluster and fresh signals are seen" if ready else "not ready", why=why)
+                was_ready = ready
+            due_s = max((now_s if come else due_s) + cycle_s, monotonic())
+        loop.tick()
+        next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S if loop.awaits else due_s)
+        if mutations is not None:
+            mutations.tick()
+            next_s = min(next_s, mutations.next_due_s())
+        if plans is not None:
+            try:
+                plans.tick()
+                next_s = min(next_s, plans.next_due_s())
+            except Exception as error:  # whatever it is, the throttles have their seconds
+                why = "no plan goes on until this tuner is started anew"
+                log.exception(why)
+                board.no_plans_why, plans = f"{why}: {type(error).__name__}: {error}", None
+        stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
