@@ -26,7 +26,7 @@ test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
 
 faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
-	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py tests/integration/test_alerts_live.py tests/integration/test_alerts_live_load.py tests/integration/test_reassign_live.py tests/integration/test_reassign_terminal.py tests/ui/test_ui_lab.py -m "" $(ARGS)
+	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py tests/integration/test_alerts_live.py tests/integration/test_alerts_live_load.py tests/integration/test_alerts_live_rights.py tests/integration/test_reassign_live.py tests/integration/test_reassign_terminal.py tests/ui/test_ui_lab.py tests/ui/test_ui_plan.py -m "" $(ARGS)
 
 check: venv ## style, types, import rules, generated files
 	$(BIN)/ruff check $(CODE)
@@ -54,8 +54,8 @@ lock: $(UV) ## write requirements*.lock anew from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
-screenshots: venv ## the pictures of the page that the README shows, taken anew
-	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_page.py -k in_the_way
+screenshots: venv ## the pictures of the page that the README shows, taken anew of a plan on a real cluster
+	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py -m ""
 
 image: ## the container image, tagged rheostat:dev
 	docker build -t rheostat:dev .

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka import TopicPartition
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from benchmarks.metrics_load import CLUSTER, Shape
 from benchmarks.streaming.bench import Bench, fill

@@ -46,7 +46,7 @@ class MoveWatch:
         """Looks, and tells it beside ``what``; whether it still moves."""
         look = self.look()
         remains = "unknown" if look.remaining_bytes is None else f"{look.remaining_bytes / MB:.0f} MB remain"
-        view.now(f"{what}: {remains}" if look.moving else what)
+        view.now(f"{what}; {remains}" if look.moving else what)
         return look.moving
 
     def trend_bytes_per_s(self, since_s: float) -> float | None:

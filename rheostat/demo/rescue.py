@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 from rheostat.demo.move import MoveWatch
 from rheostat.demo.parts import Parts
@@ -25,25 +26,29 @@ def rescue(parts: Parts, view: View, watch: MoveWatch) -> float | None:
     until = time.monotonic() + RESCUE_S_MAX
     told: set[tuple[int, str]] = set()
     ended_s: float | None = None
+    answered = False
     while time.monotonic() < until:
         parts.look()
-        what = _decisions(parts, view, watch, told)
+        status = parts.status()
+        answered = answered or status is not None
+        if status is None:
+            what = "rheostat's tuner does not answer for the moment" if answered else "rheostat's tuner is starting"
+        else:
+            what = _decisions(status, view, watch, told)
         moving = watch.show(view, what)
         if not moving and ended_s is None:
             ended_s = time.monotonic()
-            view.say("the last replica has joined; the throttle goes back", style="green")
+            view.say("the last replica has joined; now the throttle has to go", style="green")
         if ended_s is not None and not watch.throttle_keys():
             break
         threading.Event().wait(LOOK_S)
-    _decisions(parts, view, watch, told)
+    if (status := parts.status()) is not None:
+        _decisions(status, view, watch, told)
     return ended_s
 
 
-def _decisions(parts: Parts, view: View, watch: MoveWatch, told: set[tuple[int, str]]) -> str:
+def _decisions(status: dict[str, Any], view: View, watch: MoveWatch, told: set[tuple[int, str]]) -> str:
     """Prints the tuner's new decisions; one phrase on where it stands."""
-    status = parts.status()
-    if status is None:
-        return "rheostat is starting"
     for decision in status["last_decisions"]:
         key = (decision["at_ms"], decision["text"])
         if key in told:
@@ -55,6 +60,8 @@ def _decisions(parts: Parts, view: View, watch: MoveWatch, told: set[tuple[int, 
             continue
         else:
             view.say(decision["text"], style="dim")
+    if not status["ready"]:
+        return f"rheostat changes nothing: {status['why']}"
     rates = {(t["broker"], t["side"]): t["rate_bytes_per_s_live"] / MB for t in status["throttles"]}
     leader, follower = rates.get((watch.leader, "leader")), rates.get((watch.destination, "follower"))
     if leader is None or follower is None:

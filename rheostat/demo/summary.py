@@ -15,6 +15,7 @@ PHASES = ("before", "during", "after")
 class Summary:
     stalled_before_s: float | None = None  # Throttled reassignment → tuner start, without progress all the while.
     trend_before_bytes_per_s: float | None = None  # Of what remained, meanwhile; positive is falling behind.
+    write_bytes_per_s: float | None = None  # By the producers, while it was stalled.
     stall_detection_s: float | None = None  # Tuner start → stall found.
     cause: str | None = None
     rescue_s: float | None = None  # Tuner start → move complete.
@@ -32,7 +33,13 @@ class Summary:
         """What keeps the demo from having shown what it promises; empty when it has."""
         faults = []
         if self.trend_before_bytes_per_s is None or self.trend_before_bytes_per_s <= 0:
-            faults.append("the move was not falling behind before the tuner started, so there was nothing to rescue")
+            wrote = (
+                "" if self.write_bytes_per_s is None else f", with producers at {self.write_bytes_per_s / MB:.1f} MB/s"
+            )
+            faults.append(
+                f"the move was not falling behind before the tuner started{wrote}, so there was nothing to rescue: is this machine "
+                "busy with something else?"
+            )
         if self.stall_detection_s is None or self.cause is None:
             faults.append("the tuner did not find the stall")
         if not any(d["action"] == "set" and d["kind"] == "outcome" for d in self.decisions):
@@ -55,12 +62,15 @@ class Summary:
     def tell(self, view: View) -> None:
         view.head("Summary")
         if self.stalled_before_s is not None and self.trend_before_bytes_per_s is not None:
+            trend = self.trend_before_bytes_per_s / MB
             view.say(
-                f"stalled for {self.stalled_before_s:.0f} s before the tuner came: what remained grew by "
-                f"{self.trend_before_bytes_per_s / MB:.1f} MB/s, under a throttle above BytesInPerSec"
+                f"left alone for {self.stalled_before_s:.0f} s before the tuner came: what remained "
+                f"{'grew' if trend > 0 else 'shrank'} by {abs(trend):.1f} MB/s, under a throttle above what producers write"
             )
         if self.stall_detection_s is not None:
-            view.say(f"found {self.stall_detection_s:.0f} s after the tuner's start, cause: {self.cause}")
+            view.say(
+                f"the stall was found {self.stall_detection_s:.0f} s after the tuner's start, reason: {self.cause}"
+            )
         if self.rescue_s is not None and self.optimum_s is not None:
             view.say(
                 f"complete {self.rescue_s:.0f} s after the tuner's start; with a throttle of "

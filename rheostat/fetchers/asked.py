@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from rheostat.ctrl_c import CtrlC
 from rheostat.errors import BadInputError, CommandError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.knob import LiveKnob, WallClock
@@ -65,8 +66,8 @@ def applied(client: FetcherClient, made: Report, wanted: Wanted, say: Say) -> Ou
         )
     if not wanted.yes and not agreed(asked, wanted.settle_s):
         raise CommandError("Nothing was changed.")
-    with ExitStack() as stack:
-        outcome = Applying(knob, asked, wanted.settle_s, WallClock(), say, _bar(stack)).run()
+    with ExitStack() as stack, CtrlC() as ctrl_c:
+        outcome = Applying(knob, asked, wanted.settle_s, WallClock(ctrl_c), say, _bar(stack)).run()
     say(_ended(asked, outcome))
     return outcome
 

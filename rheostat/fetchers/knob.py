@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from rheostat.ctrl_c import CtrlC
 from streaming import words
 from streaming.kafka.cluster import ClusterError
 from streaming.kafka.fetchers import FetcherClient
@@ -13,6 +13,8 @@ from streaming.kafka.values import Change as Written
 from tuner.decide.fetcher_watch import Look
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.plan.fetcher_change import DEFAULT, Place, Setting
+
+_HEARD_WITHIN_S = 0.1
 
 
 class LiveKnob:
@@ -85,8 +87,21 @@ class LiveKnob:
 
 
 class WallClock:
+    """Time as it passes, until Ctrl-C is pressed: heard here, between two calls, and not within one."""
+
+    def __init__(self, ctrl_c: CtrlC) -> None:
+        self._ctrl_c = ctrl_c
+
     def now_s(self) -> float:
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        threading.Event().wait(seconds)
+        """
+        Raises:
+            KeyboardInterrupt: it was pressed since the last time.
+        """
+        until_s = time.monotonic() + seconds
+        self._ctrl_c.check()
+        while (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, _HEARD_WITHIN_S))
+            self._ctrl_c.check()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import copy
+from collections.abc import Callable, Iterable, Mapping
 
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
@@ -29,6 +30,13 @@ class FakeThrottles:
         self.events: list[tuple[object, ...]] = [] if events is None else events
         self.refusing: dict[object, Failure] = {}  # Broker or topic → what Kafka says to every write there.
         self.forgetful: set[BrokerSide] = set()  # Takes a write and does not keep it.
+        self._not_now: Callable[[], Failure | None] = lambda: None
+
+    def guarded(self, refusal: Callable[[], Failure | None]) -> FakeThrottles:
+        """Of the same cluster."""
+        other = copy.copy(self)
+        other._not_now = refusal
+        return other
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
         return {
@@ -83,6 +91,8 @@ class FakeThrottles:
         return {topic: self._remove(topic, asked) for topic, asked in pairs.items()}
 
     def _add(self, topic: str, asked: TopicThrottle) -> Failure | None:
+        if (not_now := self._not_now()) is not None:
+            return not_now
         self.events.append(("add", topic, asked))
         if topic in self.refusing:
             return self.refusing[topic]
@@ -99,6 +109,8 @@ class FakeThrottles:
         return None
 
     def _remove(self, topic: str, asked: TopicThrottle) -> Failure | None:
+        if (not_now := self._not_now()) is not None:
+            return not_now
         self.events.append(("remove", topic, asked))
         if topic in self.refusing:
             return self.refusing[topic]

@@ -20,7 +20,7 @@ from streaming import words
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.throttles import LIST_KEYS, RATE_KEYS, Pair, ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.actuate.throttles import DryRunThrottles, GuardedThrottles, KafkaThrottles, Throttles
 from tuner.model.cluster import BrokerSide
 
 TOPIC = "orders"
@@ -38,7 +38,7 @@ VISIBLE_S_MAX = 10.0
 class Subject(Protocol):
     """A throttle port, and somebody else's hands on the same cluster."""
 
-    port: Throttles
+    port: GuardedThrottles
     impatient: Throttles  # The same port, that gives up at once instead of within seconds.
 
     def set_default(self, side: Side, value: int | None) -> None: ...
@@ -392,6 +392,15 @@ def test_a_list_is_as_long_as_kafka_takes_it_and_no_longer(subject: Subject) -> 
     assert subject.port.remove_pairs({TOPIC: listing(some[:3000])}) == {TOPIC: None}
     assert subject.port.add_pairs({TOPIC: listing(more)}) == {TOPIC: None}
     assert subject.pairs(TOPIC) == listing(some[3000:] + more)
+
+
+def test_no_list_is_written_where_it_is_refused_just_then(subject: Subject) -> None:
+    subject.set_pairs(listing([(0, 1)]))
+    port = subject.port.guarded(lambda: "not now")
+    assert port.add_pairs({TOPIC: listing([(0, 2)])}) == {TOPIC: "not now"}
+    assert port.remove_pairs({TOPIC: listing([(0, 1)])}) == {TOPIC: "not now"}
+    assert subject.pairs(TOPIC) == listing([(0, 1)])
+    assert subject.port.add_pairs({TOPIC: listing([(0, 2)])}) == {TOPIC: None}
 
 
 def test_no_pairs_are_no_change(subject: Subject) -> None:

@@ -153,6 +153,23 @@ def test_a_dashboard_is_portable(uid: str) -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning")
+@pytest.mark.parametrize("uid", BOARDS)
+def test_every_key_is_one_that_grafana_knows(uid: str) -> None:
+    """Read as Grafana's schema has it, and written again: what the schema lacks would be lost on the way."""
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    assert json.loads(JSONEncoder().encode(Dashboard.from_json(BOARDS[uid]))) == BOARDS[uid]
+
+
+def test_grafana_takes_them_from_files_side_by_side() -> None:
+    """It gives the id; two with the same title in a folder, or a uid it does not take, and it leaves one out."""
+    assert all("id" not in board for board in BOARDS.values())
+    assert len({board["title"] for board in BOARDS.values()}) == len(BOARDS)
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", uid) for uid in BOARDS)
+
+
 def test_bookmarks_go_on_working() -> None:
     assert set(BOARDS) == {
         "rheostat-overview",

@@ -155,3 +155,29 @@ def test_grafana_is_given_prometheus_and_the_folder_of_dashboards() -> None:
     (provider,) = boards["providers"]
     assert (boards["apiVersion"], provider["type"]) == (1, "file")
     assert provider["options"]["path"].startswith("/")
+
+
+# Grafana's own names for them, letter for letter: it passes over a key that it does not know without a word.
+DATA_SOURCE = {
+    "orgId", "orgName", "version", "name", "type", "access", "url", "user", "database", "basicAuth", "basicAuthUser",
+    "withCredentials", "isDefault", "correlations", "jsonData", "secureJsonData", "editable", "uid",
+}  # fmt: skip
+PROVIDER = {
+    "name", "type", "orgId", "folder", "folderUid", "editable", "options", "disableDeletion", "updateIntervalSeconds",
+    "allowUiUpdates",
+}  # fmt: skip
+
+
+def test_grafana_knows_every_key_of_its_files() -> None:
+    data, boards = load(GRAFANA / "datasources" / "prometheus.yaml"), load(GRAFANA / "dashboards" / "rheostat.yaml")
+    assert data.keys() <= {"apiVersion", "datasources", "deleteDatasources", "prune"}
+    assert boards.keys() == {"apiVersion", "providers"}
+    (source,), (provider,) = data["datasources"], boards["providers"]
+    assert source.keys() <= DATA_SOURCE
+    assert source["access"] == "proxy", "else the browser asks, which needs a way to Prometheus of its own"
+    assert source["jsonData"].keys() <= {"timeInterval", "httpMethod", "prometheusType", "prometheusVersion"}
+    assert provider.keys() <= PROVIDER
+    assert provider["options"].keys() <= {"path", "foldersFromFilesStructure"}
+    for file in GRAFANA.rglob("*.yaml"):
+        values = yaml.safe_dump(load(file))
+        assert "$" not in values, f"{file}: Grafana puts variables of the environment in place of it"

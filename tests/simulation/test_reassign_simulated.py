@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.moves.rivals import AllAtOnce, Batches
 from benchmarks.moves.simulated import optimum, rates_of
-from benchmarks.moves.worlds import joining
+from benchmarks.moves.worlds import four_brokers, joining
 from streaming.contract import Side
 from tuner.model.pace import PaceLimits
 from tuner.plan.batches import BatchLimits
@@ -60,6 +60,25 @@ def test_it_ends_near_the_optimum_and_ahead_of_batches(run: PlanRun) -> None:
     batches = run_plan(made, batches_of_ten)
     assert batches.completed
     assert run.duration_s < 0.8 * batches.duration_s
+
+
+def test_steps_that_are_heard_of_late_are_no_reason_for_more_at_a_time() -> None:
+    """The plan of the benchmark on real brokers. Its first bytes come some seconds after its first steps were decided on, and the
+    seconds before them look like a throttle that is not full. Twice as many at a time of those that are written to would take
+    half of it for keeping up with them."""
+    made = four_brokers(1, heard_after_s=5.0)
+    found, executor = ours(made)
+    assert found.completed
+    assert all(change.after <= change.before + 1 for _, change in executor.changes if change.side and change.before)
+    batches = run_plan(made, lambda _: Batches(50))
+    assert found.duration_s < 0.8 * batches.duration_s
+
+
+def test_few_partitions_end_near_the_optimum_where_steps_are_heard_of_at_once() -> None:
+    made = four_brokers(1)
+    best = optimum(made).time_s
+    assert best is not None
+    assert ours(made)[0].duration_s <= 1.2 * best
 
 
 def test_all_at_once_keeps_everybody_waiting(run: PlanRun) -> None:

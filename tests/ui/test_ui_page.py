@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -19,7 +17,6 @@ from tuner.model.mutation_memory import MutationMemory, Total
 from tuner.model.quota_entity import Tenant
 
 Sit = Callable[..., Seat]
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
 @pytest.fixture
@@ -43,13 +40,6 @@ def give_token(page: Page, secret: str) -> None:
     page.get_by_role("button", name="Use it").click()
 
 
-def picture(page: Page, name: str) -> None:
-    """Into the folder that the README shows, when asked for: `make screenshots`."""
-    if os.environ.get("RHEOSTAT_SCREENSHOTS"):
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=IMAGES / f"{name}.png")
-
-
 def test_a_stranger_sees_what_happens_why_and_when_it_ends(open_tuner: SimulatedTuner, sit: Sit) -> None:
     seat = sit(open_tuner)
     page = seat.page
@@ -64,6 +54,7 @@ def test_a_stranger_sees_what_happens_why_and_when_it_ends(open_tuner: Simulated
     expect(page.locator("#tenants")).to_contain_text("tuner.mutation_quota is not set")
     # Who may only read is shown no button that would be refused.
     assert page.locator("[data-order]:visible").count() == 0
+    expect(page.locator("#who")).to_be_hidden()  # Nor asked for a token that nobody wants.
 
 
 def test_what_is_new_comes_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> None:
@@ -210,7 +201,6 @@ def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Si
     expect(page.locator("#tenants")).to_contain_text("<script>alert(1)</script>")
     assert seat.axe() == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
-    picture(page, f"page-{'phone' if width < 600 else 'wide'}-{'dark' if dark else 'light'}")
     page.get_by_role("button", name="Override…", exact=True).first.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     assert seat.axe() == []

@@ -17,9 +17,13 @@ TOKENS = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", R
 class Seat:
     """One page, and what went wrong in it: complaints of scripts and of the policy, and requests to elsewhere."""
 
-    def __init__(self, browser: Browser, address: str, *, width: int = 1280, dark: bool = False) -> None:
+    def __init__(
+        self, browser: Browser, address: str, *, width: int = 1280, height: int = 900, dark: bool = False
+    ) -> None:
         self._context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
         )
         self.page: Page = self._context.new_page()
         self.page.set_default_timeout(8000)

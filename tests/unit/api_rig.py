@@ -81,7 +81,7 @@ class Rig:
         )
         self.board.acts()
         self.quotas = QuotaBoard(CLUSTER)
-        self.plans = PlanBoard(CLUSTER)
+        self.plans = PlanBoard(CLUSTER, self.clock)
         self.watched = Watched(self.board)
         self.desk = KeptDesk()
         self.registry: CollectorRegistry = registry_of(self.board, self.quotas)

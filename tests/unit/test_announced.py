@@ -10,15 +10,15 @@ from reassign_rig import still
 from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
 from tuner_cases import SOURCE, TARGET, F, L, move
 
+from tuner.announced_turn import ANNOUNCED_S_MAX, AnnouncedTurn
 from tuner.announcing import Announcing
-from tuner.decide.announced import Unthrottled, moves_of, unseen, with_announced, withheld
+from tuner.decide.announced import BEGUN_BY_SOMEBODY, Unthrottled, moves_of, unseen, with_announced, withheld
 from tuner.model.cluster import LiveCluster, PartitionMove
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Pause
 from tuner.model.reassigning import ClusterLook, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.plan.reassignment_steps import Step, StepReason
-from tuner.reassigning import ANNOUNCED_S_MAX
 
 STEP = Step("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
 ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))
@@ -180,7 +180,7 @@ class Announced(Plans):
     def begin_anew(self) -> None:
         super().begin_anew()
         self.announcing = Announcing()
-        self.loop._announcing = self.announcing
+        self.loop._announced = AnnouncedTurn(self.announcing, ANNOUNCED_S_MAX, self._now)
 
     def ticks(self, count: int = 4) -> None:
         for _ in range(count):
@@ -256,6 +256,9 @@ def test_a_word_said_while_it_waits_holds() -> None:
         made.ticks()
         assert not made.cluster.asked, say
         assert not made.announcing.moves
+        said = "something else was said meanwhile"
+        assert told(made) == [("waits", f"2 steps wait: t-0: {said}; t-1: {said}")]
+        assert_waits_and_has_not_failed(made)
 
 
 def test_what_producers_wait_for_waits_for_no_throttle() -> None:
@@ -289,6 +292,34 @@ def test_whoever_cancels_waits_for_nobody_elses_throttle() -> None:
     made.ticks()
     assert made.cluster.asked[1:] == [(T0, None)]
     assert not made.announcing.moves
+    assert told(made) == [("waits", "1 step waits: t-1: what is stopped goes first")]
+    assert_waits_and_has_not_failed(made)
+    # And the next look goes on with it.
+    made.now_s += 1.0
+    made.loop._due_s = float("-inf")
+    made.ticks()
+    assert {(m.topic, m.partition) for m in made.announcing.moves} == {T1}
+
+
+def told(made: Announced) -> list[tuple[str, str]]:
+    """What the journal has of steps that were not begun, and why."""
+    return [(e.reason, e.text) for e in made.journal.entries if e.reason in ("waits", "not_taken")]
+
+
+def assert_waits_and_has_not_failed(made: Announced) -> None:
+    assert not any(e.failure for e in made.journal.entries)
+    assert not made.loop.ledger.resting
+    assert not made.loop.ledger.refused
+
+
+def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> None:
+    made = rig()
+    made.announcing.seen_to({T0: "not begun, as it would not be throttled", T1: BEGUN_BY_SOMEBODY})
+    made.ticks()
+    assert [reason for reason, _ in told(made)] == ["not_taken", "waits"]
+    assert made.loop.ledger.resting == {T0}
+    assert made.loop.ledger.refused == {T0: "not begun, as it would not be throttled"}
+    assert not made.plan().asked
 
 
 def test_an_executor_that_fails_leaves_nothing_announced() -> None:

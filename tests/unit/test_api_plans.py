@@ -8,7 +8,10 @@ from api_rig import Rig
 from reassign_rig import Rig as Executor
 from reassign_rig import still
 
+from tuner.api.metrics import registry_of
+from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
 from tuner.api.plan_views import plan_row
+from tuner.api.sentences import moment
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Bounds
 from tuner.model.reassigning import PartitionNow, Wanted
@@ -34,7 +37,7 @@ def test_before_any_plan_nothing_is_shown() -> None:
     rig = Rig()
     rig.cycle()
     assert rig.get("/api/v1/plans").json() == {
-        "limits": None, "seen_at_ms": None, "not_seen": None, "total": 0, "next_offset": None, "plans": [],
+        "limits": None, "seen_at_ms": None, "not_seen": None, "unknown_since_ms": None, "total": 0, "next_offset": None, "plans": [],
     }  # fmt: skip
     assert "No plan" in rig.get("/page/plans").text
 
@@ -222,7 +225,8 @@ def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_ne
     found = rig.get("/api/v1/plans").json()
     assert (found["not_seen"], found["seen_at_ms"], found["plans"]) == ("nobody answers", None, [])
     page = rig.get("/page/plans").text
-    assert "No plan goes on, as the cluster cannot be seen: nobody answers." in page
+    assert "How the plans are is not known" in page
+    assert "and nothing new of them begins: nobody answers.</p>" in page
     assert "is on record" not in page
     rig.plans.stands_by()
     assert rig.get("/api/v1/plans").json()["not_seen"] is None
@@ -233,9 +237,46 @@ def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_ne
     executor.cycle(finish=False)
     found = rig.get("/api/v1/plans").json()
     assert (found["not_seen"], len(found["plans"])) == ("nobody answers", 1)
-    assert "nobody answers. This is how it was seen last." in rig.get("/page/plans").text
+    assert found["unknown_since_ms"] == found["seen_at_ms"] is not None
+    page = rig.get("/page/plans").text
+    assert f"is not known since {moment(found['seen_at_ms'])}, and nothing new of them begins: nobody answers." in page
+    assert "Below is how they were seen last." in page
+    # Another cause does not make it younger.
+    rig.plans.blind("nobody answers at all")
+    assert rig.get("/api/v1/plans").json()["unknown_since_ms"] == found["seen_at_ms"]
     rig.plans.stands_by()
     assert rig.get("/api/v1/plans").json()["not_seen"] is None
+
+
+def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> None:
+    """As where a look never comes back: the executor waits, and has nothing to tell."""
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    executor.give(TO)
+    executor.cycle()
+    seen_at_ms = rig.plans.shown().at_ms
+    rig.clock.now_s += SILENT_S_MAX
+    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    rig.clock.now_s += 1.0
+    found = rig.get("/api/v1/plans").json()
+    assert (found["not_seen"], found["unknown_since_ms"], len(found["plans"])) == (SILENT, seen_at_ms, 1)
+    assert f"is not known since {moment(seen_at_ms)}" in rig.get("/page/plans").text, (
+        "no answer of before is given again"
+    )
+    registry = registry_of(rig.board, rig.quotas, plans=rig.plans)
+    assert registry.get_sample_value("rheostat_plans_not_seen", {"cluster": rig.board.cluster}) == 1.0
+    executor.cycle(finish=False)
+    found = rig.get("/api/v1/plans").json()
+    assert (found["not_seen"], found["unknown_since_ms"]) == (None, None)
+
+
+def test_since_when_it_is_not_known_may_be_told_with_the_cause() -> None:
+    board = PlanBoard("c")
+    board.blind("the journal takes no record", 7_000)
+    assert (board.shown().not_seen, board.shown().unknown_since_ms) == ("the journal takes no record", 7_000)
+    board.stands_by()
+    assert board.shown().unknown_since_ms is None
 
 
 def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:

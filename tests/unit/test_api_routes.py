@@ -144,6 +144,20 @@ def test_a_move_of_which_nothing_is_measured_yet_is_named_as_the_controller_list
     assert rig.get("/api/v1/status").json()["headline"] == "1 partition is moving onto broker 3."
 
 
+def test_a_measurement_that_comes_after_the_end_is_not_shown_as_a_move(rig: Rig) -> None:
+    """As the cluster is seen at once, and signals come seconds later."""
+    rig.cycle(cluster=live(moves=()), memory=Memory(), signals=[move_signal(*TARGET)])
+    found = rig.get("/api/v1/status").json()
+    assert (found["headline"], found["remaining_bytes"], found["eta_s"]) == ("Nothing is moving.", None, None)
+    assert rig.get("/api/v1/moves").json()["moves"] == []
+
+
+def test_a_move_that_falls_behind_is_not_said_to_go_on(rig: Rig) -> None:
+    for slope, said in ((-2.0 * MB, "goes on"), (0.3 * MB, "falls behind"), (None, "goes on")):
+        rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, slope=slope)])
+        assert f"<td>{said}</td>" in rig.get("/page/moves").text
+
+
 def test_who_stands_by_shows_nothing_of_before(rig: Rig) -> None:
     rig.board.stands_by()
     found = rig.get("/api/v1/status").json()

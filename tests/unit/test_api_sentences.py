@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, live, move, observation
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, live, move, observation, owned
 
 from tuner.api import sentences
 from tuner.api.sentences import headline, next_steps, size, span
@@ -87,8 +87,19 @@ def test_of_many_some_are_named() -> None:
 
 
 def test_nothing_to_do() -> None:
-    assert steps(observation(live(moves=()))) == ["It waits for a reassignment to begin, with any tool."]
+    assert steps(observation(live({}, moves=()))) == ["It waits for a reassignment to begin, with any tool."]
     assert steps(observation(live())) == ["It goes on watching: nothing that it may turn would help."]
+
+
+def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> None:
+    still = observation(live(moves=()))
+    (said,) = steps(still)
+    assert said.startswith("2 throttles stand though nothing moves: somebody else's, so they are left alone.")
+    (said,) = steps(observation(live({SOURCE: 10 * MB}, moves=())))
+    assert said.startswith("1 throttle stands")
+    for memory in (Memory(owned={SOURCE: owned(None, 10 * MB)}), Memory(throttled=True)):
+        assert steps(still, memory=memory) == ["It waits for a reassignment to begin, with any tool."]
+    assert steps(still, SET) == ["Under way: raise it"], "they may be the ones that go"
 
 
 def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:

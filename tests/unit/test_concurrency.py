@@ -64,7 +64,7 @@ def test_it_begins_with_five_and_says_so() -> None:
     assert found.changes[0].text == "partitions at a time onto broker 3 5: as every plan begins"
 
 
-def test_while_the_quota_was_never_full_they_double_and_then_grow_by_one() -> None:
+def test_while_the_quota_was_never_full_they_grow_to_what_would_fill_it_and_then_by_one() -> None:
     memory = begun()
     slots = []
     for now_s in range(5, 100, 5):
@@ -73,9 +73,14 @@ def test_while_the_quota_was_never_full_they_double_and_then_grow_by_one() -> No
         found = at(now_s, memory, brokers={3: broker(now_ms, measured_mb)})
         memory = found.memory
         slots.append(found.slots[SIDE])
-    # Every 15 s; at 50 s it is full for once.
-    assert slots == [5, 5, 10, 10, 10, 20, 20, 20, 40, 40, 40, 41, 41, 41, 42, 42, 42, 43, 43]
-    assert "40.0" not in found.why[SIDE]
+    # Every 15 s, with 12 in which all of them were in use; at 50 s it is full for once.
+    assert slots == [5, 5, 10, 10, 10, 10, 20, 20, 20, 20, 21, 21, 21, 21, 22, 22, 22, 22, 23]
+
+
+def test_no_more_than_would_fill_it_and_no_more_than_twice_as_many() -> None:
+    """Half a quota used asks for twice as many, four fifths for a quarter more; next to nothing is no measure to go by."""
+    for measured_mb, slots in ((50, 10), (60, 9), (80, 7), (84, 6), (3, 10)):
+        assert at(20, begun(), brokers={3: broker(20_000, measured_mb)}).slots[SIDE] == slots, measured_mb
 
 
 def test_the_sentence_of_a_raise_has_its_figures() -> None:
@@ -104,10 +109,29 @@ def test_more_is_not_tried_where_it_would_change_nothing() -> None:
 
 
 def test_a_raise_is_judged_by_what_came_after_it() -> None:
-    memory = at(20, begun()).memory
+    memory = at(21, at(20, begun()).memory).memory
     found = at(30, memory)
     assert (found.slots[SIDE], reason(found)) == (10, PaceReason.RESTS)
     assert at(36, memory).slots[SIDE] == 20
+
+
+def test_the_seconds_before_the_first_byte_are_no_reason_for_more() -> None:
+    """As on four real brokers: a plan's first steps are decided on, announced, throttled and asked for within six seconds. When
+    ten more have gone by, the mean that Kafka tells still has empty seconds in it, and twice as many partitions of which each is
+    written to would take half of the throttle for keeping up."""
+    memory = begun(using=0)
+    for now_s, measured_mb in ((2, 0), (6, 0), (10, 40), (15, 80), (17, 84), (19, 97), (30, 99)):
+        found = at(now_s, memory, using=0 if now_s < 6 else 5, brokers={3: broker(now_s * 1000, measured_mb)})
+        memory = found.memory
+        assert found.slots[SIDE] == 5, now_s
+    assert reason(found) is PaceReason.QUOTA_FULL
+
+
+def test_what_is_measured_late_is_judged_by_when_it_was_measured() -> None:
+    """A signal of ten seconds ago tells nothing of the slots that have been in use for fifteen."""
+    memory = at(1, begun(using=0)).memory
+    assert at(16, memory, brokers={3: broker(6_000)}).slots[SIDE] == 5
+    assert at(16, memory, brokers={3: broker(14_000)}).slots[SIDE] == 10
 
 
 def test_half_is_taken_back_when_somebody_is_hurt() -> None:

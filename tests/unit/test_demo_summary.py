@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rheostat.demo.story import _written, throttle_of
 from rheostat.demo.summary import Summary
+from rheostat.demo.view import View
 from rheostat.status import stuck
 
 HELD: dict[str, Any] = {
@@ -48,6 +51,34 @@ def test_when_all_held_there_is_no_fault() -> None:
 def test_each_thing_that_did_not_hold_is_a_fault(change: dict[str, Any], said: str) -> None:
     (fault,) = Summary(**{**HELD, **change}).faults()
     assert said in fault
+
+
+def test_what_was_not_rescued_is_not_told_as_if_it_had_been() -> None:
+    said: list[str] = []
+    view = SimpleNamespace(head=said.append, say=lambda text, **_: said.append(text))
+    summary = Summary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
+    summary.tell(cast(View, view))
+    assert any("left alone for 27 s" in line and "what remained shrank by 1.9 MB/s" in line for line in said)
+    assert any("producers at 1.3 MB/s" in line and "busy with something else?" in line for line in said)
+    said.clear()
+    Summary(**HELD).tell(cast(View, view))
+    assert any("what remained grew by 2.0 MB/s" in line for line in said)
+
+
+@pytest.mark.parametrize(("written", "throttle"), [(3_000_000, 4_500_000), (1_300_000, 2_000_000), (10_000, 100_000)])
+def test_the_throttle_is_above_what_producers_write_and_below_what_it_takes(written: int, throttle: int) -> None:
+    """So the story is the same on a machine that is slow."""
+    assert throttle_of(written) == throttle
+    assert written < throttle
+
+
+@pytest.mark.parametrize(("found", "taken"), [(None, 3e6), (0.0, 3e6), (2.8e6, 3e6), (5e6, 3e6), (1.3e6, 1.3e6)])
+def test_what_producers_write_is_measured_where_it_is_less_than_they_were_told(
+    found: float | None, taken: float
+) -> None:
+    said: list[str] = []
+    assert _written(found, cast(View, SimpleNamespace(say=said.append))) == taken
+    assert said == (["this machine is busy: they write 1.3 MB/s"] if taken < 3e6 else [])
 
 
 def decision(reason: str, *, broker: int = 1, failure: str | None = None) -> dict[str, Any]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fake_throttles import FakeThrottles
 from tuner_cases import OWN_LISTS, SOURCE, TARGET, L, throttle
 
+from streaming.kafka.cluster import ClusterClient
+from streaming.kafka.values import Append
 from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles
+from tuner.actuate.throttles import TOPICS_PER_REQUEST, KafkaThrottles
 from tuner.journal.kafka_journal import JournalError, JournalLost
 from tuner.lease import HEARTBEAT_S, SESSION_S
 from tuner.model.limits import MB
@@ -66,6 +72,63 @@ def test_reading_needs_no_proof(real: FakeThrottles) -> None:
     port = FencedThrottles(real, Fence(ago_s=60.0, refuses=JournalLost("another has it")))
     assert port.read_rates([SOURCE]) == {SOURCE: 10 * MB}
     assert port.confirm_rates({SOURCE: 10 * MB}) == {SOURCE: None}
+
+
+class SlowCluster:
+    """Of so many topics that there is more than one request; to read what stands takes long."""
+
+    def __init__(self, fence: Fence, read_s: float) -> None:
+        self._fence, self._read_s = fence, read_s
+        self.lists: dict[str, dict[str, str]] = {}
+        self.requests = 0
+
+    def partitions(self, topics: Iterable[str]) -> list[Any]:
+        self._fence.ago_s += self._read_s
+        return [SimpleNamespace(topic=topic) for topic in topics]
+
+    def topic_configs(self, topics: Iterable[str], _: object) -> dict[str, dict[str, str]]:
+        self._fence.ago_s += self._read_s
+        return {topic: dict(self.lists.get(topic, {})) for topic in topics}
+
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, None]:
+        assert self._fence.ago_s <= PROOF_S_MAX, f"written with a proof that is {self._fence.ago_s} s old"
+        self.requests += bool(changes)
+        for topic, configs in changes.items():
+            for key, change in configs.items():
+                if isinstance(change, Append):
+                    self.lists.setdefault(topic, {})[key] = change.entries
+                else:
+                    self.lists[topic].pop(key)
+        return dict.fromkeys(changes)
+
+
+def slow(fence: Fence, read_s: float) -> tuple[SlowCluster, FencedThrottles]:
+    cluster = SlowCluster(fence, read_s)
+    return cluster, FencedThrottles(KafkaThrottles(cast(ClusterClient, cluster), pause=lambda _: None), fence)
+
+
+TOPICS = {f"t{n}": throttle(leader=[(0, 1)]) for n in range(2 * TOPICS_PER_REQUEST + 1)}
+
+
+def test_each_request_of_many_has_a_young_proof() -> None:
+    fence = Fence()
+    cluster, port = slow(fence, 3.0)
+    assert set(port.add_pairs(TOPICS).values()) == {None}
+    assert cluster.lists.keys() == TOPICS.keys()
+    assert cluster.requests == 3
+    assert set(port.remove_pairs(TOPICS).values()) == {None}
+    assert not any(cluster.lists.values())
+
+
+def test_who_is_shut_out_between_two_requests_makes_no_further_one() -> None:
+    fence = Fence()
+    cluster, port = slow(fence, 3.0)
+    fence.refuses = JournalLost("another has it")
+    answers = port.add_pairs(TOPICS)
+    written = [topic for topic, failure in answers.items() if failure is None]
+    assert written == [*TOPICS][:TOPICS_PER_REQUEST]
+    assert "another has it" in str(answers["t500"])
+    assert cluster.requests == 1
 
 
 def test_a_proof_is_out_of_date_before_anybody_else_can_have_the_lease() -> None:

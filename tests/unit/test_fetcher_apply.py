@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
 from command_rig import Command
 
+from rheostat.ctrl_c import CtrlC
 from rheostat.errors import BadInputError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.asked import Wanted, agreed, check_asked
+from rheostat.fetchers.knob import WallClock
 from streaming.kafka.values import Unreachable
 from tuner.decide.fetcher_watch import Look
 from tuner.plan.fetcher_change import DEFAULT, Change, Place, Setting, change
@@ -264,3 +269,19 @@ def test_only_a_yes_is_a_yes(
     assert capsys.readouterr().err == (
         "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), each watched for 2 min? [y/N] "
     )
+
+
+def test_ctrl_c_is_heard_in_a_wait_and_not_within_a_call() -> None:
+    with CtrlC() as ctrl_c:
+        clock = WallClock(ctrl_c)
+        os.kill(os.getpid(), signal.SIGINT)  # In a call: nothing is raised here.
+        began_s = clock.now_s()
+        with pytest.raises(KeyboardInterrupt):
+            clock.wait(30.0)
+        clock.wait(0.0)
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            clock.wait(30.0)
+        timer.join()
+        assert clock.now_s() - began_s < 15.0

@@ -523,3 +523,22 @@ def test_an_end_stops_a_write_between_two_requests() -> None:
     outcome = port.write(many)
     assert client.asked == 1
     assert list(outcome.values()).count("not written: this tuner acts no more") == ENTITIES_PER_REQUEST
+
+
+def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
+    """Who is stopped between two requests for longer than the lease lasts makes no further one when it goes on."""
+    proofs = iter((True, False))
+
+    class Client:
+        asked = 0
+
+        def alter_mutation_quotas(self, changes: Rates) -> dict[QuotaEntity, None]:
+            self.asked += 1
+            return dict.fromkeys(changes)
+
+    client = Client()
+    port = KafkaQuotas(client, proved=lambda: next(proofs))  # type: ignore[arg-type]  # All that it is asked for here.
+    outcome = port.write({QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)})
+    assert client.asked == 1
+    assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST
+    assert list(outcome.values()).count("not written: this tuner acts no more") == ENTITIES_PER_REQUEST

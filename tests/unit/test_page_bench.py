@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from benchmarks.page import TooLong, main, measure, verdicts
+from benchmarks import page
+from benchmarks.page import ROUNDS_MIN, Pair, cycle_figures, main, measure, verdicts
+from benchmarks.pages.child import TooLong
 
-WELL = {"first_view_ms": 900, "update_kb": 90.0, "p99_ms": 45.0, "cycle_ms": 800.0, "cycle_watched_ms": 870.0}
+WELL = {"first_view_ms": 900, "update_kb": 90.0, "p99_ms": 45.0, "cycle_ratio": 1.09}
 
 
 def broken(**changes: float | None) -> list[str]:
@@ -21,7 +25,65 @@ def test_bounds_bite() -> None:
     assert broken(first_view_ms=None) == []
     assert broken(update_kb=100.1) == ["update"]
     assert broken(p99_ms=50.1) == ["API p99"]
-    assert broken(cycle_watched_ms=881.0) == ["cycle, watched ÷ alone"]
+    assert broken(cycle_ratio=1.101) == ["cycle, watched ÷ alone"]
+
+
+def test_a_machine_whose_speed_changes_between_pairs_does_not_change_the_ratio() -> None:
+    """Each time twice as fast as before: the ratio of means would be the last pair's alone, and luck at that."""
+    pairs = [Pair({"wall_ms": s, "cpu_ms": s}, {"wall_ms": 1.05 * s, "cpu_ms": 1.02 * s}) for s in (800, 400, 200, 100)]
+    pairs.append(Pair({"wall_ms": 100, "cpu_ms": 100}, {"wall_ms": 400, "cpu_ms": 300}))  # In the middle of a change.
+    found = cycle_figures(pairs)
+    assert (found["pairs"], found["cycle_ratio"], found["cycle_cpu_ratio"]) == (5, 1.05, 1.02)
+    assert found["cycle_ratio_quartiles"] == [1.05, 1.05]
+
+
+class Paced:
+    """A tuner's process whose every cycle takes a second of a clock of its own."""
+
+    port = 0
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.did: list[str] = []
+        self.loaded = False
+
+    def cycles(self, count: int, *, paced: bool = True) -> Any:
+        self.now_s += count if paced else 0.0
+        self.did += ["watched" if self.loaded else "alone"] * (count if paced else 0)
+        return {"cycles": [{"wall_ms": 100.0, "cpu_ms": 50.0}] * count, "others_cpu_ms": 10.0}
+
+    def end(self) -> None:
+        self.did.append("end")
+
+
+@pytest.mark.parametrize(("seconds", "pairs"), [(100.0, 5), (11.0, 4), (0.5, ROUNDS_MIN)])
+def test_pairs_are_made_by_turns_and_as_many_as_there_is_time_for(
+    seconds: float, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Paced()
+
+    class Loaded:
+        refused = 0
+
+        def __init__(self, *_: object) -> None:
+            self.times_ms = [("/readyz", 1.0)]
+
+        def __enter__(self) -> Loaded:
+            child.loaded = True
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            child.loaded = False
+
+    monkeypatch.setattr(page, "time", SimpleNamespace(monotonic=lambda: child.now_s))
+    monkeypatch.setattr(page, "Child", lambda *_: child)
+    monkeypatch.setattr(page, "Load", Loaded)
+    monkeypatch.setattr(page, "first_view_ms", lambda *_: None)
+    monkeypatch.setattr(page, "update_kb", lambda *_: 1.0)
+    monkeypatch.setattr(page, "_json", lambda *_: {"brokers": [{"broker": 1}]})
+    found = measure(20, 5, seconds)
+    assert found["pairs"] == pairs
+    assert child.did == [*(["alone", "watched", "watched", "alone"] * 3)[: 2 * pairs], "end"]
 
 
 def test_a_machine_that_does_not_get_on_is_told_so_and_nothing_waits_for_ever(
@@ -29,7 +91,7 @@ def test_a_machine_that_does_not_get_on_is_told_so_and_nothing_waits_for_ever(
 ) -> None:
     began_s = time.monotonic()
     with pytest.raises(TooLong, match="the cluster is made"):
-        measure(20, 1, 1, seconds=0.0)
+        measure(20, 1, seconds=0.0)
     assert time.monotonic() - began_s < 60
     assert main(["--brokers", "20", "--seconds", "0"]) == 1
     assert "not done after 0 s" in capsys.readouterr().err

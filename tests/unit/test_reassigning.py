@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
 
+from streaming.kafka.cluster import ClusterError
+from tuner.api.plan_board import PlanBoard
 from tuner.decide.reassign_pace import Bounds
 from tuner.journal.entries import STEPS, STEPS_OVER
 from tuner.model.orders import Orders, Pause
 from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import Ending, Key, Wanted
+from tuner.model.reassigning import ClusterLook, Ending, Key, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import PLANS_KEPT
 
@@ -143,6 +146,41 @@ def test_a_journal_that_is_away_lets_nothing_be_asked_for() -> None:
     rig.journal.away = False
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4)}
+
+
+def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_known() -> None:
+    rig = two(T0, T1)
+    board = rig.loop._watcher
+    assert isinstance(board, PlanBoard)
+    rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
+    rig.cycle()
+    seen_at_ms = round(rig.now_s * 1000)
+    rig.journal.away = True
+    for _ in range(3):
+        rig.cycle()
+        shown = board.shown()
+        assert (shown.not_seen, shown.unknown_since_ms) == (
+            "the journal takes no record: the journal is away",
+            seen_at_ms,
+        )
+    # Another reason is no other beginning.
+    rig.cluster.away = True
+    rig.cycle()
+    assert (board.shown().not_seen, board.shown().unknown_since_ms) == ("nobody answers", seen_at_ms)
+    rig.journal.away = rig.cluster.away = False
+    rig.cycle()
+    assert (board.shown().not_seen, board.shown().unknown_since_ms) == (None, None)
+
+
+def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_failed() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)})
+    rig.cluster.away = True
+    rig.cycle()
+    first_ms = round(rig.now_s * 1000)
+    rig.cycle()
+    assert isinstance(rig.loop._watcher, PlanBoard)
+    assert rig.loop._watcher.shown().unknown_since_ms == first_ms
 
 
 def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> None:
@@ -390,6 +428,31 @@ def test_of_plans_that_have_ended_the_last_ones_are_kept() -> None:
 
 
 # -- its time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("waits_s", "processor_s", "rests_s"), [(3.0, 0.01, 1.0), (3.0, 0.5, 2.0)])
+def test_it_rests_for_what_a_look_costs_and_not_for_what_it_waits(
+    waits_s: float, processor_s: float, rests_s: float
+) -> None:  # fmt: skip
+    """Rested for four times Kafka's answers as well, slots that have come free would stand empty on a busy cluster."""
+    rig = two()
+    rig.give({T0: (3, 4)})
+    cluster, used_s = rig.cluster, 0.0
+
+    class Slow:
+        ask, elect = cluster.ask, cluster.elect
+
+        def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:
+            nonlocal used_s
+            used_s += processor_s
+            rig.now_s += waits_s
+            return cluster.look(topics, measured)
+
+    rig.loop._reassignments = Slow()
+    rig.loop._processor_s = lambda: used_s
+    for _ in range(4):
+        rig.loop.tick()
+    assert rig.loop.next_due_s() == rig.now_s + rests_s
 
 
 def test_without_a_plan_nobody_is_asked_anything() -> None:

@@ -1,7 +1,8 @@
 """The port to the throttles for a tuner that must not write any more once another has taken over.
 
 Kafka fences the journal and not its own settings. So before a setting is written it has to be certain that the journal was
-ours a moment ago: if the last record that it took is older than that, it is asked again. What is left is the time between
+ours a moment ago: if the last record that it took is older than that, it is asked again, and so before each of many requests
+of one call. What is left is the time between
 that proof and the write itself; a tuner that is stopped just there for longer than the lease lasts, and goes on, makes that
 one write. Its successor reads every value before it writes one, and finds it.
 """
@@ -14,7 +15,7 @@ from typing import Protocol
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
 from streaming.throttles import TopicThrottle
-from tuner.actuate.throttles import Failure, Throttles
+from tuner.actuate.throttles import Failure, GuardedThrottles, Throttles
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
 
@@ -31,7 +32,7 @@ class Fence(Protocol):
 
 class FencedThrottles:
     def __init__(self, real: Throttles, fence: Fence) -> None:
-        self._real = real
+        self._real = real.guarded(lambda: refusal(fence)) if isinstance(real, GuardedThrottles) else real
         self._fence = fence
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:

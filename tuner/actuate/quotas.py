@@ -7,7 +7,7 @@ double and says it in full, so what is read is what was written, bit for bit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from streaming.contract.quotas import QuotaEntity
@@ -30,8 +30,13 @@ class Quotas(Protocol):
 
 
 class KafkaQuotas:
-    def __init__(self, client: QuotaClient) -> None:
+    def __init__(self, client: QuotaClient, *, proved: Callable[[], bool] = lambda: True) -> None:
+        """
+        Args:
+            proved: whether it was certain a moment ago that this tuner may; asked before each request, from any thread.
+        """
         self._client = client
+        self._proved = proved
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -49,7 +54,7 @@ class KafkaQuotas:
         entities = list(rates)
         for first in range(0, len(entities), ENTITIES_PER_REQUEST):
             some = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
-            if self._ended.is_set():
+            if self._ended.is_set() or not self._proved():
                 outcome |= dict.fromkeys(some, "not written: this tuner acts no more")
                 continue
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from streaming import words
 from streaming.contract import Side
@@ -41,6 +41,14 @@ class Throttles(Protocol):
         """Takes the pairs off, and a list that is empty then with them. What is not there, or whose topic is not, is no failure."""
 
 
+@runtime_checkable
+class GuardedThrottles(Throttles, Protocol):
+    """One of which a call may make many requests; of another it is enough to ask before the call."""
+
+    def guarded(self, refusal: Callable[[], Failure | None]) -> Throttles:
+        """The same port, which asks before every request that changes a list, and does not make it where it is refused."""
+
+
 class KafkaThrottles:
     def __init__(
         self,
@@ -48,10 +56,19 @@ class KafkaThrottles:
         *,
         monotonic: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
+        refusal: Callable[[], Failure | None] = lambda: None,
     ) -> None:
+        """
+        Args:
+            refusal: why lists may not be written now; None: they may. Asked before every request, as one call may make many.
+        """
         self._client = client
+        self._refusal = refusal
         self._monotonic = monotonic
         self._pause = pause
+
+    def guarded(self, refusal: Callable[[], Failure | None]) -> KafkaThrottles:
+        return KafkaThrottles(self._client, monotonic=self._monotonic, pause=self._pause, refusal=refusal)
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
         wanted = list(sides)
@@ -168,6 +185,10 @@ class KafkaThrottles:
                 # Written once; an empty list that this leaves is another change, made when it shows.
                 if (made := _changes(stands.get(topic), pairs[topic], change)) and written.get(topic) != made
             }
+            # To read what stands may have taken long, of many topics above all.
+            if changes and (refusal := self._refusal()) is not None:
+                answers |= dict.fromkeys(changes, refusal)
+                continue
             written |= changes
             for topic, refused in self._client.alter_topic_configs(changes).items():
                 answers[topic] = None if refused is None else str(refused)

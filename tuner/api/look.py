@@ -52,7 +52,10 @@ class Look:
 
     @cached_property
     def onto(self) -> Mapping[int, MoveSignal]:
-        """What is measured of the moves, by destination."""
+        """What is measured of the moves, by destination; a measurement that comes after the last has ended is history."""
+        live = self.picture.snapshot.live
+        if live is not None and not live.moves:
+            return {}
         return {b: s for (b, side), s in sorted(self.moves.items()) if side is Side.FOLLOWER and s.moving_partitions}
 
     @cached_property

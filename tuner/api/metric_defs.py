@@ -169,7 +169,8 @@ PLAN_EXECUTOR_FAILED = MetricDef(
 )  # fmt: skip
 PLANS_NOT_SEEN = MetricDef(
     "rheostat_plans_not_seen", "gauge", ("cluster",),
-    "1 while what executes plans cannot see the cluster, so that none goes on and none is told of; else 0.",
+    "1 while it is not known how the plans are, as the cluster cannot be seen or no look has ended for two minutes: none goes on, "
+    "and none is told of; else 0.",
 )  # fmt: skip
 PLAN_PARTITIONS = MetricDef(
     "rheostat_plan_partitions", "gauge", ("cluster", "plan", "state"),

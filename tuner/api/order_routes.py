@@ -35,13 +35,19 @@ log = structlog.get_logger("tuner")
 _SILENT_S_MAX = 45.0  # So long without a cycle, and what has been ordered meanwhile may not be known here.
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     **REFUSALS,
-    400: {"model": shapes.Refused, "description": "the body is not text"},
     403: {"model": shapes.Refused, "description": "the token may not, or nobody may"},
-    404: {"model": shapes.Refused, "description": "no such broker"},
-    409: {"model": shapes.Refused, "description": "another tuner has the lease"},
-    413: {"model": shapes.Refused, "description": "the body is too large"},
-    503: {"model": shapes.Refused, "description": "the order is not on record"},
+    409: {
+        "model": shapes.Refused,
+        "description": "this tuner does not act: another has the lease, or it waits for something",
+    },
+    503: {
+        "model": shapes.Refused,
+        "description": "the order is not on record, or it is not known whether it is, or whether it would be heeded: the text says "
+        "which",
+    },
 }
+_WITH_BODY: dict[int | str, dict[str, Any]] = {400: {"model": shapes.Refused, "description": "the body is not text"}}
+_OF_A_BROKER: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "no such broker"}}
 
 
 def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
@@ -50,22 +56,22 @@ def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
     )
 
     # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.
-    @router.post("/pause", status_code=202, response_model=shapes.Ordered)
+    @router.post("/pause", status_code=202, response_model=shapes.Ordered, responses=_WITH_BODY)
     def pause(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Nothing is changed any more, neither up nor down, until `resume`."""
         return _given(request, "pause", paused(who(request)))
 
-    @router.post("/resume", status_code=202, response_model=shapes.Ordered)
+    @router.post("/resume", status_code=202, response_model=shapes.Ordered, responses=_WITH_BODY)
     def resume(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
         return _given(request, "resume", resumed(who(request)))
 
-    @router.post("/release", status_code=202, response_model=shapes.Ordered)
+    @router.post("/release", status_code=202, response_model=shapes.Ordered, responses=_WITH_BODY)
     def release(request: Request, asked: shapes.NothingAsked | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Everything that rheostat set is taken back, and nothing is changed until `resume`."""
         return _given(request, "release", released(who(request)))
 
-    @router.post("/override", status_code=202, response_model=shapes.Ordered)
+    @router.post("/override", status_code=202, response_model=shapes.Ordered, responses=_WITH_BODY | _OF_A_BROKER)
     def override(request: Request, asked: shapes.OverrideAsked) -> Response:
         """One broker's throttle stands at a rate for a while, and is tuned again after it."""
         limits = watched.board.limits
@@ -76,7 +82,7 @@ def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
         sides = sides_of(asked.broker, side, asked.rate_bytes_per_s)
         return _given(request, "override", overridden(sides, asked.for_s, who(request)))
 
-    @router.delete("/override/{broker}", status_code=202, response_model=shapes.Ordered)
+    @router.delete("/override/{broker}", status_code=202, response_model=shapes.Ordered, responses=_OF_A_BROKER)
     def end_override(request: Request, broker: BrokerId) -> Response:
         """Ends the overrides of this broker now."""
         # One of a broker that has gone can be ended, too.

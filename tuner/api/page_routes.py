@@ -103,7 +103,7 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
         def made() -> dict[str, Any]:
             rows, further = found.page(wanted, _FEED)
             shown = [row_json(row, inputs=False) for row in rows]
-            return {"rows": shown, "further": further, "outcomes": _OUTCOMES}
+            return {"rows": shown, "further": further, "outcomes": _OUTCOMES, "filtered": wanted != Filter()}
 
         return part("decisions.html", made, also=found.changes)
 
@@ -165,6 +165,7 @@ def _templates() -> Environment:
         "slope": _known(_slope),
         "per_s": _known(lambda value: f"{value:g}/s"),
         "or_dash": _known(str),
+        "sentence": lambda text: text if text.endswith(("?", "!", ".")) else f"{text}.",
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
     return made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
@@ -19,6 +20,9 @@ from tuner.plan.batches import BatchLimits
 
 # A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
 NAMED_MAX = 20
+# A look at a large plan, its steps' throttles, their answers and the rest after it take less than half of it.
+SILENT_S_MAX = 120.0
+SILENT = "no look at them has ended since then, though one was due: the tuner's log says why"
 
 
 class ShownPlans(NamedTuple):
@@ -29,14 +33,17 @@ class ShownPlans(NamedTuple):
     figures: Figures = Figures()
     at_ms: int = 0
     number: int = 0  # Another one after each look.
-    not_seen: str | None = None  # Why the newest look saw nothing: the rest is older. None: it did see.
+    not_seen: str | None = None  # Why it is not known how they are: the rest is older. None: it is known.
+    unknown_since_ms: int | None = None  # Epoch; None: it is known, or was not yet.
 
 
 class PlanBoard:
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.cluster = cluster
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._shown = ShownPlans()
+        self._told_s = float("-inf")
 
     def planned(
         self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures | None = None, at_ms: int = 0
@@ -50,12 +57,17 @@ class PlanBoard:
         """
         with self._lock:
             self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, self._shown.number + 1)
+            self._told_s = self._monotonic()
 
-    def blind(self, why: str) -> None:
-        """There are plans, and the cluster cannot be looked at: what was seen last may not be so any more."""
+    def blind(self, why: str, unknown_since_ms: int | None = None) -> None:
+        """There are plans, and it is not known how they are: what was seen last may not be so any more.
+
+        Args:
+            unknown_since_ms: epoch; None: since the last look that saw them, if there was one.
+        """
         with self._lock:
             if self._shown.not_seen != why:
-                self._shown = self._shown._replace(number=self._shown.number + 1, not_seen=why)
+                self._unknown(why, unknown_since_ms)
 
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
@@ -65,7 +77,17 @@ class PlanBoard:
 
     def shown(self) -> ShownPlans:
         with self._lock:
+            seen = self._shown.limits is not None and self._shown.not_seen is None
+            # Whatever keeps looks from ending, nobody need have told of it.
+            if seen and self._monotonic() - self._told_s > SILENT_S_MAX:
+                self._unknown(SILENT, None)
             return self._shown
+
+    def _unknown(self, why: str, since_ms: int | None) -> None:
+        shown = self._shown
+        if since_ms is None:
+            since_ms = shown.unknown_since_ms or (shown.at_ms if shown.limits is not None else None)
+        self._shown = shown._replace(number=shown.number + 1, not_seen=why, unknown_since_ms=since_ms)
 
 
 class PlanCollector(Collector):

@@ -55,6 +55,8 @@ class Plans(Paged):
     )
     seen_at_ms: int | None
     not_seen: str | None = Field(
-        description="why the cluster cannot be seen: no plan goes on, and all else is as it was seen last; null: it is seen"
+        description="why it is not known how the plans are: nothing new of them begins, and all else is as it was seen last; "
+        "null: it is known"
     )
+    unknown_since_ms: int | None = Field(description="since when; null: it is known, or was not yet")
     plans: list[PlanSaid]

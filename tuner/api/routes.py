@@ -34,8 +34,11 @@ T = TypeVar("T")
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": shapes.Refused, "description": "no token, or a wrong one"},
+    403: {"model": shapes.Refused, "description": "without tokens in the settings: a name in the Host header"},
+    413: {"model": shapes.Refused, "description": "the body is too large"},
     422: {"model": shapes.Refused, "description": "a value is not what it may be"},
     429: {"model": shapes.Refused, "description": "asked too often; Retry-After says when to ask again"},
+    500: {"model": shapes.Refused, "description": "something broke that nobody thought of: the tuner's log says what"},
 }
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "not known here"}}
 
@@ -176,7 +179,10 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
         "/events",
         status_code=200,
         response_class=Response,
-        responses={200: {"content": {"text/event-stream": {}}}, 503: {"model": shapes.Refused}},
+        responses={
+            200: {"content": {"text/event-stream": {}}},
+            503: {"model": shapes.Refused, "description": "too many listen: Retry-After says when to ask again"},
+        },
     )
     async def events() -> Response:
         """Server-sent events: `cycle` after each cycle, `acted` after each act, `term`, `history`; `dropped` says how many of them
@@ -201,8 +207,13 @@ def paged(
 def plans_json(shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
     page = paged("plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn))
-    seen_at_ms = shown.at_ms if shown.limits is not None else None
-    return {"limits": overall, "seen_at_ms": seen_at_ms, "not_seen": shown.not_seen, **page}
+    return {
+        "limits": overall,
+        "seen_at_ms": shown.at_ms if shown.limits is not None else None,
+        "not_seen": shown.not_seen,
+        "unknown_since_ms": shown.unknown_since_ms,
+        **page,
+    }
 
 
 def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:

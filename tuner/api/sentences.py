@@ -101,6 +101,8 @@ def next_steps(
         if order.until_ms > seen.now_ms
     ]
     steps += _at_the_end(live, memory, limits)
+    if not acts:
+        steps += _left_behind(live, memory)
     if not steps and not live.moves:
         steps.append("It waits for a reassignment to begin, with any tool.")
     return steps or ["It goes on watching: nothing that it may turn would help."]
@@ -160,6 +162,20 @@ def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
     ]
     said = ", ".join(part for part in parts if part)
     return [f"When the moves have ended: {said}."] if said else []
+
+
+def _left_behind(live: LiveCluster, memory: Memory) -> list[str]:
+    """Throttles that stand while nothing moves, and are nobody's here."""
+    if live.moves or memory.owned or memory.throttled:
+        return []
+    count = sum(setting.own for setting in live.rates.values())
+    if count == 0:
+        return []
+    stand = "1 throttle stands" if count == 1 else f"{count} throttles stand"
+    return [
+        f"{stand} though nothing moves: somebody else's, so they are left alone. How to take them off says the runbook, under "
+        "ThrottleLeftBehind."
+    ]
 
 
 def _some(texts: Sequence[str]) -> list[str]:

@@ -57,6 +57,7 @@ const rheostat = (() => {
         one("#cluster").textContent = status.cluster;
         document.title = `${status.moving_partitions ? `${status.moving_partitions} moving · ` : ""}${status.cluster} · rheostat`;
         document.body.dataset.role = status.role;
+        one("#who").hidden = !token(); // Who was answered without a token needs none.
         const may = status.role === "operate";
         for (const button of document.querySelectorAll("header [data-order]")) {
           const order = button.dataset.order;

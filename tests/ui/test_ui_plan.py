@@ -1,0 +1,152 @@
+"""The page in front of a plan of `rheostat reassign` on a real cluster, from its first step to its last; and its pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+from playwright.sync_api import Browser, expect
+from ui_kit import OPERATE_TOKEN, Seat
+
+from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from rheostat.supervisor import Supervisor, children_for
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+RHEOSTAT = [sys.executable, "-m", "rheostat"]
+PARTITIONS, MEGABYTES = 12, 120
+# Some eighty seconds, so that there is something to see.
+CEILING_BYTES_PER_S = 1_500_000
+STEERED = {
+    "rate_bytes_per_s_max": CEILING_BYTES_PER_S,
+    "rate_bytes_per_s_min": 300_000,
+    "objective": {"latency_ms": 2_000},  # On few and shared cores latency says more about the machine than about moves.
+    "capacity": {"in_bytes_per_s": 60_000_000, "out_bytes_per_s": 60_000_000},
+}
+# Wide ones are read from the top down to the first charts, a phone's down to the plan.
+SEATS = {
+    "page-wide-light": (1280, 1420, False), "page-wide-dark": (1280, 1420, True),
+    "page-phone-light": (390, 1300, False), "page-phone-dark": (390, 1300, True),
+}  # fmt: skip
+
+
+class Parts:
+    """rheostat beside a lab, as a user starts it."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.config = lab.home / "rheostat.yaml"
+        self.port = free_ports(1)[0]
+        self.config.write_text(lab_config(lab, http={"port": self.port, "operate_token": OPERATE_TOKEN}, **STEERED))
+        self.log = lab.home / "logs" / "rheostat.log"
+        self.supervisor = Supervisor(children_for(self.config, dry_run=False), log_to=self.log)
+
+    def asked(self, path: str) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", headers={"Authorization": f"Bearer {OPERATE_TOKEN}"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                return json.loads(answer.read())
+        except OSError:
+            return None
+
+    def until(self, what: str, probe: Callable[[], object], limit_s: float) -> None:
+        deadline_s = time.monotonic() + limit_s
+        while not probe():
+            self.supervisor.look()
+            if time.monotonic() > deadline_s:
+                tail = self.log.read_text(errors="replace").splitlines()[-10:]
+                pytest.fail("\n".join([f"not within {limit_s:.0f} s: {what}", *tail]))
+            time.sleep(0.3)  # Between two looks at what is waited for.
+
+    def plans(self) -> list[Any]:
+        found = self.asked("/api/v1/plans")
+        return list(found["plans"]) if found is not None else []
+
+
+@contextmanager
+def measured(lab: Lab) -> Iterator[Parts]:
+    """With signals of its brokers."""
+    parts = Parts(lab)
+    try:
+        parts.until("rheostat is ready", lambda: (s := parts.asked("/api/v1/status")) and s["ready"], 420)
+        yield parts
+    finally:
+        parts.supervisor.stop()
+
+
+def sat(browser: Browser, port: int, width: int, height: int, dark: bool) -> Seat:
+    seat = Seat(browser, f"http://127.0.0.1:{port}", width=width, height=height, dark=dark)
+    seat.page.get_by_role("textbox", name="Token").fill(OPERATE_TOKEN)
+    seat.page.get_by_role("button", name="Use it").click()
+    expect(seat.page.locator("#headline")).to_have_text("Nothing is moving.", timeout=30_000)
+    return seat
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1200)
+def test_a_plan_is_watched_from_its_first_step_to_its_last(browser: Browser, tmp_path: Path) -> None:
+    target = {p: [1, 3] if p % 2 else [3, 2] for p in range(PARTITIONS)}
+    plan = tmp_path / "plan.json"
+    entries = [{"topic": "orders", "partition": p, "replicas": replicas} for p, replicas in target.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    with Lab(LabSpec(brokers=3)) as lab:
+        with lab.admin() as admin:
+            layout = {p: [1, 2] if p % 2 else [2, 1] for p in range(PARTITIONS)}
+            admin.create_topics(
+                [NewTopic("orders", num_partitions=-1, replication_factor=-1, replica_assignments=layout)]
+            )
+        with Load(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=None, record_bytes=100_000,
+            total_bytes=MEGABYTES * 1_000_000, properties=("batch.size=800000", "linger.ms=5"),
+        ) as load:  # fmt: skip
+            load.wait(150)
+        with (
+            Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=150_000, record_bytes=5_000),
+            measured(lab) as parts,
+        ):
+            seats = {name: sat(browser, parts.port, *how) for name, how in SEATS.items()}
+            page = seats["page-wide-light"].page
+            expect(page.locator("#plans")).to_contain_text("No plan of rheostat reassign is on record")
+            given = subprocess.run(
+                [*RHEOSTAT, "reassign", plan, "-c", parts.config, "--watch-s", "0", "--detach", "--partition-movements", "6"],
+                capture_output=True, text=True, timeout=90, check=False,
+            )  # fmt: skip
+            assert f"is on record: {PARTITIONS} partitions." in given.stdout + given.stderr
+
+            def well_under_way() -> bool:
+                found = parts.plans()
+                return bool(found) and (found[0]["done_ratio"] or 0) > 0.3 and found[0]["eta_s"] is not None
+
+            parts.until("a third of it is copied, and when it ends is known", well_under_way, 180)
+            shown = page.locator("#plans")
+            expect(shown).to_contain_text("left at its pace so far", timeout=20_000)
+            expect(shown).to_contain_text(f"of {PARTITIONS} partitions have arrived")
+            expect(shown).to_contain_text("at most 6 at a time")
+            expect(shown).to_contain_text("copies onto 3")
+            expect(page.locator("#headline")).to_contain_text("moving onto broker 3", timeout=20_000)
+            for name, seat in seats.items():
+                expect(seat.page.locator("#brokers canvas").first).to_be_visible(timeout=30_000)
+                assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
+                if os.environ.get("RHEOSTAT_SCREENSHOTS"):  # `make screenshots`
+                    IMAGES.mkdir(parents=True, exist_ok=True)
+                    seat.page.screenshot(path=IMAGES / f"{name}.png")
+            assert seats["page-wide-light"].axe() == []
+            parts.until("the plan has ended", lambda: parts.asked("/api/v1/plans") and not parts.plans(), 240)
+            expect(shown).to_contain_text("No plan of rheostat reassign is on record", timeout=30_000)
+            expect(page.locator("#headline")).to_have_text("Nothing is moving.", timeout=30_000)
+            parts.until("all is taken back", lambda: (s := parts.asked("/api/v1/status")) and s["throttles"] == 0, 90)
+            for seat in seats.values():
+                seat.close()
+                assert [said for said in seat.wrong if "401" not in said] == []

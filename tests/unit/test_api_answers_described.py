@@ -1,0 +1,130 @@
+"""Each refusal that the API's description names is one that it gives, and it gives no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer
+
+from tuner.api.limits import BODY_BYTES_MAX, Buckets, Rate
+
+Given = Callable[[Any, str, str, pytest.MonkeyPatch], int]
+OVERRIDE = {"broker": 3, "rate_bytes_per_s": 5_000_000, "for_s": 60}
+
+
+def working(**how: Any) -> Rig:
+    rig = Rig(**how)
+    rig.cycle()
+    return rig
+
+
+def asked(rig: Rig, method: str, path: str, *, who: str | None = OPERATE_TOKEN, **more: Any) -> int:
+    body: dict[str, Any] = {"json": OVERRIDE if path.endswith("/override") else None} if method == "POST" else {}
+    headers = {**bearer(who), **more.pop("headers", {})}
+    return int(rig.http.request(method, path, headers=headers, **(body | more)).status_code)
+
+
+def unauthorized(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
+    return asked(rig, method, path, who="nobody-0123456789abcdef")
+
+
+def forbidden(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
+    if method != "GET":
+        return asked(rig, method, path, who=READ_TOKEN)
+    return asked(OPEN, method, path, who=None, headers={"host": "elsewhere.example"})
+
+
+def not_text(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
+    return asked(rig, method, path, json=None, content=b"\xff", headers={"content-type": "application/json"})
+
+
+def nowhere(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
+    more = {"json": {**OVERRIDE, "broker": 99}} if path.endswith("/override") else {}
+    return asked(rig, method, path.replace("/3", "/99").replace("/0", "/99"), **more)
+
+
+def standing_by(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
+    patch.setattr(rig.board, "acting", False)
+    return asked(rig, method, path)
+
+
+def too_large(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
+    return asked(rig, method, path, json=None, content=b" " * (BODY_BYTES_MAX + 1))
+
+
+def senseless(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
+    if method == "POST":
+        return asked(rig, method, path, json={"what": "else"})
+    path = path.replace("/3", "/-1").replace("/0", "/-1")
+    return asked(rig, method, f"{path}{'&' if '?' in path else '?'}limit=0&offset=-1&broker=-1")
+
+
+def too_often(_: Any, method: str, path: str, __: pytest.MonkeyPatch) -> int:
+    return asked(BUSY, method, path)
+
+
+def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
+    def breaks(*_: object, **__: object) -> Any:
+        raise RuntimeError("a bug")
+
+    watched = rig.watched
+    for part, name in (
+        (rig.desk, "give"), (rig.plans, "shown"), (rig.quotas, "as_json"), (watched, "picture"), (watched.history, "series"),
+        (watched.decisions, "page"), (watched.decisions, "row"),
+    ):  # fmt: skip
+        patch.setattr(part, name, breaks)
+    return asked(rig, method, path)
+
+
+def unavailable(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
+    patch.setattr(rig.watched.hub, "join", lambda _: None)
+    patch.setattr(rig.desk, "away", True)
+    return asked(rig, method, path)
+
+
+PROVOKED: tuple[Given, ...] = (
+    not_text, unauthorized, forbidden, nowhere, standing_by, too_large, senseless, too_often, broken, unavailable,
+)  # fmt: skip
+EXAMPLES = {"broker": "3", "number": "0"}
+# What has no parameters has none that could be wrong, and what is made of nothing cannot break: the description is of all alike.
+NEVER = {
+    ("get", "/api/v1/status", "422"), ("get", "/api/v1/reasons", "422"), ("get", "/api/v1/events", "422"),
+    ("get", "/api/v1/reasons", "500"), ("get", "/api/v1/events", "500"),
+}  # fmt: skip
+DESCRIBED = Rig().app.openapi()["paths"]
+ROUTES = [(method, path) for path, of in DESCRIBED.items() for method in of]
+
+
+WELL, OPEN, BUSY = working(), working(tokens=False), working(reads=Buckets(Rate(1e-9, 0.0), Clock()))
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_each_refusal_described_is_given_and_no_other(method: str, path: str) -> None:
+    described = {int(code) for code in DESCRIBED[path][method]["responses"] if int(code) >= 400}
+    never = {int(code) for m, p, code in NEVER if (m, p) == (method, path)}
+    concrete = path.format(**EXAMPLES) + ("?broker=3" if path.endswith("/history") else "")
+    given = set()
+    # A stream that lets somebody in has no end.
+    for provoke in (forbidden, unauthorized, too_large, too_often, unavailable) if _is_stream(path) else PROVOKED:
+        # Other answers than the last ones, and every bucket is full again.
+        WELL.clock.now_s += 600.0
+        WELL.cycle()
+        with pytest.MonkeyPatch.context() as patch:
+            given.add(provoke(WELL, method.upper(), concrete, patch))
+    assert {code for code in given if code >= 400} == described - never
+
+
+def _is_stream(path: str) -> bool:
+    return path.endswith("/events")
+
+
+def test_all_refusals_say_in_words_what_they_are_for() -> None:
+    for path, of in DESCRIBED.items():
+        for method, operation in of.items():
+            for code, answer in operation["responses"].items():
+                if int(code) >= 400:
+                    assert answer["description"][0].islower(), (method, path, code, "as FastAPI names it by itself")
+    said = DESCRIBED["/api/v1/pause"]["post"]["responses"]["503"]["description"]
+    assert "not known whether it is" in said
