@@ -37,4 +37,5 @@ class CtrlC:
     def _press(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
         self._pressed += 1
         if self._pressed > 1:
+            self._pressed = 0  # Heard by now: what is done about it is not broken off by the same two.
             raise KeyboardInterrupt

@@ -58,7 +58,10 @@ class AnnouncedTurn:
         (made, since_s), found = self._waiting, self._announcing.withheld
         if found is None and self._monotonic() - since_s < self._s_max:
             return None
-        announced = [(move.topic, move.partition) for move in self._announcing.moves]
+        announced, without_room = (
+            [(m.topic, m.partition) for m in self._announcing.moves],
+            self._announcing.without_room,
+        )
         self._waiting = None
         if found is None:
             found = dict.fromkeys(announced, f"not begun: not throttled within {self._s_max:.0f} s")
@@ -70,7 +73,7 @@ class AnnouncedTurn:
             for plan, step in steps
             if paused or wanted.get(plan.id) is not plan.head.wanted
         ]
-        return made, withheld_of(found, urgent, unsaid)
+        return made, withheld_of(found, urgent, unsaid, without_room)
 
     def end(self) -> None:
         """Its steps have been asked for, or never will be."""

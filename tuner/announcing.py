@@ -5,7 +5,7 @@ Both run in one thread, one after the other, so nothing here is locked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tuner.model.cluster import PartitionMove
 from tuner.model.reassigning import Key
@@ -15,21 +15,23 @@ class Announcing:
     def __init__(self) -> None:
         self.moves: Sequence[PartitionMove] = ()
         self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.
+        self.without_room: Collection[Key] = ()  # Of them, what only waits for others to be done.
 
     def begin(self, moves: Sequence[PartitionMove]) -> None:
-        self.moves, self.withheld = moves, None
+        self.moves, self.withheld, self.without_room = moves, None, ()
 
     def end(self) -> None:
         """They have been asked for, or never will be."""
-        self.moves, self.withheld = (), None
+        self.moves, self.withheld, self.without_room = (), None, ()
 
     @property
     def waits(self) -> bool:
         return bool(self.moves) and self.withheld is None
 
-    def seen_to(self, withheld: Mapping[Key, str]) -> None:
+    def seen_to(self, withheld: Mapping[Key, str], without_room: Collection[Key] = ()) -> None:
         """
         Args:
             withheld: which of ``moves`` must not begin, and why.
+            without_room: of them, what only waits for room on a list.
         """
-        self.withheld = withheld
+        self.withheld, self.without_room = withheld, without_room

@@ -154,7 +154,7 @@ class Loop:
                 if isinstance(observation.live, LiveCluster):
                     not_seen = unseen(observation.live, self.memory)
                     kept_back = withheld(announced, unthrottled, not_seen, self._moving)
-                    self._announcing.seen_to({**self._without_room, **kept_back})
+                    self._announcing.seen_to({**self._without_room, **kept_back}, self._without_room.keys())
             if self._steered is not None:
                 self._steered.hand_over(decisions, observation)
         except JournalError as error:

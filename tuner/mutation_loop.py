@@ -108,6 +108,7 @@ class MutationLoop:
         self._due_s = float("-inf")
         self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._writing: Call[Outcome] | None = None
+        self._may = False  # Of what is being written, as far as it was asked.
         self._asked: dict[QuotaEntity, Written] = {}
         self._unseen: dict[QuotaEntity, tuple[Written, float]] = {}  # Written, and since when it is waited for.
 
@@ -129,6 +130,9 @@ class MutationLoop:
                     self._answered(
                         dict.fromkeys(self._asked, str(outcome)) if isinstance(outcome, ClusterError) else outcome
                     )
+                elif self._may:
+                    # Keeps the proof young for the requests that follow; their port sees what came of it.
+                    self._may = self._refusal() is None
             elif self._monotonic() >= self._due_s:
                 self._due_s = self._monotonic() + self._cycle_s
                 self._reading = self._caller.start(self._quotas.read)
@@ -191,7 +195,7 @@ class MutationLoop:
         if refused is not None:
             self.ledger.failed({change.entity: refused for change in changes})
             return
-        self._asked = {change.entity: change for change in changes}
+        self._asked, self._may = {change.entity: change for change in changes}, True
         rates = {entity: asked_per_s(change) for entity, change in self._asked.items()}
         self._writing = self._caller.start(lambda: self._quotas.write(rates))
 

@@ -7,7 +7,7 @@ record nothing is asked. What the journal took is put into the book by the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -112,13 +112,19 @@ class ReassignLedger:
             self._refused.pop(key, None)
 
     def not_begun(
-        self, plans: Sequence[Plan], after: Sequence[Plan], failures: Mapping[Key, Refusal], waits: Mapping[Key, str]
-    ) -> None:  # fmt: skip
+        self,
+        plans: Sequence[Plan],
+        after: Sequence[Plan],
+        failures: Mapping[Key, Refusal],
+        waits: Mapping[Key, str],
+        rests: Collection[Key] = (),
+    ) -> None:
         """On record and told once a cause; of what Kafka refused, and of what waits, nothing is under way.
 
         Args:
             failures: tried again later each time.
             waits: what was kept back though nothing has failed; the next look goes on with it.
+            rests: of that, what is looked at again only after the shortest pause, however often.
 
         Raises:
             JournalError
@@ -129,6 +135,8 @@ class ReassignLedger:
             _, before_s = self._pauses.get(key, (0.0, 0.0))
             pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
             self._pauses[key] = (self._monotonic() + pause_s, pause_s)
+        for key in rests:
+            self._pauses[key] = (self._monotonic() + RETRY_S_MIN, 0.0)
         self._refused |= {key: refusal.why for key, refusal in failures.items()}
         for said in _by_cause({key: refusal.why for key, refusal in failures.items()}):
             log.error(f"not done: {said}")

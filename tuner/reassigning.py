@@ -70,6 +70,8 @@ class PlanWatcher(Protocol):
 
     def blind(self, why: str, unknown_since_ms: int | None = None) -> None: ...
 
+    def awaited(self) -> None: ...
+
     def stands_by(self) -> None: ...
 
 
@@ -111,11 +113,11 @@ class Reassigning:
         announcing: Announcing | None = None,
         announced_s_max: float = ANNOUNCED_S_MAX,
         dry_run: bool = False,
-        processor_s: Callable[[], float] = time.thread_time,
+        processor_s: Callable[[], float] = time.process_time,
     ) -> None:
         """
         Args:
-            processor_s: what the thread that asks has used of the processor.
+            processor_s: what the process has used of the processor; the client decodes answers in a thread of its own.
             dry_run: nothing is asked for, and nothing goes on record: it only says what it would begin.
             announcing: to whom steps are announced, and waited for until they are throttled; None: nobody throttles them.
             refusal: why nothing may be written now, asked before each write; None: it may.
@@ -140,6 +142,7 @@ class Reassigning:
         self._would_do = WouldDo() if dry_run else None
         self._announced = AnnouncedTurn(announcing, announced_s_max, monotonic)
         self._asking: Call[Outcome] | None = None
+        self._may = False  # Of what is being asked for, as far as it was asked.
         self._asked: _Asking = _Asking((), {}, ())
         self._withheld = ALL_GO  # Of what is asked, what is not.
         self._memory = Remembered()
@@ -177,16 +180,19 @@ class Reassigning:
                 if self._asking.done():
                     asking, self._asking = self._asking, None
                     self._answered(answer_of(asking))
+                elif self._may:
+                    # Keeps the proof young for the requests that follow; their port sees what came of it.
+                    self._may = self._refusal() is None
             elif self._monotonic() >= self._due_s:
                 self._look()
         except JournalError as error:
             log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
             self._tell_not_known(f"the journal takes no record: {error}")
-        except BaseException:
-            # Whatever it is, nobody asks for these steps any more, hurries for them, or tells how they are.
+        except BaseException as error:
+            # Whatever it is, nobody asks for these steps any more, hurries for them, or sees how they are.
             self._announced.end()
             self.pending_bytes = {}
-            self._watcher.stands_by()
+            self._tell_not_known(f"what carries plans out has ended with an error: {type(error).__name__}: {error}")
             raise
 
     def _look(self) -> None:
@@ -199,6 +205,8 @@ class Reassigning:
             self._seen_at_ms = self._not_known = None
             self._watcher.stands_by()
             return
+        if self._would_do is None:
+            self._watcher.awaited()
         # Partition limits count what every broker has, of whatever topic.
         topics = None if self._bounds.partitions != PartitionLimits() else {t for plan in plans for t, _ in plan.parts}
         self._measures_whole = now_s >= self._measure_due_s
@@ -292,7 +300,7 @@ class Reassigning:
             outcome |= port.ask(allowed) if allowed else {}
             return outcome | (port.elect(asked.elections) if asked.elections else {})
 
-        self._asking = self._caller.start(act)
+        self._may, self._asking = True, self._caller.start(act)
 
     def _answered(self, answer: Outcome | ClusterError) -> None:
         self._announced.end()  # By now what has begun is told by the cluster.
@@ -314,7 +322,7 @@ class Reassigning:
             recent[plan.id] = replace(known, taken=known.taken | taken, refused=not taken if tried else known.refused)
         self._memory = replace(self._memory, plans=recent)
         self.ledger.taken(key for key in keys if key not in failures and key not in waits)
-        self.ledger.not_begun(plans, after, failures, waits)
+        self.ledger.not_begun(plans, after, failures, waits, self._withheld.rests)
 
     def _is_paused(self) -> bool:
         return _paused(self._orders.latest) is not None

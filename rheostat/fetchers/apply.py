@@ -94,6 +94,7 @@ class Applying:
                     return Outcome(
                         value, changed=True, why=f"{_moving(look)}. It stays at {value}, which was found well"
                     )
+            self._clock.wait(0.0)  # Ctrl-C during the last look.
         except BaseException as error:
             self._back(f"interrupted ({type(error).__name__})")
             raise

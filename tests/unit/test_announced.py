@@ -13,6 +13,7 @@ from tuner_cases import SOURCE, TARGET, F, L, move
 from tuner.announced_turn import ANNOUNCED_S_MAX, AnnouncedTurn
 from tuner.announcing import Announcing
 from tuner.decide.announced import BEGUN_BY_SOMEBODY, Unthrottled, moves_of, unseen, with_announced, withheld
+from tuner.ledger import RETRY_S_MIN
 from tuner.model.cluster import LiveCluster, PartitionMove
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Pause
@@ -320,6 +321,23 @@ def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> No
     assert made.loop.ledger.resting == {T0}
     assert made.loop.ledger.refused == {T0: "not begun, as it would not be throttled"}
     assert not made.plan().asked
+
+
+def test_what_waits_for_room_has_not_failed_and_is_looked_at_again_after_the_shortest_pause() -> None:
+    made = rig()
+    for _ in range(3):
+        made.announcing.seen_to({T0: "no room", T1: "no room"}, {T0, T1})
+        made.ticks()
+        assert not made.plan().asked
+        assert made.loop.ledger.resting == {T0, T1}
+        assert not made.loop.ledger.refused
+        made.now_s += RETRY_S_MIN
+        assert not made.loop.ledger.resting
+        made.loop._due_s = float("-inf")
+        made.ticks()
+        assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}
+    assert {reason for reason, _ in told(made)} == {"waits"}
+    assert not any(e.failure for e in made.journal.entries)
 
 
 def test_an_executor_that_fails_leaves_nothing_announced() -> None:

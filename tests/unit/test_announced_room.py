@@ -119,6 +119,16 @@ def test_what_producers_wait_for_does_not_wait_for_room() -> None:
     full = LiveCluster(frozenset({1, 3, 4}), lists={"t": TopicThrottle(of_length(LIST_CHARS_MAX))})
     _, waits = with_room(full, [step])
     assert waits.keys() == {T0}
-    made.announcing.seen_to(waits)
+    made.announcing.seen_to(waits, waits.keys())
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (1, 3)}
+
+
+def test_who_waits_is_told_for_whom_and_where_nobody_moves_what_to_take_off() -> None:
+    first, second = move(partition=0), move(partition=1)
+    full = LiveCluster(frozenset({1, 3}), lists={"orders": TopicThrottle(of_length(LIST_CHARS_MAX))})
+    _, waits = with_room(full, [first, second])
+    assert all("nothing of it moves: take off what somebody has left there" in why for why in waits.values())
+    assert all("--entity-name orders --delete-config" in why for why in waits.values())
+    _, waits = with_room(replace(full, moves=(first,)), [second])
+    assert [why.endswith("until others are done") for why in waits.values()] == [True]

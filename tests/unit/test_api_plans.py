@@ -288,3 +288,16 @@ def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:
     assert rows(rig) != []
     rig.plans.stands_by()
     assert rows(rig) == []
+
+
+def test_a_first_look_that_does_not_end_is_told_too() -> None:
+    rig = Rig()
+    rig.plans.awaited()
+    rig.clock.now_s += SILENT_S_MAX
+    rig.plans.awaited()
+    assert rig.plans.shown().not_seen is None
+    rig.clock.now_s += 1.0
+    assert rig.plans.shown().not_seen == SILENT
+    rig.plans.stands_by()
+    rig.clock.now_s += 2 * SILENT_S_MAX
+    assert rig.plans.shown().not_seen is None

@@ -81,13 +81,18 @@ class SlowCluster:
         self._fence, self._read_s = fence, read_s
         self.lists: dict[str, dict[str, str]] = {}
         self.requests = 0
+        self.now_s = 0.0
 
     def partitions(self, topics: Iterable[str]) -> list[Any]:
-        self._fence.ago_s += self._read_s
+        self._reads()
         return [SimpleNamespace(topic=topic) for topic in topics]
 
-    def topic_configs(self, topics: Iterable[str], _: object) -> dict[str, dict[str, str]]:
+    def _reads(self) -> None:
         self._fence.ago_s += self._read_s
+        self.now_s += self._read_s
+
+    def topic_configs(self, topics: Iterable[str], _: object) -> dict[str, dict[str, str]]:
+        self._reads()
         return {topic: dict(self.lists.get(topic, {})) for topic in topics}
 
     def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, None]:
@@ -104,7 +109,8 @@ class SlowCluster:
 
 def slow(fence: Fence, read_s: float) -> tuple[SlowCluster, FencedThrottles]:
     cluster = SlowCluster(fence, read_s)
-    return cluster, FencedThrottles(KafkaThrottles(cast(ClusterClient, cluster), pause=lambda _: None), fence)
+    real = KafkaThrottles(cast(ClusterClient, cluster), monotonic=lambda: cluster.now_s, pause=lambda _: None)
+    return cluster, FencedThrottles(real, fence)
 
 
 TOPICS = {f"t{n}": throttle(leader=[(0, 1)]) for n in range(2 * TOPICS_PER_REQUEST + 1)}
@@ -133,3 +139,14 @@ def test_who_is_shut_out_between_two_requests_makes_no_further_one() -> None:
 
 def test_a_proof_is_out_of_date_before_anybody_else_can_have_the_lease() -> None:
     assert PROOF_S_MAX < SESSION_S - HEARTBEAT_S
+
+
+def test_a_proof_that_took_longer_than_a_lease_lasts_proves_nothing(real: FakeThrottles) -> None:
+    class Slow(Fence):
+        def prove(self) -> None:
+            super().prove()
+            self.ago_s = PROOF_S_MAX + 0.1
+
+    answers = FencedThrottles(real, Slow(ago_s=60.0)).write_rates({SOURCE: 20 * MB})
+    assert "took too long" in str(answers[SOURCE])
+    assert real.rates == {SOURCE: 10 * MB}

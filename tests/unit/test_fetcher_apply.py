@@ -285,3 +285,52 @@ def test_ctrl_c_is_heard_in_a_wait_and_not_within_a_call() -> None:
             clock.wait(30.0)
         timer.join()
         assert clock.now_s() - began_s < 15.0
+
+
+def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
+    rig = Rig(ALL)
+    with CtrlC() as ctrl_c:
+
+        class Clock:
+            """Of a person who presses twice while the second step is looked at."""
+
+            def now_s(self) -> float:
+                return rig.at_s
+
+            def wait(self, seconds: float) -> None:
+                ctrl_c.check()
+                rig.wait(seconds)
+
+        def health(r: Rig) -> Look:
+            if r.default == 4 and not pressed:
+                pressed.append(True)
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+            return Look(r.at_s, 0, 0, 0)
+
+        pressed: list[bool] = []
+        rig.health = health
+        asked = change(ALL, None, 8)
+        with pytest.raises(KeyboardInterrupt):
+            Applying(rig, asked, 30.0, Clock(), rig.said.append, rig.shares.append).run()
+        ctrl_c.check()
+    assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
+
+
+def test_ctrl_c_in_the_very_last_look_is_heard() -> None:
+    rig, ended = Rig(ALL), []
+
+    class Clock:
+        def now_s(self) -> float:
+            return rig.at_s
+
+        def wait(self, seconds: float) -> None:
+            rig.wait(seconds)
+            if seconds == 0.0:
+                ended.append(True)
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Applying(rig, change(ALL, None, 2), 30.0, Clock(), rig.said.append, rig.shares.append).run()
+    assert ended
+    assert rig.read() == {1: 1, 2: 1, 3: 1}

@@ -29,7 +29,7 @@ from tuner_cases import (
 from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.decide.moves import decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
-from tuner.model.cluster import BrokerSide, LiveCluster
+from tuner.model.cluster import BrokerSide, Course, LiveCluster
 from tuner.model.decision import Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory, StallState
@@ -513,3 +513,22 @@ def test_a_dead_destination_does_not_hold_up_the_others() -> None:
     signals = [FAN_SIGNALS[0], FAN_SIGNALS[2]]
     decision = decide(SOURCE, cluster, signals, [broker_signal(1, leader=10 * MB)], stalls={3: UNSEEN, 4: STALLED})
     assert isinstance(decision, SetRate)
+
+
+@pytest.mark.parametrize(
+    ("courses", "stalled"),
+    [
+        ({SOURCE: Course(6.6 * MB), TARGET: Course(11 * MB)}, False),
+        ({SOURCE: Course(6.6 * MB, blind=True), TARGET: Course(11 * MB)}, True),
+        ({SOURCE: Course(6.6 * MB)}, True),
+    ],
+)
+def test_of_what_the_law_leaves_no_more_is_expected_than_that(
+    courses: Mapping[BrokerSide, Course], stalled: bool
+) -> None:
+    """0.4 MB/s of the 0.6 that the leader's throttle leaves: less than half of the 1 MB/s that is expected of anybody else."""
+    steps = tuple(traced([0.4 * MB] * 34, start_ms=NOW_MS - 180_000))
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]
+    cluster = live({SOURCE: 6.6 * MB, TARGET: 11 * MB})
+    view = MovesView(replace(observation(cluster, signals), courses=courses), cluster, LIMITS)
+    assert judge_destinations(view, Memory(), STALL)[3].stalled is stalled

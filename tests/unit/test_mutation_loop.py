@@ -117,6 +117,7 @@ class Rig:
         self.caller = caller or HeldCaller()
         self.now_s = now_s
         self.refused: str | None = None
+        self.proofs = 0
         memory = recalled(self.journal.recovered(), round(now_s * 1000))
         real: Quotas = port or self.quotas
         self.loop = MutationLoop(
@@ -127,7 +128,7 @@ class Rig:
             ledger=MutationLedger(
                 self.journal, "c", memory, wall_clock=self._now, monotonic=self._now, dry_run=dry_run
             ),
-            refusal=lambda: self.refused,
+            refusal=self._refusal,
             watcher=self.watcher,
             policy=(policy or MutationPolicy()) if asked else None,
             cycle_s=5.0,
@@ -160,6 +161,10 @@ class Rig:
 
     def _now(self) -> float:
         return self.now_s
+
+    def _refusal(self) -> str | None:
+        self.proofs += 1
+        return self.refused
 
 
 # -- the way of a quota ---------------------------------------------------------------------------------------------------
@@ -541,4 +546,27 @@ def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
     outcome = port.write({QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)})
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST
-    assert list(outcome.values()).count("not written: this tuner acts no more") == ENTITIES_PER_REQUEST
+    assert (
+        list(outcome.values()).count("not written: it was not certain any more that this tuner may; tried again")
+        == ENTITIES_PER_REQUEST
+    )
+
+
+def test_while_quotas_are_written_it_is_proved_again_and_again_that_this_tuner_may_until_it_may_not() -> None:
+    rig = Rig()
+    rig.caller.holds = True
+    rig.storm("alice")
+    rig.loop.tick()
+    rig.caller.go()
+    rig.loop.tick()
+    assert rig.proofs == 1
+    rig.loop.tick()
+    rig.loop.tick()
+    assert rig.proofs == 3
+    rig.refused = "another has it"
+    rig.loop.tick()
+    rig.loop.tick()
+    assert rig.proofs == 4
+    rig.caller.go()
+    rig.loop.tick()
+    assert rig.loop._writing is None

@@ -77,10 +77,15 @@ def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> N
 
 def test_where_the_floor_has_come_down_a_setting_plays_below_what_is_meant_too() -> None:
     """20 MB/s keep up, so the floor is 24; 22 are meant, and the window held two less than it was meant to."""
-    seen = replace(course(22 * MB, 22 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
+    seen = replace(course(22 * MB, 22 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 19 * MB))
     assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 20 + 22) * MB / 12, abs=1.0)
     at_the_floor = replace(course(24 * MB, 24 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
     assert bound(Side.LEADER, at_the_floor, LIMITS, play=0.1) == 24 * MB
+
+
+def test_a_setting_drains_whatever_it_plays_for_as_nobody_may_be_there_to_write_another() -> None:
+    seen = replace(course(22 * MB, 22 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
+    assert bound(Side.LEADER, seen, LIMITS, play=0.1) == 21 * MB
 
 
 def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() -> None:

@@ -92,7 +92,8 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
     with pytest.raises(TypeError):
         rig.cycle()
     assert rig.loop.pending_bytes == {}
-    assert rig.loop._watcher.shown().limits is None  # type: ignore[attr-defined]  # the rig's is a board
+    shown = rig.loop._watcher.shown()  # type: ignore[attr-defined]  # the rig's is a board
+    assert shown.not_seen == "what carries plans out has ended with an error: TypeError: a bug"
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -66,4 +66,7 @@ def refusal(fence: Fence) -> Failure | None:
         fence.prove()
     except JournalError as error:
         return f"not written, as it is not certain that this tuner may: {error}"
+    # A proof is as old as its question, and the answer may have been waited for longer than a lease lasts.
+    if fence.proved_s_ago() > PROOF_S_MAX:
+        return "not written: the journal took too long to say that this tuner may; tried again"
     return None

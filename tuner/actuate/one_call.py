@@ -47,3 +47,8 @@ def answer_of(call: Call[T]) -> T | ClusterError:
         return call.result()
     except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
         return ClusterError(f"{type(error).__name__}: {error}")
+
+
+def why_not(*, ended: bool) -> str:
+    """Why a request of a tuner that acts no more, or cannot be certain that it may, is not made."""
+    return "this tuner acts no more" if ended else "it was not certain any more that this tuner may; tried again"

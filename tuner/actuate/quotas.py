@@ -13,6 +13,7 @@ from typing import Protocol
 from streaming.contract.quotas import QuotaEntity
 from streaming.kafka.cluster import ClusterError
 from streaming.kafka.quotas import QuotaClient
+from tuner.actuate.one_call import why_not
 from tuner.actuate.throttles import Failure
 
 Rates = Mapping[QuotaEntity, float | None]  # Partitions/s; None: no quota under that name.
@@ -55,7 +56,7 @@ class KafkaQuotas:
         for first in range(0, len(entities), ENTITIES_PER_REQUEST):
             some = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
             if self._ended.is_set() or not self._proved():
-                outcome |= dict.fromkeys(some, "not written: this tuner acts no more")
+                outcome |= dict.fromkeys(some, f"not written: {why_not(ended=self._ended.is_set())}")
                 continue
             try:
                 answers = self._client.alter_mutation_quotas(some)

@@ -14,6 +14,7 @@ from typing import Protocol
 from streaming import words
 from streaming.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.kafka.reassignments import ReassignmentClient
+from tuner.actuate.one_call import why_not
 from tuner.model.reassigning import STEPS_PER_REQUEST, ClusterLook, Key, PartitionNow
 
 
@@ -85,7 +86,7 @@ class KafkaReassignments:
         for first in range(0, len(keys), STEPS_PER_REQUEST):
             some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST]}
             if self._ended.is_set() or not self._proved():
-                outcome |= dict.fromkeys(some, Refusal("not asked for: this tuner acts no more"))
+                outcome |= dict.fromkeys(some, Refusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
                 continue
             try:
                 answers = self._client.alter_reassignments(some, allow_replication_factor_change=True)
@@ -97,7 +98,7 @@ class KafkaReassignments:
 
     def elect(self, partitions: Collection[Key]) -> Outcome:
         if self._ended.is_set() or not self._proved():
-            return dict.fromkeys(partitions, Refusal("not asked for: this tuner acts no more"))
+            return dict.fromkeys(partitions, Refusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
         try:
             answers = self._client.elect_preferred(partitions)
         except ClusterError as error:

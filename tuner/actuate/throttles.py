@@ -15,6 +15,9 @@ from streaming.throttles import LIST_KEYS, RATE_KEYS, ThrottledReplicas, TopicTh
 from tuner.model.cluster import BrokerSide
 
 CONFIRM_S_MAX = 2.0
+_WRITES_WAITED_FOR = (
+    3  # The change, and the empty list it leaves; somebody else may write in between, but not for ever.
+)
 CONFIRM_PAUSE_S = 0.02
 TOPICS_PER_REQUEST = 500
 
@@ -167,18 +170,20 @@ class KafkaThrottles:
         done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
     ) -> dict[str, Failure | None]:
         """Reads what stands, writes only what differs, and reads back until it is so and no empty list is left behind."""
-        deadline_s = self._monotonic() + CONFIRM_S_MAX
         answers: dict[str, Failure | None] = dict.fromkeys(pairs)
         written: dict[str, dict[str, Change]] = {}
+        deadline_s, writes = float("inf"), 0
         while True:
             stands = self._client.topic_configs(pairs, LIST_KEYS.values())
+            # To read takes as long as it takes; what is waited for is that a write shows.
+            deadline_s = min(deadline_s, self._monotonic() + CONFIRM_S_MAX)
             wrong = [
                 t for t, asked in pairs.items() if answers[t] is None and not _all_done(stands.get(t), asked, done)
             ]
             if not wrong:
                 return answers
             if self._monotonic() >= deadline_s:
-                return answers | {topic: f"written, but topic {topic} does not show it" for topic in wrong}
+                return answers | {topic: _not_shown(topic, topic in written) for topic in wrong}
             changes = {
                 topic: made
                 for topic in wrong
@@ -194,6 +199,16 @@ class KafkaThrottles:
                 answers[topic] = None if refused is None else str(refused)
             if not changes:
                 self._pause(CONFIRM_PAUSE_S)
+            elif (writes := writes + 1) <= _WRITES_WAITED_FOR:
+                deadline_s = float("inf")
+
+
+def _not_shown(topic: str, written: bool) -> Failure:
+    return (
+        f"written, but topic {topic} does not show it"
+        if written
+        else f"not as asked, and there is nothing to write to topic {topic}"
+    )
 
 
 def _portions(pairs: Mapping[str, TopicThrottle]) -> Iterator[dict[str, TopicThrottle]]:

@@ -43,7 +43,14 @@ class PlanBoard:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._shown = ShownPlans()
+        self._awaits = False  # A look: there are plans.
         self._told_s = float("-inf")
+
+    def awaited(self) -> None:
+        """There are plans, and a look at them begins."""
+        with self._lock:
+            if not self._awaits:
+                self._awaits, self._told_s = True, self._monotonic()
 
     def planned(
         self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures | None = None, at_ms: int = 0
@@ -57,6 +64,7 @@ class PlanBoard:
         """
         with self._lock:
             self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, self._shown.number + 1)
+            self._awaits = True
             self._told_s = self._monotonic()
 
     def blind(self, why: str, unknown_since_ms: int | None = None) -> None:
@@ -72,14 +80,14 @@ class PlanBoard:
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
         with self._lock:
+            self._awaits = False
             if self._shown.limits is not None or self._shown.not_seen is not None:
                 self._shown = ShownPlans(number=self._shown.number + 1)
 
     def shown(self) -> ShownPlans:
         with self._lock:
-            seen = self._shown.limits is not None and self._shown.not_seen is None
             # Whatever keeps looks from ending, nobody need have told of it.
-            if seen and self._monotonic() - self._told_s > SILENT_S_MAX:
+            if self._awaits and self._shown.not_seen is None and self._monotonic() - self._told_s > SILENT_S_MAX:
                 self._unknown(SILENT, None)
             return self._shown
 

@@ -39,6 +39,7 @@ class Withheld:
 
     failed: Mapping[Key, str] = field(default_factory=dict)  # Something has to be mended first: tried again later.
     waits: Mapping[Key, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
+    rests: frozenset[Key] = frozenset()  # Of those, what a look at once would find as it is.
 
 
 ALL_GO = Withheld()
@@ -93,15 +94,21 @@ def withheld(
     return found
 
 
-def withheld_of(found: Mapping[Key, str], urgent: Collection[Key], unsaid: Collection[Key]) -> Withheld:
+def withheld_of(
+    found: Mapping[Key, str], urgent: Collection[Key], unsaid: Collection[Key], without_room: Collection[Key] = ()
+) -> Withheld:
     """
     Args:
         found: what must not begin, as the tuner's cycle has said.
         urgent: what producers wait for: only somebody else's reassignment keeps it from beginning.
         unsaid: what nobody wants any more as it was wanted when it was announced.
+        without_room: of ``found``, what waits for others to be done.
     """
-    waits = {key: why for key, why in found.items() if why == BEGUN_BY_SOMEBODY} | dict.fromkeys(unsaid, SAID_MEANWHILE)
-    return Withheld({key: why for key, why in found.items() if key not in waits and key not in urgent}, waits)
+    rests = frozenset(key for key in without_room if key in found and key not in urgent)
+    waits = {key: why for key, why in found.items() if why == BEGUN_BY_SOMEBODY or key in rests}
+    waits |= dict.fromkeys(unsaid, SAID_MEANWHILE)
+    failed = {key: why for key, why in found.items() if key not in waits and key not in urgent}
+    return Withheld(failed, waits, rests - {*unsaid})
 
 
 def _why_not(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:

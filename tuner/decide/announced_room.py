@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streaming.contract import Side
-from streaming.throttles import LIST_CHARS_MAX, Pair, TopicThrottle, text_of
+from streaming.throttles import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, text_of
 from tuner.decide.needed import needed_of
 from tuner.model.cluster import LiveCluster, PartitionMove
 from tuner.model.reassigning import Key
@@ -33,6 +33,7 @@ def with_room(
         what fits, in the same order; and of the rest, why it must not begin yet.
     """
     moving = {(move.topic, move.partition) for move in live.moves} if announced else set()
+    busy = {move.topic for move in live.moves}
     taken: dict[str, dict[Side, int]] = {}
     fits: list[PartitionMove] = []
     waits: dict[Key, str] = {}
@@ -47,10 +48,11 @@ def with_room(
         more = {side: _chars(needed.of(side), stands, side) for side in Side}
         of_topic = taken[move.topic]
         if any(more[side] and of_topic[side] + more[side] > LIST_CHARS_MAX for side in Side):
-            waits[(move.topic, move.partition)] = _why(move.topic)
+            waits[(move.topic, move.partition)] = _why(move.topic, others=move.topic in busy)
             continue
         for side in Side:
             of_topic[side] += more[side]
+        busy.add(move.topic)
         fits.append(move)
     return tuple(fits), waits
 
@@ -67,8 +69,14 @@ def _chars(pairs: frozenset[Pair], stands: TopicThrottle, side: Side) -> int:
     return sum(len(f",{partition}:{broker}") for partition, broker in pairs if not of_side.lists(partition, broker))
 
 
-def _why(topic: str) -> str:
+def _why(topic: str, *, others: bool) -> str:
+    until = (
+        "until others are done"
+        if others
+        else f"and nothing of it moves: take off what somebody has left there (`kafka-configs --alter --entity-type topics "
+        f"--entity-name {topic} --delete-config {LIST_KEYS[Side.LEADER]},{LIST_KEYS[Side.FOLLOWER]}`)"
+    )
     return (
         f"not begun, as it would not be throttled: the throttled-replica lists of topic {topic} have no room for it "
-        f"({LIST_CHARS_MAX} characters each) until others are done"
+        f"({LIST_CHARS_MAX} characters each) {until}"
     )

@@ -217,8 +217,12 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
             states[destination] = StallState(judged_until_ms=seen_until_ms)
             continue
         leaders = view.surplus_shares_bytes_per_s(destination)
+        courses = [view.courses.get(side) for side in view.sides_of(destination)]
         expected = stall.expected_drain_bytes_per_s(
-            view.surplus_bytes_per_s((destination, Side.FOLLOWER)), leaders, limits
+            view.surplus_bytes_per_s((destination, Side.FOLLOWER)),
+            leaders,
+            limits,
+            steered=all(course is not None and not course.blind for course in courses),
         )
         states[destination] = state if signal is None else stall.judge(state, signal.steps, expected, limits)
     return states

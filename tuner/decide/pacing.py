@@ -34,8 +34,10 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
     bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play)
     floor = floor_of(course.load, limits)
     if meant < floor:
-        # It has come down. A setting that only plays above it would let through more than is meant; below W it never is.
-        floor = min(meant, max(limits.rate_bytes_per_s_min, course.load.keep_up_bytes_per_s, (1.0 - play) * meant))
+        # It has come down. A setting that only plays above it would let through more than is meant; but whatever is written may
+        # stand for as long as nobody is there to write, so it has to drain.
+        drains = limits.floor_over_keep_up_tight * course.load.keep_up_bytes_per_s
+        floor = min(meant, max(limits.rate_bytes_per_s_min, drains, (1.0 - play) * meant))
     least = max(floor, _stood(course, limits) if play > 0.0 else 0.0)
     return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
 

@@ -28,11 +28,17 @@ from tuner.model.memory import StallState
 
 
 def expected_drain_bytes_per_s(
-    surplus_follower: float | None, surplus_leaders: Sequence[float | None], limits: StallLimits
+    surplus_follower: float | None,
+    surplus_leaders: Sequence[float | None],
+    limits: StallLimits,
+    *,
+    steered: bool = False,
 ) -> float:
     """What the throttles allow this destination to drain.
 
     Args:
+        steered: the law means all of them to be as they are: what it leaves, however little, is what it has weighed against
+            clients, and a move that takes that is well. Where it leaves nothing, a small rate is expected all the same.
         surplus_follower: throttle less keep-up of its follower side; None where not throttled or not known.
         surplus_leaders: the same of each leader it fetches from, already divided among that leader's destinations.
     """
@@ -42,6 +48,8 @@ def expected_drain_bytes_per_s(
     known = [surplus for surplus in surplus_leaders if surplus is not None]
     if known and len(known) == len(surplus_leaders):  # One unthrottled leader is enough to let everything through.
         allowed.append(sum(known))
+    if steered and allowed and min(allowed) > 0.0:
+        return min(allowed)
     return max([limits.progress_bytes_per_s_min, *([min(allowed)] if allowed else [])])
 
 

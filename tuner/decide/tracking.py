@@ -65,8 +65,8 @@ def ceiling_bytes_per_s(
 
 def drain_times_s(
     loads: Mapping[BrokerSide, SideLoad],
-    ceilings: Mapping[BrokerSide, float],
     floors: Mapping[BrokerSide, float],
+    ceilings: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
     """How long each side takes at its ceiling; those that never end are not in it."""
     times = {side: drain_s(load, max(ceilings[side], floors[side])) for side, load in loads.items()}
