@@ -46,6 +46,7 @@ class Load:
         due_s = time.perf_counter()
         for path in itertools.cycle(PATHS):
             due_s += self._every_s
+            # Requests come at a rate, and not when the one before has been answered.
             time.sleep(max(0.0, due_s - time.perf_counter()))
             if self._stop.is_set():
                 return

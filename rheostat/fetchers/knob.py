@@ -103,5 +103,6 @@ class WallClock:
         until_s = time.monotonic() + seconds
         self._ctrl_c.check()
         while (left_s := until_s - time.monotonic()) > 0:
+            # An event would not wake: whoever presses raises nothing here.
             time.sleep(min(left_s, _HEARD_WITHIN_S))
             self._ctrl_c.check()

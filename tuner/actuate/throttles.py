@@ -15,9 +15,8 @@ from streaming.throttles import LIST_KEYS, RATE_KEYS, ThrottledReplicas, TopicTh
 from tuner.model.cluster import BrokerSide
 
 CONFIRM_S_MAX = 2.0
-_WRITES_WAITED_FOR = (
-    3  # The change, and the empty list it leaves; somebody else may write in between, but not for ever.
-)
+# The change, and the empty list it leaves; somebody else may write in between, but not for ever.
+_WRITES_WAITED_FOR = 3
 CONFIRM_PAUSE_S = 0.02
 TOPICS_PER_REQUEST = 500
 
