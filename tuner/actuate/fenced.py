@@ -2,8 +2,8 @@
 
 Kafka fences the journal and not its own settings. So before a setting is written it has to be certain that the journal was
 ours a moment ago: if the last record that it took is older than that, it is asked again, and so before each of many requests
-of one call. What is left is the time between that proof and the write itself; a tuner that is stopped just there for longer than the lease lasts, and goes on, makes that
-one write. Its successor reads every value before it writes one, and finds it.
+of one call. What is left is the time between that proof and the write itself; a tuner that is stopped just there for longer
+than the lease lasts, and goes on, makes that one write. Its successor reads every value before it writes one, and finds it.
 """
 
 from __future__ import annotations
