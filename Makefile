@@ -12,7 +12,7 @@ PACKAGES := streaming tuner rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test faults check bench swarm format lock screenshots image
+.PHONY: help venv demo test faults stories check bench swarm format lock screenshots image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
 
 faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
-	$(BIN)/python -m pytest tests/faults tests/integration/test_story_lists.py tests/integration/test_story_storm.py tests/integration/test_alerts_live.py tests/integration/test_alerts_live_load.py tests/integration/test_alerts_live_rights.py tests/integration/test_reassign_live.py tests/integration/test_reassign_terminal.py tests/ui/test_ui_lab.py tests/ui/test_ui_plan.py -m "" $(ARGS)
+	$(BIN)/python -m pytest tests/faults -m "" $(ARGS)
+
+stories: venv ## long stories on real brokers, with every process as shipped, and every alert that fires; about half an hour
+	$(BIN)/python -m pytest tests/integration tests/ui -m campaign $(ARGS)
 
 check: venv ## style, types, import rules, generated files
 	$(BIN)/ruff check $(CODE)

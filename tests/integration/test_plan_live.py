@@ -125,6 +125,7 @@ def test_it_counts_what_is_there_and_foretells_the_move(
     assert planned(plan_file, *config, "--write-rate", "0")["nothing_to_copy"]
 
 
+@pytest.mark.campaign
 def test_near_the_smallest_rate_a_move_ends_when_foretold_within_a_clump(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:

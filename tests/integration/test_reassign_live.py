@@ -135,6 +135,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
     assert (ended["ending"], ended["dropped"], ended["CurrentBatch"]) == ("done", [], [])
 
 
+@pytest.mark.campaign
 def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentClient, tmp_path: Path) -> None:
     """Small partitions would else be through before the next look finds them."""
     make_topic(lab, "weighed", BEFORE, 48)

@@ -156,6 +156,7 @@ def again(lab: Lab, pair: Pair, time: int) -> list[Response]:
     return turned(lab, fresh)
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("pair", "bounds"), [pytest.param(RESCUE, WANTED, id="rescue"), pytest.param(STEERED, OF_THE_LAW, id="law")]

@@ -69,7 +69,7 @@ def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
     [
         ("while the cluster starts", "starting a Kafka cluster"),
         ("while the topic is filled", "rheostat starts to measure"),
-        ("while rheostat starts", "rheostat's tuner starts"),
+        pytest.param("while rheostat starts", "rheostat's tuner starts", marks=pytest.mark.campaign),
     ],
 )
 @pytest.mark.timeout(180)

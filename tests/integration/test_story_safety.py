@@ -26,6 +26,7 @@ def rates(client: ClusterClient) -> dict[tuple[int, Side], int]:
     return {side: setting.bytes_per_s for side, setting in live.rates.items()}
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:

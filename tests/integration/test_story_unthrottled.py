@@ -21,6 +21,7 @@ TOPICS = Topics.with_prefix("rheostat")
 GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}"]
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(240)
 def test_an_unthrottled_healthy_move_is_left_alone() -> None:
     with Lab(LabSpec(brokers=3)) as lab:
