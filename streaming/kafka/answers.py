@@ -68,7 +68,9 @@ def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
     for result in answer.results:
         if result.error_code == words.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        error = code_error(result.error_code, result.error_message, right, "to describe configs")
+        # Of hundreds of topics asked for at once, this says which one it was.
+        call = f"to describe the configs of {result.resource_name!r}"
+        error = code_error(result.error_code, result.error_message, right, call)
         if error is not None:
             raise error
         found[str(result.resource_name)] = {

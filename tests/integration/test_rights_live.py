@@ -147,6 +147,8 @@ def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable
     assert right_of(client.reassignments) == "Describe on Cluster"
     assert right_of(lambda: client.partitions([TOPIC])) == f"Describe on Topic {TOPIC}"
     assert right_of(lambda: client.topic_configs([TOPIC], [words.LEADER_REPLICAS])) == "DescribeConfigs on Topic"
+    with pytest.raises(MissingRight, match=f"refused to describe the configs of {TOPIC!r}"):
+        client.topic_configs([TOPIC], [words.LEADER_REPLICAS])
     assert right_of(lambda: client.create_topic("new", 1, 1, {})) == "Create on Topic new"
     for right, answers in (
         ("DescribeConfigs on Cluster", client.broker_configs([1], [words.LEADER_RATE])),

@@ -10,6 +10,7 @@ from streaming.contract import Side
 from tuner.decide.course import Course, LawView
 from tuner.decide.headroom import Load
 from tuner.decide.pacing import bound, replayed
+from tuner.decide.side_view import side_view
 from tuner.decide.sight import Direction, Sight
 from tuner.decide.tracking import Wanted
 from tuner.model.limits import MB
@@ -55,8 +56,9 @@ def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
     view = LawView(5_000, {}, {}, {}, {2: link})
     loaded = dict.fromkeys(Side, Direction(load=Load(30 * MB)))
     before = course(20 * MB, 50 * MB, 50 * MB)
-    after = replayed(before, (2, Side.FOLLOWER), 50_000_000, view, {2: Sight(0, 5.0, 0.0, loaded)}, LIMITS)
-    assert after.window.seconds[-5:] == pytest.approx([50 * MB] * 5)
+    here = side_view((2, Side.FOLLOWER), view, {2: Sight(0, 5.0, 0.0, loaded)})
+    window, _ = replayed(before, here, 50_000_000, view.now_ms, LIMITS)
+    assert window.seconds[-5:] == pytest.approx([50 * MB] * 5)
 
 
 def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:
@@ -93,7 +95,8 @@ def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() 
     sights = {1: Sight(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=Load(30 * MB))))}
     view = LawView(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = replace(course(50 * MB, 50 * MB, 20 * MB), held_to_bytes_per_s=20 * MB, corrected_until_ms=-1)
-    after = replayed(came, (1, Side.LEADER), 50_000_000, view, sights, LIMITS)
-    assert (after.window.seconds[-3:], after.window.meant[-3:]) == ((20 * MB,) * 3, (20 * MB,) * 3)
-    measured = replayed(replace(came, corrected_until_ms=0), (1, Side.LEADER), 50_000_000, view, sights, LIMITS)
-    assert (measured.window.seconds[-3:], measured.window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)
+    here = side_view((1, Side.LEADER), view, sights)
+    window, _ = replayed(came, here, 50_000_000, view.now_ms, LIMITS)
+    assert (window.seconds[-3:], window.meant[-3:]) == ((20 * MB,) * 3, (20 * MB,) * 3)
+    window, _ = replayed(replace(came, corrected_until_ms=0), here, 50_000_000, view.now_ms, LIMITS)
+    assert (window.seconds[-3:], window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)

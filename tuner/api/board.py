@@ -6,9 +6,10 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
-from streaming.contract import MoveSignal, Side
+from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.actuate.throttles import Failure
 from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.decide.rescue_rate import infeasible
@@ -23,6 +24,7 @@ from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
+_SAMPLED_AT_MS = attrgetter("sampled_at_ms")
 STANDING_BY = "standing by: another tuner of this cluster has the lease, or it is just being given"
 
 
@@ -56,6 +58,7 @@ class Board:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._observation: Observation | None = None
+        self._newest: BrokerSignal | None = None  # Here, as a probe may ask every second, and there are a thousand.
         self._memory = Memory()
         self._wanted: dict[tuple[int, Side], int] = {}
         self._last: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
@@ -86,11 +89,14 @@ class Board:
         with self._lock:
             self._waits_for = waits_for or STANDING_BY
             self.acting, self._observation, self.cycled_at_s, self.no_plans_why = False, None, None, None
+            self._newest = None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+        newest = max(observation.brokers.values(), key=_SAMPLED_AT_MS, default=None)
         with self._lock:
             self._observation, self._memory, self._decided = observation, memory, decisions
+            self._newest = newest
             if isinstance(observation.live, LiveCluster):
                 self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._wall_clock()
@@ -143,19 +149,18 @@ class Board:
         if not self.acting:
             return False, self._waits_for
         with self._lock:
-            seen = self._observation
+            seen, newest = self._observation, self._newest
         if seen is None:
             return False, "the first cycle has not ended yet"
         if isinstance(seen.live, NotSeen):
             return False, f"the cluster is not seen: {seen.live.reason}"
         now_ms = round(self._wall_clock() * 1000)
-        ages = [age_s(signal, now_ms) for signal in seen.brokers.values()]
-        if not ages:
+        if newest is None:
             return False, "no broker signal has arrived yet: are the collector and the stream running?"
-        if min(ages) > self.limits.signal_age_s_max:
+        if (newest_s := age_s(newest, now_ms)) > self.limits.signal_age_s_max:
             return (
                 False,
-                f"the newest broker signal is {min(ages):.0f} s old: are the collector and the stream running?",
+                f"the newest broker signal is {newest_s:.0f} s old: are the collector and the stream running?",
             )
         return True, "ready"
 

@@ -17,23 +17,6 @@ from tuner.model.limits import Limits
 from tuner.plan.move_time import SideLoad
 
 
-def brokers(look: Look) -> list[int]:
-    """Every broker that lives, or of which something is known; those that take part in a move first, the busiest before."""
-    snapshot, live = look.picture.snapshot, look.picture.snapshot.live
-    known = set(look.seen.brokers if look.seen is not None else ()) | set(live.brokers if live is not None else ())
-    load: dict[int, float] = {}
-    for (broker, _), signal in look.moves.items():
-        load[broker] = max(load.get(broker, 0.0), signal.remaining_bytes or 0.0)
-    rates = {broker for broker, _ in look.rates}
-    known |= rates | set(load)
-    stalled = {b for b, state in snapshot.memory.stalls.items() if state.stalled}
-    return sorted(known, key=lambda b: (b not in stalled, -load.get(b, -1.0), b not in rates, b))
-
-
-def takes_part(look: Look, broker: int) -> bool:
-    return any((broker, side) in look.rates or (broker, side) in look.moves for side in Side)
-
-
 def broker_rows(look: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:
     snapshot, seen = look.picture.snapshot, look.seen
     signals = seen.brokers if seen is not None else {}
@@ -81,7 +64,7 @@ def _side(look: Look, side: BrokerSide, signal: BrokerSignal | None, now_ms: int
         if theirs_until_ms is not None and theirs_until_ms > now_ms
         else None,
         "overridden_until_ms": order.until_ms if order is not None and order.until_ms > now_ms else None,
-        "infeasible": look.infeasible(side),
+        "infeasible": side in look.infeasible,
         "no_headroom": course.no_headroom if course is not None else None,
         "changing": seen is not None and side in seen.busy,
         "reason": decision.reason.value if decision is not None else None,

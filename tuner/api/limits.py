@@ -101,10 +101,9 @@ class Limited:
                 scope, receive, send
             )
             return
-        too_large = refusal(413, f"the body is larger than {self._body_bytes_max} bytes")
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length) > self._body_bytes_max:
-            await too_large(scope, receive, send)
+            await refusal(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
             return
         # A body without a length, or with a wrong one, is counted as it comes; the app has not begun to answer then.
         came = 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 from streaming.contract import MoveSignal, Side
 from tuner.api.history import Peak
@@ -56,7 +57,27 @@ class Look:
         live = self.picture.snapshot.live
         if live is not None and not live.moves:
             return {}
-        return {b: s for (b, side), s in sorted(self.moves.items()) if side is Side.FOLLOWER and s.moving_partitions}
+        onto = {b: s for (b, side), s in self.moves.items() if side is Side.FOLLOWER and s.moving_partitions}
+        return dict(sorted(onto.items(), key=itemgetter(0)))
+
+    @cached_property
+    def brokers(self) -> list[int]:
+        """Every broker that lives, or of which something is known; those that take part in a move first, the busiest before."""
+        live = self.picture.snapshot.live
+        known = set(self.seen.brokers if self.seen is not None else ()) | set(live.brokers if live is not None else ())
+        load: dict[int, float] = {}
+        for (broker, _), signal in self.moves.items():
+            load[broker] = max(load.get(broker, 0.0), signal.remaining_bytes or 0.0)
+        rates = {broker for broker, _ in self.rates}
+        known |= rates | set(load)
+        stalled = {b for b, state in self.picture.snapshot.memory.stalls.items() if state.stalled}
+        return sorted(known, key=lambda b: (b not in stalled, -load.get(b, -1.0), b not in rates, b))
+
+    @cached_property
+    def taking_part(self) -> list[int]:
+        """Of ``brokers`` those that take part in a move or have a throttle."""
+        taking = {broker for sides in (self.rates, self.moves) for broker, _ in sides}
+        return [broker for broker in self.brokers if broker in taking]
 
     @cached_property
     def said(self) -> Mapping[BrokerSide, Decision]:
@@ -68,7 +89,9 @@ class Look:
                 found[(broker, side)] = decision
         return found
 
-    def infeasible(self, side: BrokerSide) -> bool:
-        load, setting = self.loads.get(side), self.rates.get(side)
-        limits = self.picture.snapshot.limits
-        return load is not None and setting is not None and infeasible(setting.bytes_per_s, load, limits)
+    @cached_property
+    def infeasible(self) -> Collection[BrokerSide]:
+        """The sides that neither throttle nor ceiling lets through; in order."""
+        limits, rates = self.picture.snapshot.limits, self.rates
+        both = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
+        return dict.fromkeys(sorted(side for side, load, rate in both if infeasible(rate.bytes_per_s, load, limits)))

@@ -120,7 +120,7 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
 
 
 def _cards(look: Look, find: str, offset: int) -> dict[str, Any]:
-    every = broker_views.brokers(look)
+    every = look.brokers
     found = [broker for broker in every if not find or broker == int(find)]
     # Who has paged beyond the end sees the last page.
     offset = min(offset, max(0, len(found) - 1) // CARDS * CARDS)

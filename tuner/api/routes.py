@@ -19,6 +19,7 @@ from tuner.api.events import EventStream
 from tuner.api.gate import Gate, caller_of
 from tuner.api.orders_api import broker_fault
 from tuner.api.plan_board import ShownPlans
+from tuner.model.cluster import PartitionMove
 from tuner.model.decision import Reason
 from tuner.model.mutation_decision import QuotaReason
 
@@ -84,7 +85,9 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
 
         def made() -> dict[str, Any]:
             live = desktop.look().picture.snapshot.live
-            found = [m for m in (live.moves if live is not None else ()) if topic in (None, m.topic)]
+            found: Sequence[PartitionMove] = live.moves if live is not None else ()
+            if topic is not None:
+                found = [move for move in found if move.topic == topic]
             return paged("partitions", found, offset, limit, views.partition)
 
         return desktop.answer(made)
@@ -99,8 +102,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
 
         def made() -> dict[str, Any]:
             look = desktop.look()
-            found = [b for b in broker_views.brokers(look) if not moving or broker_views.takes_part(look, b)]
-            page = paged("brokers", found, offset, limit)
+            page = paged("brokers", look.taking_part if moving else look.brokers, offset, limit)
             return {**page, "brokers": broker_views.broker_rows(look, page["brokers"])}
 
         return desktop.answer(made)
@@ -108,7 +110,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
     @router.get("/brokers/{broker}", response_model=shapes.Broker, responses=_UNKNOWN)
     async def broker(broker: BrokerId) -> Response:
         look = desktop.look()
-        if (fault := broker_fault(broker, broker_views.brokers(look))) is not None:
+        if (fault := broker_fault(broker, look.brokers)) is not None:
             raise HTTPException(404, fault)
         return desktop.answer(lambda: broker_views.broker_rows(look, [broker])[0])
 

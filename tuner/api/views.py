@@ -54,11 +54,7 @@ def status(look: Look) -> dict[str, Any]:
         "done_ratio": shares_done(lacks, look.peaks),
         "eta_s": ends_s,
         "stalled_brokers": stalled,
-        "infeasible": [
-            {"broker": broker, "side": side.value}
-            for broker, side in sorted(look.loads)
-            if look.infeasible((broker, side))
-        ],
+        "infeasible": [{"broker": broker, "side": side.value} for broker, side in look.infeasible],
         "brokers_alive": len(live.brokers) if live is not None else None,
         "throttles": len(live.rates) if live is not None else None,
         "throttles_ours": len(snapshot.memory.owned),

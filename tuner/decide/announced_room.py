@@ -32,7 +32,9 @@ def with_room(
     Returns:
         what fits, in the same order; and of the rest, why it must not begin yet.
     """
-    moving = {(move.topic, move.partition) for move in live.moves} if announced else set()
+    if not announced:
+        return (), {}
+    moving = {(move.topic, move.partition) for move in live.moves}
     busy = {move.topic for move in live.moves}
     taken: dict[str, dict[Side, int]] = {}
     fits: list[PartitionMove] = []

@@ -10,13 +10,14 @@ from tuner.decide.sight import Sight
 from tuner.decide.tracking import Wanted
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import Capacity
+from tuner.model.value import value
 from tuner.plan.move_time import SideLoad
 from tuner.plan.window import Window
 
 NOTHING = SideLoad(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Course:
     """What one side is meant to do."""
 

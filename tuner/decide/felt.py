@@ -22,10 +22,11 @@ Vocabulary:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tuner.decide.newest import Steps, with_mean
 from tuner.model.objectives import LawLimits
+from tuner.model.value import value
 
 # Yammer's ExponentiallyDecayingReservoir, of which Kafka makes its percentiles: weights fall by e in 1 ÷ 0.015 s.
 _REMEMBERS_S = 1.0 / 0.015
@@ -35,7 +36,7 @@ _ALIKE, _UNLIKE = 0.5, 0.2
 _SWING_START = 0.1  # Of both: the p99 is taken to be momentary until it is seen not to be.
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Felt:
     """By the producers of one broker; ``mean_ms`` is None where nothing is known of them."""
 

@@ -22,6 +22,5 @@ def freshness(signal: Signal | None, now_ms: int, age_s_max: float) -> Freshness
     if signal is None:
         return Freshness.MISSING
     # Far in the future is as bad as far in the past: a clock that is wrong by that much says nothing about age.
-    if (signal.sampled_at_ms - now_ms) / 1000 > age_s_max:
-        return Freshness.STALE
-    return Freshness.FRESH if age_s(signal, now_ms) <= age_s_max else Freshness.STALE
+    apart_s = abs(now_ms - signal.sampled_at_ms) / 1000
+    return Freshness.FRESH if apart_s <= age_s_max else Freshness.STALE

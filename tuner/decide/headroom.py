@@ -18,12 +18,13 @@ Vocabulary:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tuner.model.objectives import LawLimits
+from tuner.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Load:
     """Of one direction of one broker."""
 

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from streaming.contract import Side
 from streaming.throttles import Pair, TopicThrottle
+from tuner.decide.came_and_went import came_and_went
 from tuner.decide.needed import Needed, less, needed_of
 from tuner.model.cluster import PartitionMove
 
@@ -108,7 +109,6 @@ class Kept:
         self.done: Answers[Pairs] = Answers(_done)  # Of ours, what is needed no more.
         self.others: Answers[TopicThrottle] = Answers(TopicThrottle.without)  # On lists as they stand, without ours.
         self._moves: tuple[PartitionMove, ...] = ()
-        self._by_id: dict[int, PartitionMove] = {}  # The same.
         self._came: Sequence[PartitionMove] = ()
         self._seen: Seen | None = None  # In which all of ``_moves`` but ``_came`` are.
 
@@ -116,17 +116,14 @@ class Kept:
         """From now on these move."""
         if moves is self._moves:
             return
-        # Only here is every move touched: tens of thousands of objects that lie far apart take longer than their numbers.
-        before, now = self._by_id, dict(zip(map(id, moves), moves, strict=True))
-        went = [before[i] for i in before.keys() - now.keys()]
-        came = [now[i] for i in filter((now.keys() - before.keys()).__contains__, now)]
+        came, went = came_and_went(self._moves, moves)
         # What came first goes after: a path that only changes hands does not end on the way.
         self.paths.change(came, 1)
         self.paths.change(went, -1)
         self._sort_by_topic(went, came)
         if self._came:
             self._seen = None  # Nobody has put these into it.
-        self._came, self._moves, self._by_id = came, moves, now
+        self._came, self._moves = came, moves
 
     def unseen(self, seen: Seen) -> Sequence[PartitionMove]:
         """Moves that may not be in ``seen`` yet."""

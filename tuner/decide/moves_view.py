@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from functools import cached_property
 
-from streaming.contract import MoveSignal, Side, ThrottledBy
+from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide import rescue_rate, stall
 from tuner.decide.doubts import doubts
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound
@@ -43,6 +43,7 @@ class MovesView:
         leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(kept.paths.destinations_of)]
         self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
         self.doubts = doubts(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
+        self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing. Made where they are asked for.
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
         # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
         self._freshness = {
@@ -54,8 +55,12 @@ class MovesView:
             if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
         self._unknown = {side for side in self.sides if not self._is_known(side)}
+        self._allowed = {side: self._allowed_on(side) for side in self.sides}
         self._surplus = {side: self._surplus_of(side) for side in self.sides}
         self._bound = {side: self._is_bound(side) for side in self.sides}
+        courses = ((side, self.courses.get(side)) for side in self.sides)
+        self._unsteered = {side for side, course in courses if course is None or course.blind}
+        self._unsteered_leaders = {broker for broker, which in self._unsteered if which is Side.LEADER}
         self._share = {
             leader: None if surplus is None else surplus / len(found)
             for leader, found in kept.paths.destinations_of.items()
@@ -85,6 +90,12 @@ class MovesView:
     def surplus_shares_bytes_per_s(self, destination: int) -> list[float | None]:
         """What each leader's throttle leaves for this destination: the same as for each of the leader's others."""
         return [*map(self._share.__getitem__, self._paths.leaders_of(destination))]
+
+    def is_steered(self, destination: int) -> bool:
+        """Whether the law means every side that a move onto this broker passes to be as it is."""
+        if (destination, Side.FOLLOWER) in self._unsteered:
+            return False
+        return self._unsteered_leaders.isdisjoint(self._paths.leaders_of(destination))
 
     def first_bound(self, destination: int) -> BrokerSide | None:
         """A side that binds, of those that a move onto this broker passes."""
@@ -127,8 +138,8 @@ class MovesView:
     def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
         """What passes under this side's throttle. Of the measures that take Kafka's place only one that is not too much:
         by the others a throttle would seem to bind that does not, and be raised for nothing."""
-        signal, move = self._brokers.get(side[0]), self._signals.get(side)
-        if signal is None or freshness(signal, self.now_ms, self.limits.signal_age_s_max) is not Freshness.FRESH:
+        signal, move = self._fresh_broker(side[0]), self._signals.get(side)
+        if signal is None:
             return None
         unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
         match signal.throttled_by:
@@ -137,6 +148,13 @@ class MovesView:
             case ThrottledBy.REASSIGNMENT if unlisted_moves:
                 return None
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
+
+    def _fresh_broker(self, broker: int) -> BrokerSignal | None:
+        if broker not in self._fresh_brokers:
+            signal = self._brokers.get(broker)
+            found = freshness(signal, self.now_ms, self.limits.signal_age_s_max)
+            self._fresh_brokers[broker] = signal if found is Freshness.FRESH else None
+        return self._fresh_brokers[broker]
 
     def throttle(self, side: BrokerSide) -> RateSetting | None:
         """The rate in force on this side, if it counts any replica at all: a rate without a list throttles nothing."""
@@ -158,7 +176,7 @@ class MovesView:
                 found.update((b, Side.FOLLOWER) for b in move.adding if lists.follower.lists(move.partition, b))
         return found
 
-    def allowed_bytes_per_s(self, side: BrokerSide) -> float | None:
+    def _allowed_on(self, side: BrokerSide) -> float | None:
         """What the throttle lets through in the mean. Under the law the setting plays around it from second to second."""
         setting = self.throttle(side)
         if setting is None:
@@ -173,7 +191,7 @@ class MovesView:
         return self._bound[side]
 
     def _is_bound(self, side: BrokerSide) -> bool:
-        allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
+        allowed, load = self._allowed[side], self.loads.get(side)
         if allowed is None or load is None:
             return False
         return rescue_rate.throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
@@ -195,7 +213,7 @@ class MovesView:
         return self._surplus[side]
 
     def _surplus_of(self, side: BrokerSide) -> float | None:
-        allowed, load = self.allowed_bytes_per_s(side), self.loads.get(side)
+        allowed, load = self._allowed[side], self.loads.get(side)
         return None if allowed is None or load is None else allowed - load.keep_up_bytes_per_s
 
 
@@ -217,12 +235,11 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
             states[destination] = StallState(judged_until_ms=seen_until_ms)
             continue
         leaders = view.surplus_shares_bytes_per_s(destination)
-        courses = [view.courses.get(side) for side in view.sides_of(destination)]
         expected = stall.expected_drain_bytes_per_s(
             view.surplus_bytes_per_s((destination, Side.FOLLOWER)),
             leaders,
             limits,
-            steered=all(course is not None and not course.blind for course in courses),
+            steered=view.is_steered(destination),
         )
         states[destination] = state if signal is None else stall.judge(state, signal.steps, expected, limits)
     return states

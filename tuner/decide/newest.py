@@ -8,13 +8,13 @@ Invariant: steps are never below 0, and a mean that never changes gives steps th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tuner.model.value import value
 
 # What is remembered of a step is drawn towards the mean a little, so that an error of the first does not go round for ever.
 _KEEPS = 0.97
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Steps:
     """Bytes/s of the last steps of one counter, oldest first."""
 
@@ -34,6 +34,8 @@ def with_mean(steps: Steps, mean_bytes_per_s: float, steps_in_window: int) -> St
     known = steps.rates[-(steps_in_window - 1) :] if steps_in_window > 1 else ()
     if len(known) < steps_in_window - 1:
         return Steps((mean_bytes_per_s,) * steps_in_window)
-    others = sum(mean_bytes_per_s + _KEEPS * (rate - mean_bytes_per_s) for rate in known)
+    others = 0.0
+    for rate in known:
+        others += mean_bytes_per_s + _KEEPS * (rate - mean_bytes_per_s)
     newest = max(0.0, mean_bytes_per_s * steps_in_window - others)
     return Steps((*known, newest))

@@ -9,17 +9,12 @@ Invariant: what was measured wins over what was replayed; what is written stays 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from streaming.contract import Side
-from tuner.decide.course import Course, LawView, in_sync_bytes_per_s
-from tuner.decide.sight import Sight
+from tuner.decide.course import Course
+from tuner.decide.side_view import SideView
 from tuner.decide.tracking import floor_of
-from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import LawLimits
-from tuner.plan.move_time import SideLoad
-from tuner.plan.window import SECONDS_KEPT, advanced, bound_for, corrected, held_bytes_per_s
+from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, held_bytes_per_s
 
 
 def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int:
@@ -54,33 +49,23 @@ def _stood(course: Course, limits: LawLimits) -> float:
     return 0.0 if whole or course.wanted.rate_bytes_per_s < stood else (1.0 - limits.bound_play) * stood
 
 
-def replayed(
-    course: Course,
-    side: BrokerSide,
-    stands: int,
-    view: LawView,
-    sights: Mapping[int, Sight],
-    limits: LawLimits,
-    *,
-    load: SideLoad | None = None,
-) -> Course:
-    """The course with its window up to now, and its newest load where one is given, corrected where a newer step was measured."""
-    broker, which = side
-    flow = _flow_bytes_per_s(side, view, sights)
-    meant = _next_bytes(course, limits) if which is Side.LEADER else course.wanted.rate_bytes_per_s
+def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: LawLimits) -> tuple[Window, int]:
+    """The window up to now, corrected where a newer step was measured, and up to when it is."""
+    flow = _flow_bytes_per_s(here)
+    meant = _next_bytes(course, limits) if here.which is Side.LEADER else course.wanted.rate_bytes_per_s
     held_to = course.held_to_bytes_per_s
-    if which is Side.LEADER and held_to is not None and course.corrected_until_ms < course.since_ms:
+    if here.which is Side.LEADER and held_to is not None and course.corrected_until_ms < course.since_ms:
         # What we came to held nothing, and until it was measured what we did, something else still does.
         flow, meant = min(flow, held_to), min(meant, held_to)
-    window = advanced(course.window, view.now_ms, float(stands), flow, limits.quota_samples, meant_bytes_per_s=meant)
-    sight, until_ms = sights.get(broker), course.corrected_until_ms
+    window = advanced(course.window, now_ms, float(stands), flow, limits.quota_samples, meant_bytes_per_s=meant)
+    sight, until_ms = here.sight, course.corrected_until_ms
     if sight is not None and sight.sampled_at_ms > until_ms:
-        caught = sight.directions[which].caught.newest
+        caught = sight.directions[here.which].caught.newest
         if caught is not None:
-            passed = (caught + in_sync_bytes_per_s(view.moves.get(side))) * sight.step_s
+            passed = (caught + here.in_sync_bytes_per_s) * sight.step_s
             window = corrected(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
             until_ms = sight.sampled_at_ms
-    return replace(course, load=load or course.load, window=window, corrected_until_ms=until_ms)
+    return window, until_ms
 
 
 def _next_bytes(course: Course, limits: LawLimits) -> float:
@@ -89,16 +74,12 @@ def _next_bytes(course: Course, limits: LawLimits) -> float:
     return max(course.wanted.rate_bytes_per_s, limits.fall_ratio * sum(line) / len(line))
 
 
-def _flow_bytes_per_s(side: BrokerSide, view: LawView, sights: Mapping[int, Sight]) -> float:
+def _flow_bytes_per_s(here: SideView) -> float:
     """What can pass when the bound lets everything: all that clients leave of the link.
 
     Of what the leaders send a follower's side knows nothing. It only guards, so it may think that its window holds too much:
     thought to hold too little, it would be lowered into silence.
     """
-    broker, which = side
-    sight, capacity = sights.get(broker), view.capacities.get(broker)
-    if which is Side.FOLLOWER or sight is None or capacity is None:
+    if here.which is Side.FOLLOWER or here.used is None:
         return float("inf")
-    if (used := sight.directions[which].load) is None:
-        return float("inf")
-    return max(0.0, capacity.out_bytes_per_s - used.level_bytes_per_s) + in_sync_bytes_per_s(view.moves.get(side))
+    return max(0.0, here.total_bytes_per_s - here.used.level_bytes_per_s) + here.in_sync_bytes_per_s

@@ -6,19 +6,20 @@ Invariant: a signal counts once. What an old one has taught stays until a newer 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from streaming.contract import BrokerSignal, Side
 from tuner.decide.felt import Felt, felt_ms, momentary, with_window
 from tuner.decide.headroom import Load, jumped, next_margin, with_step
 from tuner.decide.newest import Steps, with_mean
 from tuner.model.objectives import LawLimits, Objective
+from tuner.model.value import value
 
 _STEP_S = 5.0  # Of the stream; the first signal of a broker cannot tell.
 _STEP_CHANGE = 1.5  # A step so much longer than the one before it spans a look that was lost.
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Direction:
     """What is known of one direction of one broker; the leader side sends, the follower side receives."""
 
@@ -28,7 +29,7 @@ class Direction:
     jumped: bool = False  # The newest step was another load than the one that was known.
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sight:
     """What is known of one broker."""
 

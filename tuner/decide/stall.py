@@ -21,10 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from streaming.contract import MoveStep
 from tuner.model.limits import StallLimits
 from tuner.model.memory import StallState
+
+_AT_MS = attrgetter("at_ms")
 
 
 def expected_drain_bytes_per_s(
@@ -55,8 +58,10 @@ def expected_drain_bytes_per_s(
 
 def judge(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits) -> StallState:
     """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
-    for step in sorted(steps, key=lambda s: s.at_ms):
-        if step.at_ms > state.judged_until_ms and step.dt_s > 0:
+    # A window has five steps, and four of them were judged with the one before.
+    new = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]
+    for step in sorted(new, key=_AT_MS) if len(new) > 1 else new:
+        if step.at_ms > state.judged_until_ms:
             state = _take(state, step, expected_bytes_per_s, limits)
     return state
 
@@ -71,30 +76,34 @@ def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits
             pending_gained_bytes=0.0,
             pending_written_bytes=0.0,
         )
-    state = replace(
-        state,
-        judged_until_ms=step.at_ms,
-        observed_s=state.observed_s + step.dt_s,
-        pending_s=state.pending_s + step.dt_s,
-        pending_gained_bytes=state.pending_gained_bytes + step.gained_bytes,
-        pending_written_bytes=state.pending_written_bytes + step.written_bytes,
-    )
-    if state.pending_s < limits.step_s_min:
-        return state
-    share = _share(state, step.remaining_bytes, expected_bytes_per_s, limits)
-    lost_s = min(limits.lost_s_most, max(0.0, state.lost_s + state.pending_s * (limits.share_expected - share)))
+    observed_s, pending_s = state.observed_s + step.dt_s, state.pending_s + step.dt_s
+    gained_bytes = state.pending_gained_bytes + step.gained_bytes
+    written_bytes = state.pending_written_bytes + step.written_bytes
     stalled, since_ms = state.stalled, state.stalled_since_ms
+    if pending_s < limits.step_s_min:
+        return StallState(
+            state.lost_s, stalled, since_ms, step.at_ms, observed_s, pending_s, gained_bytes, written_bytes
+        )
+    share = _share(pending_s, gained_bytes, written_bytes, step.remaining_bytes, expected_bytes_per_s, limits)
+    lost_s = min(limits.lost_s_most, max(0.0, state.lost_s + pending_s * (limits.share_expected - share)))
     if lost_s >= limits.lost_s_max and not stalled:
         stalled, since_ms = True, step.at_ms
     elif lost_s == 0.0:
         stalled, since_ms = False, None
-    return StallState(lost_s, stalled, since_ms, state.judged_until_ms, state.observed_s)
+    return StallState(lost_s, stalled, since_ms, step.at_ms, observed_s)
 
 
-def _share(state: StallState, remaining_bytes: float, expected_bytes_per_s: float, limits: StallLimits) -> float:
+def _share(
+    pending_s: float,
+    gained_bytes: float,
+    written_bytes: float,
+    remaining_bytes: float,
+    expected_bytes_per_s: float,
+    limits: StallLimits,
+) -> float:
     """What share of the expected drain the pending stretch brought."""
-    write_bytes_per_s = state.pending_written_bytes / state.pending_s
+    write_bytes_per_s = written_bytes / pending_s
     if remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * write_bytes_per_s):
         return 1.0
-    drain_bytes_per_s = state.pending_gained_bytes / state.pending_s - write_bytes_per_s
+    drain_bytes_per_s = gained_bytes / pending_s - write_bytes_per_s
     return min(limits.share_max, max(limits.share_min, drain_bytes_per_s / expected_bytes_per_s))

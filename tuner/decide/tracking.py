@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.model.value import value
 from tuner.plan.move_time import SideLoad, drain_s
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wanted:
     rate_bytes_per_s: float
     infeasible: bool = False  # Its ceiling does not even carry what keeps up.
@@ -69,8 +69,12 @@ def drain_times_s(
     ceilings: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
     """How long each side takes at its ceiling; those that never end are not in it."""
-    times = {side: drain_s(load, max(ceilings[side], floors[side])) for side, load in loads.items()}
-    return {side: time_s for side, time_s in times.items() if time_s is not None}
+    times = {}
+    for side, load in loads.items():
+        time_s = drain_s(load, max(ceilings[side], floors[side]))
+        if time_s is not None:
+            times[side] = time_s
+    return times
 
 
 def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: LawLimits) -> float:
@@ -120,7 +124,7 @@ def ahead(
     """
     found = wanted(side, load, floor_bytes_per_s, ceiling_bytes_per_s, limits.ahead_ratio * target_s, limits, push)
     most = max(floor_bytes_per_s, ceiling_bytes_per_s)
-    return replace(found, rate_bytes_per_s=min(found.rate_bytes_per_s, most))
+    return Wanted(min(found.rate_bytes_per_s, most), found.infeasible, found.binds)
 
 
 def opened(side: Side, floor_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> Wanted:
@@ -147,4 +151,4 @@ def taken_over(meant: Wanted, stood_bytes_per_s: float, since_s: float, limits: 
     if on_the_way >= rate:
         return meant
     # Below its ceiling it does not fill the link, and low latency says nothing yet.
-    return replace(meant, rate_bytes_per_s=on_the_way, binds=False)
+    return Wanted(on_the_way, meant.infeasible)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from streaming.contract import Side
 from streaming.throttles import Pair, ThrottledReplicas, TopicThrottle
+from tuner.model.value import value
 
 
 class Reason(StrEnum):
@@ -55,7 +56,7 @@ class Reason(StrEnum):
     CHANGED_BY_SOMEBODY = "changed_by_somebody"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hold:
     broker: int | None  # None: the cluster as a whole.
     side: Side | None
@@ -76,7 +77,7 @@ class SetRate:
     own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Steer:
     """Until the next cycle the law may turn this throttle, every second, between the floor and the operator's ceiling."""
 

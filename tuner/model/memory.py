@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from streaming.throttles import TopicThrottle
 from tuner.model.cluster import BrokerSide
+from tuner.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StallState:
     """The judge's memory of one destination broker; see decide/stall.py."""
 

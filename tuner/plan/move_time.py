@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from tuner.model.value import value
+
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SideLoad:
     """What one side of one broker has to carry."""
 

@@ -27,17 +27,18 @@ Vocabulary:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from tuner.model.value import value
 from tuner.plan.echo import shares
 
 SECONDS_KEPT = 32  # A window and the step before it, as late as signals may be before everything is held.
+_OTHERS_KEPT = SECONDS_KEPT - 1
 
 # Of what was replayed. Bursts and their echoes leave a step's sum within some per cent, what is not the throttle's does not.
 _UNEVEN_RATIO_MAX = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Window:
     """The last seconds of one side of one broker, oldest first, up to ``until_ms``."""
 
@@ -67,13 +68,19 @@ def advanced(
     meant_bytes_per_s: float | None = None,
 ) -> Window:
     """Replays the whole seconds up to now with the bound that stands, and what was meant by it."""
-    seconds, bounds, meant, until_ms = list(window.seconds), list(window.bounds), list(window.meant), window.until_ms
+    seconds, bounds, meant, until_ms = window.seconds, window.bounds, window.meant, window.until_ms
+    if bounds[-1] == bound_bytes_per_s:
+        bound_bytes_per_s = bounds[
+            -1
+        ]  # One object for all seconds of it: a large cluster keeps a hundred thousand seconds.
+    as_meant = bound_bytes_per_s if meant_bytes_per_s is None else meant_bytes_per_s
     while until_ms + 1000 <= now_ms:
         until_ms += 1000
-        seconds.append(_passes(seconds, bound_bytes_per_s, flow_bytes_per_s, samples))
-        bounds.append(bound_bytes_per_s)
-        meant.append(bound_bytes_per_s if meant_bytes_per_s is None else meant_bytes_per_s)
-    return Window(until_ms, *(tuple(kept[-SECONDS_KEPT:]) for kept in (seconds, bounds, meant)))
+        passes = _passes(seconds, bound_bytes_per_s, flow_bytes_per_s, samples)
+        seconds = (*seconds[-_OTHERS_KEPT:], passes)
+        bounds = (*bounds[-_OTHERS_KEPT:], bound_bytes_per_s)
+        meant = (*meant[-_OTHERS_KEPT:], as_meant)
+    return Window(until_ms, seconds, bounds, meant)
 
 
 def corrected(
@@ -87,8 +94,9 @@ def corrected(
     if newest < 0 or begin < samples:
         return window
     modelled = window.seconds[begin:end]
-    more = passed_bytes - sum(modelled)
-    if abs(more) <= _UNEVEN_RATIO_MAX * sum(modelled):
+    replayed_bytes = sum(modelled)
+    more = passed_bytes - replayed_bytes
+    if abs(more) <= _UNEVEN_RATIO_MAX * replayed_bytes:
         likely = shares(samples, count)
         first = end - len(likely)
         told = [max(0.0, was + share * more) for was, share in zip(window.seconds[first:end], likely, strict=True)]
@@ -97,7 +105,7 @@ def corrected(
         seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
     for bound in window.bounds[end:]:
         seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
-    return replace(window, seconds=tuple(seconds))
+    return Window(window.until_ms, tuple(seconds), window.bounds, window.meant)
 
 
 def held_bytes_per_s(window: Window, samples: int) -> float:

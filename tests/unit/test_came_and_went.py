@@ -1,0 +1,66 @@
+"""The difference of two long sequences, held against what sets say of them."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.decide.came_and_went import _STRETCH, came_and_went
+
+
+class Thing:
+    """One like another, and none the same."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Thing)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def by_sets(before: list[Thing], now: list[Thing]) -> tuple[list[Thing], list[Thing]]:
+    old, new = set(map(id, before)), set(map(id, now))
+    return [each for each in now if id(each) not in old], [each for each in before if id(each) not in new]
+
+
+def check(before: list[Thing], now: list[Thing]) -> None:
+    found, told = came_and_went(before, now), by_sets(before, now)
+    assert [list(map(id, each)) for each in found] == [list(map(id, each)) for each in told]
+
+
+def test_what_is_equal_and_not_the_same_is_another() -> None:
+    one, other = Thing(), Thing()
+    assert one == other
+    check([one], [other])
+
+
+def test_nothing_differs_in_what_is_the_same() -> None:
+    things = [Thing() for _ in range(3 * _STRETCH + 7)]
+    assert came_and_went(things, [*things]) == ([], [])
+
+
+def test_what_begins_and_what_ends_is_found_in_its_order() -> None:
+    things = [Thing() for _ in range(5 * _STRETCH)]
+    check(things[: 4 * _STRETCH], things[200:])
+    check(things[2 * _STRETCH :], things)
+    check(things, things[: -_STRETCH - 1])
+
+
+def test_what_only_changes_places_has_neither_come_nor_gone() -> None:
+    things = [Thing() for _ in range(4 * _STRETCH)]
+    assert came_and_went(things, things[::-1]) == ([], [])
+    assert came_and_went(things, [*things[_STRETCH + 1 :], *things[: _STRETCH + 1]]) == ([], [])
+
+
+@given(st.integers(0, 2**32), st.integers(0, 3 * _STRETCH), st.sampled_from([0, 1, 30, 300, 3000]))
+def test_any_two(seed: int, length: int, others: int) -> None:
+    random = Random(seed)
+    before = [Thing() for _ in range(length)]
+    now = [each for each in before if random.randrange(1000) >= others]
+    for _ in range(random.randrange(others + 1)):
+        now.insert(random.randrange(len(now) + 1), Thing())
+    if seed % 3 == 0:
+        now[: len(now) // 2] = random.sample(now[: len(now) // 2], len(now) // 2)
+    check(before, now)

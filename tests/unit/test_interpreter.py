@@ -1,0 +1,53 @@
+"""The search for cycles waits longer where it finds nothing, and is back where it finds something."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tuner.interpreter import calm_the_collector
+
+FIRST = 50_000
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    gc.collect()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.callbacks[:] = callbacks
+
+
+def cycles(count: int) -> None:
+    for _ in range(count):
+        mine: list[object] = []
+        mine.append(mine)
+
+
+def test_looks_that_come_and_go_are_searched_ever_less_and_soon_not_at_all() -> None:
+    calm_the_collector()
+    calm_the_collector()  # As often as programs in one process begin.
+    searched = []
+    look: list[list[int]] = []
+    for _ in range(8):
+        before = gc.get_stats()[0]["collections"]
+        look = [[number] for number in range(4 * FIRST)]
+        searched.append(gc.get_stats()[0]["collections"] - before)
+    assert searched[0] > 1
+    assert searched[-3:] == [0, 0, 0]
+    assert len(look) == 4 * FIRST
+
+
+def test_cycles_are_found_as_soon_as_before() -> None:
+    calm_the_collector()
+    for _ in range(10):
+        gc.collect()
+    assert gc.get_threshold()[0] == 32 * FIRST  # The most that may wait.
+    cycles(33 * FIRST)
+    assert gc.get_threshold()[0] == FIRST
+    before = gc.get_stats()[0]["collected"]
+    cycles(10 * FIRST)
+    assert gc.get_stats()[0]["collected"] - before >= 9 * FIRST

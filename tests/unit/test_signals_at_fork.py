@@ -1,0 +1,66 @@
+"""Signals that come while a child is being made: kept, and heard once it is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rheostat import process
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+POPEN = subprocess.Popen
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The children, each made while Ctrl-C is pressed."""
+    children: list[Any] = []
+
+    def pressed(*args: Any, **kwargs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        children.append(POPEN(*args, **kwargs))
+        return children[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", pressed)
+    yield children
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+            child.wait(timeout=10)
+
+
+def test_ctrl_c_waits_for_the_fork_and_leaves_no_child(made: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        process.spawn(SLEEPER, log=tmp_path / "log")
+    (child,) = made
+    assert child.poll() is not None
+
+
+def test_a_handler_that_does_not_raise_hears_it_once_and_the_child_stays(made: list[Any], tmp_path: Path) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        child = process.spawn(SLEEPER, log=tmp_path / "log")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
+    assert made == [child]
+    assert child.poll() is None
+
+
+def test_what_cannot_be_made_does_not_swallow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise FileNotFoundError("no such program")
+
+    monkeypatch.setattr(subprocess, "Popen", fails)
+    with pytest.raises(KeyboardInterrupt):
+        process.spawn(["nothing"], log=tmp_path / "log")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
