@@ -20,13 +20,13 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streaming.metric_page import page
 from streaming.own_metrics import installed_version
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import AccessError, Tokens
 from tuner.api.board import Board
+from tuner.api.connection import Connection
 from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
 from tuner.api.lane import Lane
@@ -44,8 +44,6 @@ _CYCLES_MISSED_MAX = 12
 _GOODBYE_S = 2  # For answers under way when the server stops.
 _UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
 _MESSAGES_MAX = 5
-_CONNECTIONS_MAX = 200
-_SILENT_S_MAX = 10.0
 
 
 def make_app(
@@ -150,17 +148,6 @@ async def _unprocessable(request: Request, error: Exception) -> Response:  # noq
     return refusal(422, "; ".join(faults))
 
 
-class _Bounded(H11Protocol):
-    """Of open connections so many and no more: the tuner's own to Kafka need descriptors, too. Who says nothing is sent home."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        if len(self.connections) > _CONNECTIONS_MAX:
-            transport.abort()
-        else:
-            self.timeout_keep_alive_task = self.loop.call_later(_SILENT_S_MAX, self.timeout_keep_alive_handler)
-
-
 class HttpServer:
     """uvicorn in a thread of its own, on a socket bound by us, so that a taken port is an error and not a log line."""
 
@@ -197,7 +184,7 @@ class HttpServer:
         certfile, keyfile = tls or (None, None)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
-            timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=_Bounded, ssl_certfile=certfile, ssl_keyfile=keyfile,
+            timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection, ssl_certfile=certfile, ssl_keyfile=keyfile,
         )  # fmt: skip
         try:
             config.load()

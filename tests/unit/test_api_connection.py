@@ -1,0 +1,59 @@
+"""Heads of requests on real connections: as large as anybody needs them, and no larger."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+
+import pytest
+from api_rig import Rig
+
+from tuner.api.server import HttpServer
+
+ASKED = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+@pytest.fixture
+def asker() -> Iterator[socket.socket]:
+    rig = Rig(tokens=False)
+    rig.cycle()
+    server = HttpServer(rig.app, "127.0.0.1", 0)
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as made:
+            yield made
+    finally:
+        server.stop()
+
+
+def answer(asker: socket.socket) -> tuple[int, bytes]:
+    """Status and body of the next one."""
+    response = http.client.HTTPResponse(asker)
+    response.begin()
+    return response.status, response.read()
+
+
+def test_a_head_without_an_end_is_refused(asker: socket.socket) -> None:
+    asker.sendall(ASKED + b"x-more: " + b"a" * 70_000)
+    assert answer(asker) == (400, b"The head of the request is too large.")
+
+
+def test_each_request_of_a_connection_has_a_head_of_its_own(asker: socket.socket) -> None:
+    for _ in range(3):
+        asker.sendall(ASKED + b"x-more: ")
+        asker.sendall(b"a" * 40_000)
+        asker.sendall(b"\r\n\r\n")
+        assert answer(asker) == (200, b"ok\n")
+
+
+def test_a_body_is_no_head(asker: socket.socket) -> None:
+    asker.sendall(
+        b"POST /api/v1/pause HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
+    )
+    assert answer(asker)[0] == 413
+
+
+def test_what_is_no_http_is_refused(asker: socket.socket) -> None:
+    asker.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+    assert answer(asker)[0] == 400
