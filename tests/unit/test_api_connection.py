@@ -15,16 +15,19 @@ ASKED = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 
 
 @pytest.fixture
-def asker() -> Iterator[socket.socket]:
+def server() -> Iterator[HttpServer]:
     rig = Rig(tokens=False)
     rig.cycle()
-    server = HttpServer(rig.app, "127.0.0.1", 0)
-    server.start()
-    try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as made:
-            yield made
-    finally:
-        server.stop()
+    made = HttpServer(rig.app, "127.0.0.1", 0)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def asker(server: HttpServer) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as made:
+        yield made
 
 
 def answer(asker: socket.socket) -> tuple[int, bytes]:
@@ -32,6 +35,14 @@ def answer(asker: socket.socket) -> tuple[int, bytes]:
     response = http.client.HTTPResponse(asker)
     response.begin()
     return response.status, response.read()
+
+
+def test_no_answer_waits_for_the_one_before_to_be_acknowledged(server: HttpServer, asker: socket.socket) -> None:
+    asker.sendall(ASKED + b"\r\n")
+    assert answer(asker) == (200, b"ok\n")
+    (connection,) = server._server.server_state.connections
+    taken = connection.transport.get_extra_info("socket")
+    assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 def test_a_head_without_an_end_is_refused(asker: socket.socket) -> None:
