@@ -18,6 +18,14 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 POPEN = subprocess.Popen
 
 
+@pytest.fixture(autouse=True)
+def default() -> Iterator[None]:
+    """Other tests of the same process may have left a handler of theirs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The children, each made while Ctrl-C is pressed."""
