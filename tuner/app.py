@@ -185,6 +185,7 @@ def run_tuner(
                     writes_per_s_max=settings.config_writes_per_s_max,
                     dry_run=settings.dry_run,
                     inputs=inputs,
+                    processor_s=time.process_time,
                 )
                 log.info(
                     "acting" if fenced else "looking on", holder=holder, owned=len(memory.owned),

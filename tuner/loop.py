@@ -46,7 +46,8 @@ log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
 LOOK_EVERY_S = 1.0  # For signals that were missing.
-# A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor.
+# A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor. What it waits
+# for Kafka's answers costs nobody anything: rested for as well, slots that have come free would stand empty.
 _EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
@@ -99,7 +100,12 @@ class Loop:
         writes_per_s_max: float,
         dry_run: bool,
         inputs: InputLog | None = None,
+        processor_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """
+        Args:
+            processor_s: what the process has used of the processor; by default a cycle costs nothing.
+        """
         self.ledger = Ledger(
             journal, memory, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run, inputs=inputs
         )
@@ -113,6 +119,7 @@ class Loop:
         self._stall_limits = stall_limits
         self._wall_clock = wall_clock
         self._monotonic = monotonic
+        self._processor_s = processor_s
         self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
         self._cycles = 0
@@ -136,7 +143,7 @@ class Loop:
         return self.ledger.memory
 
     def cycle(self) -> tuple[Decision, ...]:
-        began_s, announced = self._monotonic(), self._announcing.moves
+        began_s, used_s, announced = self._monotonic(), self._processor_s(), self._announcing.moves
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
             self.ledger.memory = narrow_to_live(self.memory, observation.live)
@@ -161,8 +168,8 @@ class Loop:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
             self._watcher.observed(observation, self.memory, decisions)
-        now_s = self._monotonic()
-        self._rested_at_s = max(began_s + _EARLY_S_MIN, now_s + _REST_PER_CYCLE * (now_s - began_s))
+        cost_s = self._processor_s() - used_s
+        self._rested_at_s = max(began_s + _EARLY_S_MIN, self._monotonic() + _REST_PER_CYCLE * cost_s)
         return decisions
 
     def tick(self) -> None:

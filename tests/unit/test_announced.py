@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -149,6 +150,21 @@ def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
     assert not any(rig.live.looks[looks:])
     rig.now_s += 1.0
     assert not announcing.waits
+
+
+@pytest.mark.parametrize(("cost_s", "rests_s"), [(0.01, 1.0), (0.5, 2.0)])
+def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: float, rests_s: float) -> None:
+    """Not by what Kafka's answers took: slots that have come free would stand empty."""
+    rig, announcing = unthrottled(), Announcing()
+    used = itertools.count()
+    rig.loop._processor_s = lambda: cost_s * next(used)
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    announcing.begin([replace(move(), partition=5)])
+    rig.now_s += rests_s - 0.01
+    assert not rig.loop.cycle_is_due()
+    rig.now_s += 0.02
+    assert rig.loop.cycle_is_due()
 
 
 def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
