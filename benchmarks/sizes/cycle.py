@@ -20,7 +20,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import psutil
@@ -78,16 +78,25 @@ class SilentJournal:
     ) -> None:
         self._entries += len(entries)
         self._saves += memory is not None
-        records = [encode_entry(entry) for entry in entries]
-        records += [encode_memory(memory)] if memory is not None else []
-        records += [encode_owned(side, value) for side, value in (owned or {}).items()]
-        records += [encode_seen(topic, rows) for topic, rows in (seen or {}).items()]
-        records += [encode_listed(topic, pairs) for topic, pairs in (listed or {}).items()]
         inputs = self.inputs.take() if self.inputs is not None else []
-        self._bytes += sum(map(len, records))
+
+        def records() -> Iterator[bytes]:
+            yield from map(encode_entry, entries)
+            if memory is not None:
+                yield encode_memory(memory)
+            yield from (encode_owned(side, value) for side, value in (owned or {}).items())
+            yield from (encode_seen(topic, rows) for topic, rows in (seen or {}).items())
+            yield from (encode_listed(topic, pairs) for topic, pairs in (listed or {}).items())
+
+        def counted() -> Iterator[bytes]:
+            for record in records():
+                self._bytes += len(record)
+                yield record
+
         self._input_bytes += sum(map(len, inputs))
-        # As kafka-python packs them: what is written together is a batch, as far as one holds it.
-        for batch in itertools.chain(_batches(records), _batches(inputs)):
+        # As kafka-python packs them: what is written together is a batch, as far as one holds it. Records are made as they are
+        # packed, as in the Kafka journal.
+        for batch in itertools.chain(_batches(counted()), _batches(inputs)):
             gzip.compress(batch)
 
     def take(self) -> dict[str, int]:
@@ -215,7 +224,7 @@ def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _batches(records: Sequence[bytes]) -> Iterator[bytes]:
+def _batches(records: Iterable[bytes]) -> Iterator[bytes]:
     """Records of one batch after another; one that is larger than a batch is alone in it."""
     batch: list[bytes] = []
     size = 0

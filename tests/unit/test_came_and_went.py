@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.decide import came_and_went as came_and_went_module
 from tuner.decide.came_and_went import _STRETCH, came_and_went
 
 
@@ -46,6 +48,23 @@ def test_what_begins_and_what_ends_is_found_in_its_order() -> None:
     check(things[: 4 * _STRETCH], things[200:])
     check(things[2 * _STRETCH :], things)
     check(things, things[: -_STRETCH - 1])
+
+
+def test_of_what_follows_a_long_gap_nothing_is_held_against_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where more moves of one topic end at once than are laid side by side at first: the rest is passed over."""
+    things = [Thing() for _ in range(60 * _STRETCH)]
+    asked = 0
+
+    def counted(thing: object) -> int:
+        nonlocal asked
+        asked += 1
+        return id(thing)
+
+    monkeypatch.setattr(came_and_went_module, "id", counted, raising=False)
+    gone = things[: 3 * _STRETCH] + things[5 * _STRETCH :]
+    came, went = came_and_went(things, gone)
+    assert (came, len(went)) == ([], 2 * _STRETCH)
+    assert asked < 20 * _STRETCH
 
 
 def test_what_only_changes_places_has_neither_come_nor_gone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kafka.errors
@@ -65,6 +65,19 @@ def test_what_is_written_is_one_transaction() -> None:
     producer = Producer()
     Transactions(producer).write(RECORDS)
     assert producer.told == ["begin", "journal", "inputs", "commit"]
+
+
+def test_what_goes_wrong_in_the_making_of_a_record_leaves_none_and_the_next_is_written() -> None:
+    def made() -> Iterator[tuple[str, bytes, bytes | None]]:
+        yield RECORDS[0]
+        raise TypeError("no JSON has this")
+
+    producer = Producer()
+    journal = Transactions(producer)
+    with pytest.raises(TypeError, match="no JSON has this"):
+        journal.write(made())
+    journal.write(RECORDS)
+    assert producer.told == ["begin", "journal", "abort", "begin", "journal", "inputs", "commit"]
 
 
 def test_while_it_is_aborted_nothing_is_sent_and_then_it_goes_on() -> None:

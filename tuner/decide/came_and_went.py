@@ -15,7 +15,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_STRETCH = 512  # Where more than that goes or comes in one place, the two are told apart as sets: right, and slower.
+_STRETCH = 512  # Where more than that goes or comes in one place, ever longer ones are laid beside each other.
 
 
 def came_and_went(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[T]]:
@@ -26,14 +26,18 @@ def came_and_went(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[
     came: list[T] = []
     went: list[T] = []
     i = j = 0
+    stretch = _STRETCH
     while i < len(before) or j < len(now):
-        old, new = before[i : i + _STRETCH], now[j : j + _STRETCH]
+        old, new = before[i : i + stretch], now[j : j + stretch]
         if (alike := _alike(old, new)) > 0:
-            i, j = i + alike, j + alike
+            i, j, stretch = i + alike, j + alike, _STRETCH
             continue
         # They meet again at the first of the new ones that is among the old ones.
         places = {id(each): place for place, each in enumerate(old)}
         to = next((place for place, each in enumerate(new) if id(each) in places), len(new))
+        if to == len(new) and (i + stretch < len(before) or j + stretch < len(now)):
+            stretch *= 2
+            continue
         out = places[id(new[to])] if to < len(new) else len(old)
         went += old[:out]
         came += new[:to]

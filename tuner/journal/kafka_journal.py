@@ -10,8 +10,9 @@ Invariant: after ``lost`` nothing is written any more, whatever else may work ag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer
@@ -171,30 +172,36 @@ class KafkaJournal:
             JournalError: not acknowledged by all in-sync replicas in time.
             JournalLost: and it will not be any more.
         """
-        records: dict[bytes, bytes | None] = {}
-        for entry in entries:
-            ring = ring_of(entry)
-            self._seqs[ring] += 1
-            seq = self._seqs[ring]
-            records[entry_key(ring, self._cluster, seq)] = encode_entry(replace(entry, seq=seq))
-        if memory is not None:
-            records[memory_key(self._cluster)] = encode_memory(memory)
-        for side, value in (owned or {}).items():
-            records[owned_key(self._cluster, side)] = encode_owned(side, value)
-        for topic, rows in (seen or {}).items():
-            records[seen_key(self._cluster, topic)] = encode_seen(topic, rows)
-        for topic, pairs in (listed or {}).items():
-            records[listed_key(self._cluster, topic)] = encode_listed(topic, pairs)
-        records |= beside or {}
         inputs = self._inputs.take() if self._inputs is not None else []
-        if not records and not inputs:
+        if not (entries or memory is not None or owned or seen or listed or beside or inputs):
             return
+        numbered = [self._numbered(entry) for entry in entries]
+
+        def records() -> Iterator[tuple[bytes, bytes | None]]:
+            # Each is made when it is sent: where everything stalls there are thousands, of 12 kB each.
+            for entry in numbered:
+                yield entry_key(ring_of(entry), self._cluster, entry.seq), encode_entry(entry)
+            if memory is not None:
+                yield memory_key(self._cluster), encode_memory(memory)
+            for side, value in (owned or {}).items():
+                yield owned_key(self._cluster, side), encode_owned(side, value)
+            for topic, rows in (seen or {}).items():
+                yield seen_key(self._cluster, topic), encode_seen(topic, rows)
+            for topic, pairs in (listed or {}).items():
+                yield listed_key(self._cluster, topic), encode_listed(topic, pairs)
+            yield from (beside or {}).items()
+
         try:
-            self._send(records, inputs)
-        except JournalError:
+            self._send(records(), inputs)
+        except BaseException:
             if self._inputs is not None:
                 self._inputs.lost()
             raise
+
+    def _numbered(self, entry: Entry) -> Entry:
+        ring = ring_of(entry)
+        self._seqs[ring] += 1
+        return replace(entry, seq=self._seqs[ring])
 
     def proved_s_ago(self) -> float:
         """How long ago it was certain that nobody had taken the journal over."""
@@ -206,7 +213,7 @@ class KafkaJournal:
         Raises:
             JournalError, JournalLost: as ``write``.
         """
-        self._send({holder_key(self._cluster): encode_holder(self.holder)})
+        self._send([(holder_key(self._cluster), encode_holder(self.holder))])
 
     def close(self) -> None:
         end(self._writer, _CLOSE_S_MAX)
@@ -216,12 +223,13 @@ class KafkaJournal:
         assert self._producer is not None, "this journal is only read"
         return self._producer
 
-    def _send(self, records: Records, inputs: Sequence[bytes] = ()) -> None:
+    def _send(self, records: Iterable[tuple[bytes, bytes | None]], inputs: Sequence[bytes] = ()) -> None:
         if self.lost:
             raise JournalLost(f"{self._topic} is not ours to write any more")
         beside, key = topic_of(self._topic), self._cluster.encode()
-        every: list[Record] = [(self._topic, key_, value) for key_, value in records.items()]
-        every += [(beside, key, value) for value in inputs]
+        every: Iterable[Record] = chain(
+            ((self._topic, key_, value) for key_, value in records), ((beside, key, value) for value in inputs)
+        )
         began_s = self._monotonic()
         try:
             if self._transactions is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 
 import kafka.errors
@@ -40,8 +40,8 @@ class OutOfUse(NotWritten):
     """Somebody else has taken over, or it is not known what is there: nothing more can be written."""
 
 
-def acknowledged(producer: KafkaProducer, records: Sequence[Record], timeout_s: float) -> dict[str, int]:
-    """Sends them, and waits for all of them together; returns the least offset that each topic gave, -1 where
+def acknowledged(producer: KafkaProducer, records: Iterable[Record], timeout_s: float) -> dict[str, int]:
+    """Sends them as they are made, and waits for all of them together; returns the least offset that each topic gave, -1 where
     it did not tell (a record that it had already).
 
     Raises:
@@ -64,8 +64,8 @@ class Transactions:
         self._failing_since_s: float | None = None
         self._offsets: dict[str, int] = {}  # By topic, of the newest transaction.
 
-    def write(self, records: Sequence[Record]) -> None:
-        """All of them, or none.
+    def write(self, records: Iterable[Record]) -> None:
+        """All of them, or none; what goes wrong where they are made is raised as it is, and none is there.
 
         Raises:
             NotWritten: none; it may be tried again.
@@ -82,7 +82,7 @@ class Transactions:
             raise
         self._failing_since_s = None
 
-    def _write(self, records: Sequence[Record]) -> None:
+    def _write(self, records: Iterable[Record]) -> None:
         self._see_the_abort(ACK_S_MAX)
         try:
             self._producer.begin_transaction()
@@ -100,6 +100,9 @@ class Transactions:
             if isinstance(error, _BegunAnew):
                 raise OutOfUse(str(error)) from error
             raise NotWritten(f"{type(error).__name__}: {error}") from error
+        except BaseException:
+            self._abort = _Beside(self._producer.abort_transaction)
+            raise
 
     def _see_the_abort(self, timeout_s: float, why: BaseException | None = None) -> None:
         """Returns when the transaction before has ended.
