@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
+from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import say
 from rheostat import orders
 from rheostat.lab import Lab, LabSpec
@@ -42,10 +43,6 @@ ALONE_S, STORM_S, OURS_S = 90.0, 120.0, 360.0
 WARM_UP_S = 45.0  # Signals look back for half a minute; by then storms delete as much as they create.
 OURS_SETTLED_S = 240.0
 _STEPS = 5
-# Memory is collected as brokers do by default. With the lab's own collector and heap, made for small clusters, 1,600 partitions
-# stop a broker for a quarter of a second to one and a half at a time, and metadata and whoever creates a topic wait meanwhile.
-HEAP_MB = 1_200
-_JAVA_OPTIONS = ("-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 # Kafka takes deleted logs off the disk a minute later, which a row of two minutes would not see and the next one would pay for.
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 _READY_S_MAX = 240.0
@@ -310,7 +307,7 @@ def measure(statics: int, keep: Path | None = None) -> list[Row]:
     Args:
         keep: where the logs are copied to.
     """
-    with Lab(LabSpec(brokers=3, controllers=3, heap_mb=HEAP_MB, java_options=_JAVA_OPTIONS, settings=_SETTINGS)) as lab:
+    with Lab(LabSpec(brokers=3, controllers=3, heap_mb=HEAP_MB, java_options=JAVA_OPTIONS, settings=_SETTINGS)) as lab:
         bench = Bench(lab)
         try:
             return bench.measure(statics)

@@ -32,6 +32,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
+from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import Processors, awaited, fetched, say
 from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
@@ -250,7 +251,12 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    spec = LabSpec(brokers=BROKERS, settings={"log.retention.check.interval.ms": "5000"})
+    spec = LabSpec(
+        brokers=BROKERS,
+        heap_mb=HEAP_MB,
+        java_options=JAVA_OPTIONS,
+        settings={"log.retention.check.interval.ms": "5000"},
+    )
     with Lab(spec) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
         before = target(back=True)
         with lab.admin() as admin:
