@@ -60,6 +60,8 @@ class _KeptSignals:
 
     def __init__(self) -> None:
         self._came: list[int] = []
+        self._keeps = False
+        self._before: dict[int, Callable[[int, FrameType | None], object]] = {}
 
     def __enter__(self) -> None:
         # Only there do handlers run, and only there can they be changed.
@@ -68,8 +70,11 @@ class _KeptSignals:
         self._before = {number: handler for number, handler in handlers.items() if callable(handler)}
         for number in self._before:
             signal.signal(number, self._keep)
+        self._keeps = True
 
     def __exit__(self, *_: object) -> None:
+        # A handler put back may raise before the next one is: whoever is left here passes on what comes.
+        self._keeps = False
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -78,8 +83,11 @@ class _KeptSignals:
         while self._came:
             signal.raise_signal(self._came.pop(0))
 
-    def _keep(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
-        self._came.append(number)
+    def _keep(self, number: int, frame: FrameType | None) -> None:
+        if self._keeps:
+            self._came.append(number)
+        else:
+            self._before[number](number, frame)
 
 
 def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subprocess.Popen[bytes]:
@@ -88,7 +96,7 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
     Call it from the main thread: the kernel ties the child's life to the thread that made it.
     """
     out = log if isinstance(log, int) else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    kept = _KeptSignals()
+    kept, child = _KeptSignals(), None
     try:
         with kept:
             child = subprocess.Popen(
@@ -99,19 +107,16 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
                 start_new_session=True,
                 preexec_fn=_before_exec(os.getpid(), nice),
             )
+        kept.pass_on()
     except BaseException:
+        if child is not None:  # Nobody else knows of it yet.
+            child.kill()
+            child.wait(timeout=10)
         kept.pass_on()
         raise
     finally:
         if not isinstance(log, int):
             os.close(out)
-    try:
-        kept.pass_on()
-    except BaseException:
-        # Nobody else knows of it yet.
-        child.kill()
-        child.wait(timeout=10)
-        raise
     return child
 
 

@@ -46,8 +46,8 @@ log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
 LOOK_EVERY_S = 1.0  # For signals that were missing.
-# A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor. What it waits
-# for Kafka's answers costs nobody anything: rested for as well, slots that have come free would stand empty.
+# A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor. Brokers that are
+# slow to answer get as long to rest, but no more than a second: slots that have come free would stand empty.
 _EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
@@ -168,8 +168,9 @@ class Loop:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
             self._watcher.observed(observation, self.memory, decisions)
-        cost_s = self._processor_s() - used_s
-        self._rested_at_s = max(began_s + _EARLY_S_MIN, self._monotonic() + _REST_PER_CYCLE * cost_s)
+        ended_s, cost_s = self._monotonic(), self._processor_s() - used_s
+        rest_s = max(_REST_PER_CYCLE * cost_s, min(ended_s - began_s, _EARLY_S_MIN))
+        self._rested_at_s = max(began_s + _EARLY_S_MIN, ended_s + rest_s)
         return decisions
 
     def tick(self) -> None:

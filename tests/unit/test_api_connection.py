@@ -65,6 +65,31 @@ def test_a_body_is_no_head(asker: socket.socket) -> None:
     assert answer(asker)[0] == 413
 
 
+@pytest.mark.parametrize("trailer", [b"x: " + b"y" * 1_000_000, b"x: y\r\n" * 20_000], ids=["one", "many"])
+def test_trailers_without_an_end_are_cut_off(asker: socket.socket, trailer: bytes) -> None:
+    asker.sendall(ASKED + b"transfer-encoding: chunked\r\n\r\n0\r\n")
+    with pytest.raises((ConnectionError, TimeoutError)) as told:  # noqa: PT012 - whichever send it is that finds it closed
+        for _ in range(50):
+            asker.sendall(trailer)
+    assert not isinstance(told.value, TimeoutError), "still read"
+
+
+def test_what_follows_a_body_is_no_part_of_the_head(server: HttpServer, asker: socket.socket) -> None:
+    """A token there would get past a proxy that looks at heads."""
+    asker.sendall(ASKED + b"\r\n")
+    assert answer(asker) == (200, b"ok\n")
+    (connection,) = server._server.server_state.connections
+    body = b"2\r\n{}\r\n0\r\nauthorization: Bearer x\r\n\r\n"
+    asker.sendall(b"POST /api/v1/pause HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n" + body)
+    assert answer(asker)[0] >= 400
+    assert [name for name, _ in connection.cycle.scope["headers"]] == [b"host", b"transfer-encoding"]
+
+
+def test_a_second_host_is_refused(asker: socket.socket) -> None:
+    asker.sendall(ASKED + b"host: elsewhere\r\n\r\n")
+    assert answer(asker)[0] == 400
+
+
 def test_what_is_no_http_is_refused(asker: socket.socket) -> None:
     asker.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     assert answer(asker)[0] == 400

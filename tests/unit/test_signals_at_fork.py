@@ -72,3 +72,48 @@ def test_what_cannot_be_made_does_not_swallow_it(tmp_path: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         process.spawn(["nothing"], log=tmp_path / "log")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_that_raises_as_it_is_put_back_leaves_the_others_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between two handlers that are put back: SIGTERM is heard by who heard it before."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    put_back = signal.signal
+
+    def pressed(number: int, handler: Any) -> Any:
+        found = put_back(number, handler)
+        if handler is signal.default_int_handler:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    kept = process._KeptSignals()
+    try:
+        with pytest.raises(KeyboardInterrupt), kept:
+            monkeypatch.setattr(process.signal, "signal", pressed)
+        signal.raise_signal(signal.SIGTERM)
+        assert heard == [signal.SIGTERM]
+    finally:
+        put_back(signal.SIGTERM, before)
+
+
+def test_a_child_of_which_nobody_will_know_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ctrl-C after the fork, while handlers are put back."""
+    children = []
+    put_back = signal.signal
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        children.append(POPEN(*args, **kwargs))
+        return children[-1]
+
+    def pressed(number: int, handler: Any) -> Any:
+        found = put_back(number, handler)
+        if handler is signal.default_int_handler:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(subprocess, "Popen", made)
+    monkeypatch.setattr(process.signal, "signal", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        process.spawn(SLEEPER, log=tmp_path / "log")
+    (child,) = children
+    assert child.poll() is not None

@@ -23,7 +23,7 @@ class Sent:
         self.offset = offset
 
     def get(self, timeout: float) -> Sent:
-        if not self._taken:
+        if not self._taken or timeout <= 0:
             raise kafka.errors.KafkaTimeoutError(f"not within {timeout} s")
         return self
 
@@ -67,17 +67,31 @@ def test_what_is_written_is_one_transaction() -> None:
     assert producer.told == ["begin", "journal", "inputs", "commit"]
 
 
-def test_what_goes_wrong_in_the_making_of_a_record_leaves_none_and_the_next_is_written() -> None:
+@pytest.mark.parametrize("error", [TypeError("no JSON has this"), RecursionError("too deep"), OSError("no such file")])
+def test_what_goes_wrong_in_the_making_of_a_record_leaves_none_and_the_next_is_written(error: Exception) -> None:
+    """It is told as what it is, also where it looks like trouble with brokers."""
+
     def made() -> Iterator[tuple[str, bytes, bytes | None]]:
         yield RECORDS[0]
-        raise TypeError("no JSON has this")
+        raise error
 
     producer = Producer()
     journal = Transactions(producer)
-    with pytest.raises(TypeError, match="no JSON has this"):
+    with pytest.raises(type(error), match=str(error)):
         journal.write(made())
     journal.write(RECORDS)
     assert producer.told == ["begin", "journal", "abort", "begin", "journal", "inputs", "commit"]
+
+
+def test_the_time_it_takes_to_make_records_is_not_the_brokers() -> None:
+    def made() -> Iterator[tuple[str, bytes, bytes | None]]:
+        yield RECORDS[0]
+        time.sleep(1.5 * transactions.ACK_S_MAX)
+        yield RECORDS[1]
+
+    producer = Producer()
+    Transactions(producer).write(made())
+    assert producer.told[-1] == "commit"
 
 
 def test_while_it_is_aborted_nothing_is_sent_and_then_it_goes_on() -> None:

@@ -15,7 +15,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_STRETCH = 512  # Where more than that goes or comes in one place, ever longer ones are laid beside each other.
+# What is the same is passed over by so many at most, and by few after a parting, then ever more.
+_STRETCH = 512
+_NEAR = 8  # So far the two are looked through for where they meet again, then ever further.
 
 
 def came_and_went(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[T]]:
@@ -26,18 +28,19 @@ def came_and_went(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[
     came: list[T] = []
     went: list[T] = []
     i = j = 0
-    stretch = _STRETCH
+    stretch, reach = _STRETCH, _NEAR
     while i < len(before) or j < len(now):
-        old, new = before[i : i + stretch], now[j : j + stretch]
-        if (alike := _alike(old, new)) > 0:
-            i, j, stretch = i + alike, j + alike, _STRETCH
+        if (alike := _alike(before[i : i + stretch], now[j : j + stretch])) > 0:
+            i, j, stretch = i + alike, j + alike, min(2 * stretch, _STRETCH)
             continue
+        old, new = before[i : i + reach], now[j : j + reach]
         # They meet again at the first of the new ones that is among the old ones.
         places = {id(each): place for place, each in enumerate(old)}
         to = next((place for place, each in enumerate(new) if id(each) in places), len(new))
-        if to == len(new) and (i + stretch < len(before) or j + stretch < len(now)):
-            stretch *= 2
+        if to == len(new) and (i + reach < len(before) or j + reach < len(now)):
+            reach *= 2
             continue
+        stretch = reach = _NEAR
         out = places[id(new[to])] if to < len(new) else len(old)
         went += old[:out]
         came += new[:to]

@@ -38,16 +38,15 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
 
 
 def _stood(course: Course, limits: LawLimits) -> float:
-    """What is meant on the way up from what stood when we came, less the play, as long as we have not seen a whole window and no
-    less is meant; else 0.
+    """What stood when we came, less the play, as long as we have not seen a whole window and no less is meant; else 0.
 
     Kafka's mean over a move younger than that counts seconds in which it was not there, and for these a rate that is to go up
-    would first be lowered, and then stand where it was.
+    would first be lowered.
     """
     seen_ms = course.window.until_ms - course.since_ms
     whole = seen_ms >= limits.quota_samples * 1000
-    meant = course.wanted.rate_bytes_per_s
-    return 0.0 if whole or meant < course.stood_bytes_per_s else (1.0 - limits.bound_play) * meant
+    stood = course.stood_bytes_per_s
+    return 0.0 if whole or course.wanted.rate_bytes_per_s < stood else (1.0 - limits.bound_play) * stood
 
 
 def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: LawLimits) -> tuple[Window, int]:

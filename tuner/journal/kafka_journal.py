@@ -235,7 +235,7 @@ class KafkaJournal:
             if self._transactions is not None:
                 self._transactions.write(every)
             else:
-                acknowledged(self._writer, every, ACK_S_MAX)
+                acknowledged(self._writer, list(every), ACK_S_MAX)  # Nobody would take back half of it.
         except OutOfUse as error:
             # How the transaction ended is not known, so neither is whose the journal is.
             self.lost = True

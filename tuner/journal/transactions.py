@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 
 import kafka.errors
@@ -47,9 +47,10 @@ def acknowledged(producer: KafkaProducer, records: Iterable[Record], timeout_s: 
     Raises:
         KafkaError, TimeoutError: one was not taken in time.
     """
-    deadline = time.monotonic() + timeout_s
     offsets: dict[str, int] = {}
     sent = [(topic, producer.send(topic, key=key, value=value)) for topic, key, value in records]
+    # To make thousands takes a while, and is not the brokers' time.
+    deadline = time.monotonic() + timeout_s
     for topic, answer in sent:
         offset = answer.get(timeout=max(0.0, deadline - time.monotonic())).offset
         offsets[topic] = min(offset, offsets.get(topic, offset))
@@ -86,7 +87,7 @@ class Transactions:
         self._see_the_abort(ACK_S_MAX)
         try:
             self._producer.begin_transaction()
-            offsets = acknowledged(self._producer, records, ACK_S_MAX)
+            offsets = acknowledged(self._producer, _made(records), ACK_S_MAX)
             if anew := [topic for topic, offset in offsets.items() if 0 <= offset <= self._offsets.get(topic, -1)]:
                 raise _BegunAnew(
                     f"{', '.join(anew)} has lost what was written before: made anew, or an unclean election"
@@ -100,6 +101,9 @@ class Transactions:
             if isinstance(error, _BegunAnew):
                 raise OutOfUse(str(error)) from error
             raise NotWritten(f"{type(error).__name__}: {error}") from error
+        except _NotMade as error:
+            self._abort = _Beside(self._producer.abort_transaction)
+            raise error.why from error.why.__cause__
         except BaseException:
             self._abort = _Beside(self._producer.abort_transaction)
             raise
@@ -125,6 +129,26 @@ class Transactions:
             why = why or error
             raise OutOfUse(f"{type(why).__name__}: {why}") from error
         self._abort = None
+
+
+class _NotMade(Exception):
+    """Something went wrong where a record was made; whatever it is, the brokers have no part in it."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+def _made(records: Iterable[Record]) -> Iterator[Record]:
+    left = iter(records)
+    while True:
+        try:
+            record = next(left)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _NotMade(error) from error
+        yield record
 
 
 class _BegunAnew(RuntimeError):
