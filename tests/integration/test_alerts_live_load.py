@@ -35,7 +35,9 @@ def test_clients_that_leave_no_room_are_slower_than_anybody_promised(tmp_path: P
         load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000)
         with load, watched(lab, tmp_path, rate_bytes_per_s_max=12 * MB, **law) as scene:
             scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
-            reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, "--execute")
+            # Without a throttle a fast machine is done before the law has looked.
+            throttle = ("--execute", "--throttle", str(12 * MB))
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, *throttle)
             said = scene.hears("page", "ClientLatencyOverObjective", 150, broker="1")
             assert "times tuner.objective.latency_ms" in said
             scene.hears("ticket", "ThrottleWithoutHeadroom", 90, broker="1", side="leader")
