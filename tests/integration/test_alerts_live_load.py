@@ -64,7 +64,7 @@ def test_a_slow_destination_and_a_tuner_that_may_not_write(tmp_path: Path, allow
     with Lab(spec) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         with lab.admin() as admin:
             admin.create_acls(allowed)
-        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 200)
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 600)  # 200 MB are over too soon on a fast machine.
         make_topic(lab, "payments", {p: [1, 2] for p in range(4)}, 120)
         kafka = {
             "bootstrap_servers": lab.sasl_bootstrap_servers, "security_protocol": "SASL_PLAINTEXT",
