@@ -86,7 +86,7 @@ def test_what_goes_wrong_in_the_making_of_a_record_leaves_none_and_the_next_is_w
 def test_the_time_it_takes_to_make_records_is_not_the_brokers() -> None:
     def made() -> Iterator[tuple[str, bytes, bytes | None]]:
         yield RECORDS[0]
-        time.sleep(1.5 * transactions.ACK_S_MAX)
+        time.sleep(1.5 * transactions.ACK_S_MAX)  # Stands for the making: longer than brokers may take.
         yield RECORDS[1]
 
     producer = Producer()

@@ -101,11 +101,10 @@ class Transactions:
             if isinstance(error, _BegunAnew):
                 raise OutOfUse(str(error)) from error
             raise NotWritten(f"{type(error).__name__}: {error}") from error
-        except _NotMade as error:
+        except BaseException as error:
             self._abort = _Beside(self._producer.abort_transaction)
-            raise error.why from error.why.__cause__
-        except BaseException:
-            self._abort = _Beside(self._producer.abort_transaction)
+            if isinstance(error, _NotMade):
+                raise error.why from error.why.__cause__
             raise
 
     def _see_the_abort(self, timeout_s: float, why: BaseException | None = None) -> None:
