@@ -10,8 +10,9 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-from lab_worlds import DOWN_S, END_S, LINE_BYTES_PER_S, MB, ROUND_TRIP_S, UP_S, Bytes, F, L, Method, Phases
+from lab_worlds import LINE_BYTES_PER_S, ROUND_TRIP_S, F, L
 
+from benchmarks.bursts.methods import END_S, Bytes, Method, Phases, changes, phases_of
 from streaming.contract import Side
 from tuner.simulation.world import MIB
 
@@ -56,11 +57,9 @@ def exact_phases(
     method: Method, sides: Sequence[Side], moments: tuple[float, float], *, samples: int = 11, seed: int = 1
 ) -> Phases:
     """The same as ``lab_worlds.phases``. Responses take a tenth more or less than the line says, as the seed draws it."""
-    up_at_s = UP_S + moments[0]
-    down_at_s = up_at_s + DOWN_S + moments[1]
-    end_s = down_at_s + END_S
-    changes = [(0.0, 0.0, 5 * MB), (up_at_s, 5 * MB, 20 * MB), (down_at_s, 20 * MB, 5 * MB)]
-    writes = [write for change in changes for write in method(*change)]
+    rates = changes(moments)
+    end_s = rates[-1][0] + END_S
+    writes = [write for change in rates for write in method(*change)]
     sensors = {side: Sensor(samples) for side in (L, F)}
     rng = random.Random(seed)
     bins = np.zeros(round(end_s / _BIN_S) + 100)
@@ -87,8 +86,7 @@ def exact_phases(
         _spread(bins, now_s, takes_s)
         now_s += takes_s
         sensors[F].record(now_s, _RESPONSE_BYTES)
-    flow = Bytes(bins, _BIN_S)
-    return Phases(flow.between(0, up_at_s), flow.between(up_at_s, down_at_s), flow.between(down_at_s, end_s))
+    return phases_of(Bytes(bins, _BIN_S), moments)
 
 
 def _spread(bins: np.ndarray[tuple[int], np.dtype[np.float64]], from_s: float, takes_s: float) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from exact_pair import exact_phases
-from lab_worlds import BOTH, MOMENTS, ROUND_TRIP_S, F, Method, Phases, at_moments, each, in_one_step, linear, typical
+from lab_worlds import BOTH, ROUND_TRIP_S, F, at_moments
 
+from benchmarks.bursts.methods import MOMENTS, Method, Phases, each, in_one_step, linear, typical
 from streaming.contract import Side
 from tuner.simulation.world import FetchSettings
 

@@ -13,24 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from lab_worlds import (
-    BOTH,
-    MB,
-    ROUND_TRIP_S,
-    F,
-    Feedback,
-    L,
-    Method,
-    Phases,
-    at_moments,
-    catching,
-    each,
-    in_one_step,
-    linear,
-    phases,
-    typical,
-)
+from lab_worlds import BOTH, ROUND_TRIP_S, F, L, at_moments, catching, phases
 
+from benchmarks.bursts.methods import MB, Feedback, Method, Phases, each, in_one_step, linear, typical
 from streaming.contract import Side
 from tuner.simulation.world import MIB, FetchSettings, StartRate, TopicLists
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab_worlds import LINE_BYTES_PER_S, MB, ROUND_TRIP_S, F, L, machine
+from lab_worlds import LINE_BYTES_PER_S, ROUND_TRIP_S, F, L, machine
 
+from benchmarks.bursts.methods import MB
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Floats
 from tuner.simulation.world import MIB, FetchSettings, PartitionSpec, StartRate, TopicLists, World
