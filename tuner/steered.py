@@ -89,6 +89,7 @@ class Steered:
             self._monotonic(),
             stalled=stalled_ends(live, self._ledger.memory),
             recovering=recovering(live, observation.brokers),
+            ours={side: owned.before_bytes_per_s or 0 for side, owned in self._ledger.memory.owned.items()},
         )
 
     def turn(self) -> None:

@@ -24,6 +24,7 @@ from tuner.model.decision import Reason, SetRate
 from tuner.model.objectives import Capacity, LawLimits, Objective
 
 TURN_EVERY_S = 1.0
+NOBODYS: Mapping[BrokerSide, int] = {}
 _LATES_MAX = (
     10  # So many seconds in a row a broker may show what stood before our last write; then it has not taken it.
 )
@@ -69,6 +70,7 @@ class Steering:
         self._quota_samples = limits.quota_samples
         self._stalled: frozenset[BrokerSide] = frozenset()
         self._recovering: frozenset[BrokerSide] = frozenset()
+        self._ours: dict[BrokerSide, int] = {}
         self._due_s: float | None = None
 
     @property
@@ -90,6 +92,7 @@ class Steering:
         *,
         stalled: frozenset[BrokerSide] = frozenset(),
         recovering: frozenset[BrokerSide] = frozenset(),
+        ours: Mapping[BrokerSide, int] = NOBODYS,
     ) -> None:
         """A cycle's word on what may be steered until the next.
 
@@ -98,6 +101,7 @@ class Steering:
             held: the same of sides that may only sink.
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: as decide/urgency.py tells them.
+            ours: of the sides that we have written, what stood before, in bytes/s.
         """
         given = {**held, **free}
         # A broker may show our last write late; what we left there is newer. Where we wrote nothing, what stands there does.
@@ -106,6 +110,7 @@ class Steering:
         self._own = {side: side in self._written or own for side, (_, own) in given.items()}
         self._held = frozenset(held)
         self._stalled, self._recovering = stalled, recovering
+        self._ours = {side: before for side, before in ours.items() if side in given}
         # In the middle of a rolling restart brokers may differ; the law's play around what is meant is bounded either way.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._stands:
@@ -138,6 +143,7 @@ class Steering:
             {b: self._capacity(b) for b in {*brokers, *(broker for broker, _ in self._stands)}},
             stalled=self._stalled,
             recovering=self._recovering,
+            ours=self._ours,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory

@@ -285,13 +285,20 @@ def test_the_margin_outlives_a_look_that_failed() -> None:
     assert steering._memory.sights[1].margin == learned > 0.1
 
 
-@pytest.mark.parametrize("how", ["a look that failed", "a restart"])
+@pytest.mark.parametrize(
+    "how", ["a look that failed", "a restart", "a restart without signals", "a restart with half of them"]
+)
 def test_old_news_sink_what_is_ours_also_after(how: str) -> None:
     ours = {SOURCE: owned(10 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)}
     rig = steered(Memory(stalls={3: WELL}, owned=ours))
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     if how == "a restart":
         rig.now_ms += 40_000
+    elif how == "a restart without signals":
+        rig.signals.brokers, rig.signals.moves = {}, {}
+    elif how == "a restart with half of them":
+        half = {b: replace(s, network_in_bytes_per_s=None) for b, s in rig.signals.brokers.items()}
+        rig.signals.brokers = {b: replace(s, network_out_bytes_per_s=None) for b, s in half.items()}
     rig.cycle()
     for second in range(120):
         rig.now_s += 1

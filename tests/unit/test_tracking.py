@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import F, L
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.decide.tracking import (
@@ -20,6 +20,7 @@ from tuner.decide.tracking import (
     drain_target_s,
     drain_times_s,
     floor_of,
+    most_bytes_per_s,
     next_push,
     opened,
     taken_over,
@@ -106,9 +107,62 @@ def test_who_goes_ahead_stands_at_its_floor_where_the_ceiling_is_below() -> None
 def test_share_and_gentle_take_less_of_the_headroom() -> None:
     share = Objective(50.0, Mode.SHARE, share_max=0.2)
     gentle = Objective(50.0, Mode.GENTLE)
-    assert ceiling_bytes_per_s(L, 60 * MB, 5 * MB, LINK, FAST) == 65 * MB
-    assert ceiling_bytes_per_s(L, 60 * MB, 5 * MB, LINK, share) == pytest.approx(30 * MB)
-    assert ceiling_bytes_per_s(L, 60 * MB, 5 * MB, LINK, gentle) == pytest.approx(35 * MB)
+    most = most_bytes_per_s(L, 5 * MB, LINK, FAST, LIMITS)
+    assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, FAST) == 65 * MB
+    assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, gentle) == pytest.approx(35 * MB)
+    most = most_bytes_per_s(L, 5 * MB, LINK, share, LIMITS)
+    assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, share) == pytest.approx(30 * MB)
+
+
+def test_the_most_that_the_operator_allows() -> None:
+    share, uneven = Objective(50.0, Mode.SHARE, share_max=0.2), Capacity(50 * MB, 125 * MB)
+    assert most_bytes_per_s(L, 5 * MB, uneven, FAST, LIMITS) == float("inf")
+    assert most_bytes_per_s(L, 5 * MB, uneven, share, LIMITS) == 30 * MB
+    assert most_bytes_per_s(F, 0.0, uneven, share, LIMITS) == 10 * MB
+    assert most_bytes_per_s(L, 5 * MB, uneven, share, replace(LIMITS, rate_bytes_per_s_max=12 * MB)) == 12 * MB
+    assert most_bytes_per_s(L, 5 * MB, None, share, replace(LIMITS, rate_bytes_per_s_max=40 * MB)) == 40 * MB
+
+
+def test_a_share_is_a_promise_that_neither_the_floor_nor_the_followers_slack_breaks() -> None:
+    """2 % of 125 MB/s is less than the least rate; 20 % on the follower's side is 25 MB/s and not 1.3 times that."""
+    load = SideLoad(1e12, 0.0)
+    small = most_bytes_per_s(L, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
+    floor = floor_of(load, LIMITS, most_bytes_per_s=small)
+    assert floor == 2.5 * MB
+    assert wanted(L, load, floor, small, 10.0, LIMITS, most_bytes_per_s=small) == Wanted(2.5 * MB, binds=True)
+    fifth = most_bytes_per_s(F, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.2), LIMITS)
+    assert wanted(F, load, 5 * MB, fifth, 10.0, LIMITS, most_bytes_per_s=fifth).rate_bytes_per_s == 25 * MB
+
+
+def test_a_share_that_does_not_carry_what_keeps_up_is_called_infeasible() -> None:
+    load, share = SideLoad(1e9, 4 * MB), Objective(50.0, Mode.SHARE, share_max=0.02)
+    most = most_bytes_per_s(F, 0.0, LINK, share, LIMITS)
+    found = wanted(F, load, floor_of(load, LIMITS, most_bytes_per_s=most), most, 10.0, LIMITS, most_bytes_per_s=most)
+    assert found == Wanted(2.5 * MB, infeasible=True, binds=True)
+
+
+def test_the_operators_ceiling_sets_the_time_for_all() -> None:
+    """400 GB and 100 GB at 30 MB/s at most: the larger takes 13,333 s, so the smaller needs a quarter of that rate."""
+    limits = LawLimits(rate_bytes_per_s_max=30 * MB)
+    quiet = BrokerSignal(
+        "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=0.0, network_in_bytes_per_s=0.0,
+        reassignment_out_bytes_per_s=0.0, reassignment_in_bytes_per_s=0.0, produce_p99_ms=1.0,
+    )  # fmt: skip
+    moves = {
+        (broker, L): MoveSignal(
+            "c", broker, L, 0, 0, 6, 1.0, 1, 1, remaining_bytes=remaining_bytes, keep_up_bytes_per_s=0.0, write_bytes_per_s=0.0
+        )
+        for broker, remaining_bytes in ((1, 400e9), (2, 100e9))
+    }  # fmt: skip
+    memory, stands = LawMemory(), dict.fromkeys(moves, 5 * MB)
+    for second in range(40):
+        at_ms = second // 5 * 5000
+        brokers = {b: replace(quiet, broker=b, window_end_ms=at_ms, sampled_at_ms=at_ms) for b in (1, 2)}
+        now = {side: replace(move, window_end_ms=at_ms, sampled_at_ms=at_ms) for side, move in moves.items()}
+        memory, writes = turn(LawView(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}), memory, FAST, limits)
+        stands |= writes
+    assert memory.courses[(1, L)].wanted.rate_bytes_per_s == 30 * MB
+    assert memory.courses[(2, L)].wanted.rate_bytes_per_s == pytest.approx(7.5 * MB)
 
 
 def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:
@@ -222,3 +276,30 @@ def test_a_side_without_a_throttle_is_left_without_one() -> None:
     memory, writes = turn(replace(seen, rates={}), LawMemory(), FAST, LIMITS)
     assert writes == {}
     assert memory.courses == {}
+
+
+def unseen(ours: dict[tuple[int, Side], int], seconds: int, *, partial: bool) -> list[int]:
+    """What stands on a leader's side of which, since we were started, nothing or not the whole was measured."""
+    memory, stands, seen = LawMemory(), 70 * MB, []
+    for second in range(seconds):
+        now = view(second * 1000, second // 5 * 5000, stands)
+        broker = replace(now.brokers[1], network_out_bytes_per_s=None)
+        now = replace(now, brokers={1: broker}) if partial else replace(now, brokers={}, moves={})
+        memory, writes = turn(replace(now, ours=ours), memory, FAST, LawLimits())
+        stands = writes.get((1, L), stands)
+        seen.append(stands)
+    return seen
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_what_is_ours_from_before_a_restart_sinks_where_nothing_is_known_of_it(partial: bool) -> None:
+    """Down to what stood there before us; where that was nothing, to what drains."""
+    seen = unseen({(1, L): 20 * MB}, 400, partial=partial)
+    assert seen[:30] == [70 * MB] * 30
+    assert all(later <= earlier for earlier, later in itertools.pairwise(seen))
+    assert seen[-1] == pytest.approx(20 * MB, rel=0.005)  # Less is not worth a write.
+    assert unseen({(1, L): 0}, 600, partial=partial)[-1] == pytest.approx(5 * MB, rel=0.005)
+
+
+def test_what_somebody_has_set_stands_where_nothing_is_known_of_it() -> None:
+    assert set(unseen({}, 300, partial=True)) == {70 * MB}

@@ -51,6 +51,8 @@ class LawView:
     stalled: frozenset[BrokerSide] = frozenset()  # Both ends of every move that the judge calls stalled.
     # Sides whose throttle holds back replicas of a living broker that have been in the ISR and are not now.
     recovering: frozenset[BrokerSide] = frozenset()
+    # Sides whose rate we have written, perhaps before we were started again, and what stood there before: bytes/s, 0 is nothing.
+    ours: Mapping[BrokerSide, int] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

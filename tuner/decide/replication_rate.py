@@ -41,6 +41,7 @@ from tuner.decide.tracking import (
     drain_target_s,
     drain_times_s,
     floor_of,
+    most_bytes_per_s,
     next_push,
     opened,
     taken_over,
@@ -74,8 +75,11 @@ def turn(
     # What does that leave, and how long do all the moves take with it?
     loads = _loads(view, memory)
     told = {side: side_view(side, view, sights) for side in loads}
-    ceilings = {side: _ceiling(side, here, view.now_ms, memory, objective, limits) for side, here in told.items()}
-    floors = {side: floor_of(load, limits, _left(told[side], limits)) for side, load in loads.items()}
+    mosts = {side: _most(here, objective, limits) for side, here in told.items()}
+    ceilings = {
+        side: _ceiling(side, here, mosts[side], view.now_ms, memory, objective, limits) for side, here in told.items()
+    }
+    floors = {side: floor_of(load, limits, _left(told[side], limits), mosts[side]) for side, load in loads.items()}
     # Nobody waits for a side of which nothing is heard: its broker is gone, or its part of the move was cancelled.
     heard = {side: load for side, load in loads.items() if _is_heard(told[side].move, view.now_ms, limits)}
     times_s = drain_times_s(heard or loads, floors, ceilings)
@@ -94,7 +98,7 @@ def turn(
         stands = view.rates.get(side)
         if stands is None:
             continue
-        course, here, least = memory.courses.get(side), told[side], floor_of(load, limits)
+        course, here, least = memory.courses.get(side), told[side], floor_of(load, limits, most_bytes_per_s=mosts[side])
         if course is None or _clock_was_set(course, view):
             course = _begun(stands, here, view.now_ms, limits)
         window, corrected_until_ms = replayed(course, here, stands, view.now_ms, limits)
@@ -104,9 +108,12 @@ def turn(
         # What seems to come from the future is no younger for it: somebody's clock was set.
         age_s = abs(view.now_ms - (known_at_ms or 0)) / 1000
         blind = known_now_ms is None or age_s > limits.hold_age_s
-        # Never measured here: somebody has set this rate, and we know nothing better.
+        # Never measured here. What somebody has set stands, for we know nothing better; what is our own, from before we were
+        # started again, was right for clients of then, and goes back to what stood before it or to what drains.
         if known_at_ms is None:
-            meant = _unbound(course.wanted)
+            ours = side in view.ours and (view.now_ms - course.since_ms) / 1000 > limits.decay_age_s
+            least = max(least, view.ours.get(side, 0))
+            meant = _sunk(course.wanted, stands, least, limits) if ours else _unbound(course.wanted)
         # Too long ago: whatever clients do by now, the least that still drains cannot hurt them much.
         elif age_s > limits.decay_age_s:
             meant = _sunk(course.wanted, stands, least, limits)
@@ -124,7 +131,7 @@ def turn(
             # What was brought down too far for Kafka's measure drains nothing, and goes back up.
             floor = min(least, push * floors[side])
             rated = wanted if stuck is None or side == stuck else ahead
-            meant = rated(side[1], load, floor, ceilings[side], target_s, limits, push)
+            meant = rated(side[1], load, floor, ceilings[side], target_s, limits, push, mosts[side])
             if side == stuck and _is_held_elsewhere(course, here, view.now_ms, limits):
                 stuck_until_ms = view.now_ms + round(limits.ahead_for_s * 1000)
             since_s = (view.now_ms - course.since_ms) / 1000
@@ -139,7 +146,7 @@ def turn(
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
         rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
         rate = min(stands, max(rate, round(least))) if blind else rate
-        rate = stands if known_at_ms is None else rate
+        rate = stands if known_at_ms is None and side not in view.ours else rate
         deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
         if abs(rate - stands) > deadband_ratio * stands:
             writes[side] = rate
@@ -154,7 +161,7 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
     """Of the sides in which something moves; where a signal is missing or does not say, what was known before."""
     found = {}
     # Those of before come in their order, and what is sorted already is soon sorted.
-    for side in sorted(dict.fromkeys((*memory.courses, *view.moves))):
+    for side in sorted(dict.fromkeys((*memory.courses, *view.moves, *view.ours))):
         signal, before = view.moves.get(side), memory.courses.get(side)
         if signal is not None and signal.moving_partitions == 0:
             continue
@@ -162,7 +169,7 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
         if signal is not None and signal.remaining_bytes is not None:
             keep_up = signal.keep_up_bytes_per_s
             found[side] = SideLoad(signal.remaining_bytes, old.keep_up_bytes_per_s if keep_up is None else keep_up)
-        elif before is not None and side in view.rates:
+        elif (before is not None or side in view.ours) and side in view.rates:
             found[side] = old
     return found
 
@@ -218,19 +225,30 @@ def _is_held_elsewhere(course: Course, here: SideView, now_ms: int, limits: LawL
     return measured is not None and not _full(here.which, course, measured, limits)
 
 
+def _most(here: SideView, objective: Objective, limits: LawLimits) -> float:
+    return most_bytes_per_s(here.which, here.in_sync_bytes_per_s, here.capacity, objective, limits)
+
+
 def _ceiling(
-    side: BrokerSide, here: SideView, now_ms: int, memory: LawMemory, objective: Objective, limits: LawLimits
+    side: BrokerSide,
+    here: SideView,
+    most_bytes_per_s: float,
+    now_ms: int,
+    memory: LawMemory,
+    objective: Objective,
+    limits: LawLimits,
 ) -> float:
     """Where nothing is known of the broker there is no headroom."""
+    sight, used = here.sight, here.used
     if here.move is None:
-        return memory.courses[side].wanted.rate_bytes_per_s
-    sight, capacity, used = here.sight, here.capacity, here.used
-    if sight is None or capacity is None or used is None:
+        before = memory.courses.get(side)
+        return before.wanted.rate_bytes_per_s if before is not None else 0.0
+    if sight is None or here.capacity is None or used is None:
         return 0.0
     # A trend is not gone on with for longer than its signals are trusted.
     age_s = min(limits.hold_age_s, (now_ms - sight.sampled_at_ms) / 1000)
     room = headroom_bytes_per_s(here.total_bytes_per_s, used, sight.margin, age_s + sight.step_s / 2, limits)
-    return ceiling_bytes_per_s(here.which, room, here.in_sync_bytes_per_s, capacity, objective)
+    return ceiling_bytes_per_s(room, here.in_sync_bytes_per_s, most_bytes_per_s, objective)
 
 
 def _left(here: SideView, limits: LawLimits) -> float:

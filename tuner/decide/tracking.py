@@ -7,11 +7,12 @@ nobody waits: the others go ahead, and leave that to it. Of the two ends of a co
 stands a little above, so that it holds only when the leader does not.
 
 Invariant: a wanted rate lies between floor and ceiling; where the ceiling is below the floor it is the floor, and the side
-is called infeasible aloud.
+is called infeasible aloud. Nothing is above what the operator allows, the floor included.
 
 Vocabulary:
     floor    bytes/s that this side gets whatever its clients need: a move that does not drain helps nobody.
     ceiling  bytes/s that the throttle of this side may let through, keep-up included.
+    most     bytes/s that the operator allows this side, whatever it needs and whatever its clients leave.
     T        seconds in which the move is to be done.
 """
 
@@ -34,33 +35,51 @@ class Wanted:
     binds: bool = False  # It runs at its ceiling.
 
 
-def floor_of(load: SideLoad, limits: LawLimits, left_bytes_per_s: float = math.inf) -> float:
-    """The least that drains; the operator's ceiling stands above it.
+def most_bytes_per_s(
+    side: Side, in_sync_bytes_per_s: float, capacity: Capacity | None, objective: Objective, limits: LawLimits
+) -> float:
+    """The operator's ceiling, and in share mode the share of the link: a promise, and not a wish like the headroom.
+
+    Args:
+        in_sync_bytes_per_s: what in-sync followers take: the share is of what a move brings, and the throttle counts them too.
+        capacity: None where it is not known; then the share of it is not known either.
+    """
+    most = limits.rate_bytes_per_s_max
+    if objective.mode is Mode.SHARE and objective.share_max is not None and capacity is not None:
+        link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
+        most = min(most, objective.share_max * link + in_sync_bytes_per_s)
+    return most
+
+
+def floor_of(
+    load: SideLoad, limits: LawLimits, left_bytes_per_s: float = math.inf, most_bytes_per_s: float = math.inf
+) -> float:
+    """The least that drains, within what the operator allows.
 
     Args:
         left_bytes_per_s: what clients usually leave this throttle, W included; infinite where that is not known. Where it is
             less than the floor, clients would pay for every byte above it, so the floor comes down to it, but never so near
             to W that nothing drains.
+        most_bytes_per_s: see there; the operator's ceiling is known here without it.
     """
     keep_up = load.keep_up_bytes_per_s
     least = max(limits.floor_over_keep_up_tight * keep_up, min(limits.floor_over_keep_up * keep_up, left_bytes_per_s))
-    return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, least))
+    return min(limits.rate_bytes_per_s_max, most_bytes_per_s, max(limits.rate_bytes_per_s_min, least))
 
 
 def ceiling_bytes_per_s(
-    side: Side, headroom_bytes_per_s: float, in_sync_bytes_per_s: float, capacity: Capacity, objective: Objective
+    headroom_bytes_per_s: float, in_sync_bytes_per_s: float, most_bytes_per_s: float, objective: Objective
 ) -> float:
     """
     Args:
         headroom_bytes_per_s: for what catches up.
         in_sync_bytes_per_s: of W, what in-sync followers take: it is in the load already, and the throttle counts it too.
+        most_bytes_per_s: see there. Without it T would be what a link could do and no throttle may, and all but the
+            slowest would go ahead of it.
     """
     if objective.mode is Mode.GENTLE:
         headroom_bytes_per_s *= objective.gentle_ratio
-    if objective.mode is Mode.SHARE and objective.share_max is not None:
-        link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-        headroom_bytes_per_s = min(headroom_bytes_per_s, objective.share_max * link)
-    return headroom_bytes_per_s + in_sync_bytes_per_s
+    return min(most_bytes_per_s, headroom_bytes_per_s + in_sync_bytes_per_s)
 
 
 def drain_times_s(
@@ -94,16 +113,18 @@ def wanted(
     target_s: float,
     limits: LawLimits,
     push: float = 1.0,
+    most_bytes_per_s: float = math.inf,
 ) -> Wanted:
     """The rate of one side.
 
     Args:
+        most_bytes_per_s: see there; the operator's ceiling is known here without it.
         push: times what it should need, where it turned out to need more.
     """
     slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
     needed = push * (load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s)
     most = ceiling_bytes_per_s if side is Side.LEADER else limits.guard_slack * ceiling_bytes_per_s
-    most = min(most, limits.rate_bytes_per_s_max)
+    most = min(most, limits.rate_bytes_per_s_max, most_bytes_per_s)
     rate = max(floor_bytes_per_s, min(most, needed))
     binds = needed >= limits.binds_ratio * most
     return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
@@ -117,12 +138,14 @@ def ahead(
     target_s: float,
     limits: LawLimits,
     push: float = 1.0,
+    most_bytes_per_s: float = math.inf,
 ) -> Wanted:
     """The rate of a side that is to be done long before the slowest, which something else than its throttle holds.
 
     It takes more than its even part of a link that others share, so here the follower's side is a bound and no guard.
     """
-    found = wanted(side, load, floor_bytes_per_s, ceiling_bytes_per_s, limits.ahead_ratio * target_s, limits, push)
+    ahead_s = limits.ahead_ratio * target_s
+    found = wanted(side, load, floor_bytes_per_s, ceiling_bytes_per_s, ahead_s, limits, push, most_bytes_per_s)
     most = max(floor_bytes_per_s, ceiling_bytes_per_s)
     return Wanted(min(found.rate_bytes_per_s, most), found.infeasible, found.binds)
 

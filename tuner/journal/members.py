@@ -51,6 +51,7 @@ MEMBERS: Mapping[str, Any] = {
     "second.capacities": Mapping[int, Capacity],
     "second.stalled": frozenset[BrokerSide],
     "second.recovering": frozenset[BrokerSide],
+    "second.ours": Mapping[BrokerSide, int],
     "second.quota_samples": int,
     # Of the mutation quotas, which have a reel of their own.
     "quotas.not_seen": str | None,
@@ -67,7 +68,7 @@ _TENANTS = "signals.tenants"
 # One item of these is as much as many of another.
 _ITEMS = {
     "law.courses": 48, "law.sights": 96, "live.lists": 20, "memory.listed": 20, "live.moves": 512, "memory.seen": 512,
-    "live.rates": 1024, "second.stands": 1024, "second.capacities": 1024, "live.quota_samples": 1024,
+    "live.rates": 1024, "second.stands": 1024, "second.ours": 1024, "second.capacities": 1024, "live.quota_samples": 1024,
     "live.fetchers": 1024, "quotas.stand": 1024, "signals.tenants": 1024, "mutation.tenants": 512, "mutation.owned": 512,
 }  # fmt: skip
 _ITEMS_OF_OTHERS = 256
