@@ -62,6 +62,13 @@ def test_the_stream_tells_prometheus_of_its_batches_and_of_what_it_refused(lab: 
     with running(*RHEOSTAT, "stream", "--config", config, log=tmp_path / "stream.log") as run:
         until(lambda: page() or not run.alive(), STARTED_S_MAX, "the stream's page is there")
         assert run.alive()
+
+        def reads() -> bool:
+            send()
+            return (value("rheostat_stream_input_rows_total") or 0.0) > 0.0
+
+        # A new query begins with what comes after it has begun (stream.start: latest), and its page is there before.
+        until(reads, STARTED_S_MAX, "the stream reads", every_s=1.0)
         for _ in range(GARBAGE):
             sender.send(topics.metrics, key=b"x", value=b"not a scrape").get(timeout=10)
 
