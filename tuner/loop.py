@@ -38,6 +38,7 @@ from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Key
+from tuner.plan.quota_age import QuotaAges
 from tuner.plan.slew import slew
 from tuner.steered import NewestSignals, Steered
 from tuner.steering import Steering
@@ -132,6 +133,7 @@ class Loop:
         self._early = False  # The next cycle is for what is announced, beside those that come by themselves.
         self._recovered = False
         self._kept = Kept()
+        self._ages = QuotaAges()
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
         self._endings = Endings(live, throttles, slewing, self.ledger, watcher)
         self._steered = None if steering is None else Steered(
@@ -152,7 +154,9 @@ class Loop:
         if self._steering is not None:
             self._awaited = awaited(decisions, observation.moves, observation.now_ms, self._limits.signal_age_s_max)
         seen = isinstance(observation.live, LiveCluster)
-        if not seen:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
+        if seen:
+            self._ages = self._ages.seen(self._kept.paths.sides(), self._monotonic())
+        else:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
             self._watcher.observed(observation, self.memory, decisions)
         try:
             self.ledger.note(decisions, observation, memory)
@@ -294,6 +298,7 @@ class Loop:
                 change.wanted_bytes_per_s,
                 sides=together,
                 writes_per_s_max=self._writes_per_s_max,
+                age_s=self._ages.age_s((change.broker, change.side), self._monotonic()),
             )
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))

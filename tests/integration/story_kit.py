@@ -18,6 +18,7 @@ from lab_parts import until
 from rheostat.lab import Lab, Load
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import Node, free_ports
+from rheostat.lab.storm import Storm, Tenant
 from rheostat.settings import Settings, load_settings
 from rheostat.supervisor import Supervisor, children_for
 from streaming.kafka.cluster import ClusterClient
@@ -106,6 +107,22 @@ def slowed(node: Node, share: float, period_s: float = 0.4) -> Iterator[None]:
         done.set()
         thread.join(timeout=5)
         process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def storm(lab: Lab) -> Iterator[None]:
+    """One client-id that creates and deletes far more than it gets, until the block is left."""
+    tenant = Tenant(
+        "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
+    )
+    blown, done = Storm(lab.bootstrap_servers.split(",")), threading.Event()
+    thread = threading.Thread(target=blown.run, args=([tenant], 400.0, done), name="storm", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(timeout=40)
 
 
 def moving(client: ClusterClient) -> bool:

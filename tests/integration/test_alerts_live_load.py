@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alerts_kit import watched
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
-from story_kit import make_topic, moving, slowed
+from story_kit import make_topic, moving, slowed, storm
 
 from rheostat.lab import Lab, LabSpec, Load
-from rheostat.lab.storm import Storm, Tenant
 from rheostat.lab.tools import reassign_partitions
 from streaming.kafka.cluster import ClusterClient
 from tuner.model.limits import MB
@@ -88,22 +84,6 @@ def test_a_slow_destination_and_a_tuner_that_may_not_write(tmp_path: Path, allow
                 throttle = ("--execute", "--throttle", "4500000")
                 reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, *throttle)
                 assert "throttles of cluster lab" in scene.hears("ticket", "TunerActuationFailing", 240)
-
-
-@contextmanager
-def storm(lab: Lab) -> Iterator[None]:
-    """One client-id that creates and deletes far more than it gets, until the block is left."""
-    tenant = Tenant(
-        "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
-    )
-    blown, done = Storm(lab.bootstrap_servers.split(",")), threading.Event()
-    thread = threading.Thread(target=blown.run, args=([tenant], 400.0, done), name="storm", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join(timeout=40)
 
 
 def test_a_storm_that_nothing_holds_back_enough(tmp_path: Path) -> None:

@@ -67,5 +67,27 @@ def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
     assert 1_000 * len(steps) / took_s <= 50.0
 
 
+def test_before_the_first_byte_the_rate_may_stand_at_once() -> None:
+    assert [(s.after_s, s.rate_bytes_per_s) for s in slew(2 * MB, 8 * MB, age_s=0.0)] == [(0.0, 8 * MB)]
+
+
+def test_a_window_that_is_younger_than_itself_is_brought_up_sooner() -> None:
+    """Two seconds at 2 MB/s are in it, so after one more at 8 it holds 12 MB of three seconds: 4 MB/s."""
+    steps = slew(2 * MB, 8 * MB, age_s=2.0)
+    assert steps[0].rate_bytes_per_s == round((2 * 2 + 0.5 * 8) / 2.5 * MB)
+    assert steps[1].rate_bytes_per_s == 4 * MB
+    # After nine what was before begins to leave.
+    assert steps[17].rate_bytes_per_s == round((2 * 2 + 9 * 8) / 11 * MB)
+    assert steps[19].rate_bytes_per_s == round((1 * 2 + 10 * 8) / 11 * MB)
+    assert steps[21].rate_bytes_per_s == 8 * MB
+
+
+@given(RATES, RATES, SIDES, st.floats(0.0, 11.0))
+def test_of_any_age_every_step_lies_between_the_ends(live: int, wanted: int, sides: int, age_s: float) -> None:
+    values = [live, *(s.rate_bytes_per_s for s in slew(live, wanted, sides=sides, age_s=age_s))]
+    assert values[-1] == wanted
+    assert values == sorted(values, reverse=wanted < live)
+
+
 def test_no_rise_is_no_change() -> None:
     assert {s.rate_bytes_per_s for s in slew(7 * MB, 7 * MB)} == {7 * MB}

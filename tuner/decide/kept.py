@@ -22,7 +22,7 @@ from streaming.contract import Side
 from streaming.throttles import Pair, TopicThrottle
 from tuner.decide.came_and_went import came_and_went
 from tuner.decide.needed import Needed, less, needed_of
-from tuner.model.cluster import PartitionMove
+from tuner.model.cluster import BrokerSide, PartitionMove
 
 A = TypeVar("A")
 Seen = Mapping[tuple[str, int], frozenset[int]]
@@ -62,6 +62,11 @@ class Paths:
     @property
     def destinations(self) -> Collection[int]:
         return self._moves.keys()
+
+    def sides(self) -> list[BrokerSide]:
+        """Leaders first, each by its number."""
+        leaders: list[BrokerSide] = [(broker, Side.LEADER) for broker in sorted(self.destinations_of)]
+        return leaders + [(broker, Side.FOLLOWER) for broker in sorted(self._moves)]
 
     def leaders_of(self, destination: int) -> Sequence[int]:
         """Sorted."""

@@ -40,8 +40,7 @@ class MovesView:
         self._brokers = observation.brokers
         self._paths = kept.paths
         self.destinations = frozenset(kept.paths.destinations)
-        leaders: list[BrokerSide] = [(b, Side.LEADER) for b in sorted(kept.paths.destinations_of)]
-        self.sides: list[BrokerSide] = leaders + [(b, Side.FOLLOWER) for b in sorted(self.destinations)]
+        self.sides = kept.paths.sides()
         self.doubts = doubts(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
         self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing. Made where they are asked for.
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.

@@ -24,11 +24,20 @@ class SlewStep:
 
 
 def slew(
-    live_bytes_per_s: int, wanted_bytes_per_s: int, *, sides: int = 1, writes_per_s_max: float = 50.0
+    live_bytes_per_s: int,
+    wanted_bytes_per_s: int,
+    *,
+    sides: int = 1,
+    writes_per_s_max: float = 50.0,
+    age_s: float = WINDOW_S,
 ) -> tuple[SlewStep, ...]:
-    """A straight line from ``live`` to ``wanted`` over one quota window; the first step comes at once.
+    """From ``live`` to ``wanted`` over one quota window, so that ``wanted`` passes all the way; the first step comes at once.
+
+    A window that is full asks for a straight line. A younger one holds less of what was before, so the line rises sooner; with
+    none at all, as before a move's first byte, ``wanted`` may stand at once.
 
     Args:
+        age_s: what the quota counts is not older than that.
         sides: how many throttles slew at the same time. Together with the budget it sets how fine the steps are; where it
             leaves fewer than four steps to a window, the line takes longer than a window.
         writes_per_s_max: the budget. Every write goes into the metadata log and to every broker.
@@ -37,4 +46,12 @@ def slew(
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
     step_s = max(step_s, WINDOW_S / count)
     rise = wanted_bytes_per_s - live_bytes_per_s
-    return tuple(SlewStep(step_s * i, round(live_bytes_per_s + rise * (i + 1) / count)) for i in range(count))
+    steps = []
+    for i in range(count):
+        new_s = WINDOW_S * (i + 1) / count
+        old_s = min(age_s, WINDOW_S - new_s) if i + 1 < count else 0.0
+        steps.append(SlewStep(step_s * i, round(live_bytes_per_s + rise * new_s / (old_s + new_s))))
+    # Where all of the way is done at once, there is nothing more to write.
+    while age_s < WINDOW_S and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
+        steps.pop()
+    return tuple(steps)

@@ -1,0 +1,43 @@
+"""How old what a side's quota counts may be, by what successive looks saw move."""
+
+from __future__ import annotations
+
+import pytest
+from tuner_cases import F, L
+
+from tuner.model.cluster import BrokerSide
+from tuner.plan.quota_age import QuotaAges
+
+SOURCE, TARGET = (1, L), (3, F)
+
+
+def looked(*looks: tuple[float, tuple[BrokerSide, ...]]) -> QuotaAges:
+    ages = QuotaAges()
+    for at_s, carrying in looks:
+        ages = ages.seen(carrying, at_s)
+    return ages
+
+
+def test_a_move_may_have_begun_right_after_the_look_that_did_not_see_it() -> None:
+    ages = looked((100.0, ()), (104.0, (SOURCE,)))
+    assert ages.age_s(SOURCE, 104.0) == 4.0
+    ages = ages.seen((SOURCE, TARGET), 108.0)
+    assert (ages.age_s(SOURCE, 109.0), ages.age_s(TARGET, 109.0)) == (9.0, 5.0)
+    assert ages.age_s(SOURCE, 500.0) == 11.0
+
+
+@pytest.mark.parametrize("side", [SOURCE, TARGET])
+def test_what_moved_at_the_first_look_or_was_never_seen_has_a_whole_window(side: BrokerSide) -> None:
+    ages = looked((100.0, (SOURCE,)), (101.0, (SOURCE,)))
+    assert ages.age_s(side, 101.0) == 11.0
+
+
+def test_what_ended_within_a_window_is_still_in_it() -> None:
+    ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()))
+    assert ages.seen((SOURCE,), 126.0).age_s(SOURCE, 126.0) == 11.0
+    assert ages.seen((), 128.0).seen((SOURCE,), 131.0).age_s(SOURCE, 131.0) == 11.0
+    assert ages.seen((), 132.0).seen((SOURCE,), 134.0).age_s(SOURCE, 134.0) == 2.0
+
+
+def test_a_clock_that_stands_makes_nothing_younger_than_none() -> None:
+    assert looked((100.0, ()), (100.0, (SOURCE,))).age_s(SOURCE, 99.0) == 0.0

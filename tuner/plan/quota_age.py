@@ -1,0 +1,45 @@
+"""Since when has a side's quota had something to count? A window that is younger than itself forgives more, and keeps less.
+
+Intuition: a move that began three seconds ago has three seconds in its quota, and Kafka divides by three. Who brings such a
+throttle up as if eleven seconds stood there lets too little through at first and too much in the end, and all of it comes back
+every eleven seconds.
+
+Invariant: where it is not known when a side began, its window is taken to be full, as it is for every move of some age. It is
+never thought to be younger than it may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from tuner.model.cluster import BrokerSide
+from tuner.plan.slew import WINDOW_S
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAges:
+    """What successive looks at the cluster say of it; times by one monotonic clock."""
+
+    looked_at_s: float | None = None  # None: never.
+    began_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of sides that carry something; −∞ is not known.
+    ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of those that did within a window.
+
+    def seen(self, carrying: Collection[BrokerSide], now_s: float) -> QuotaAges:
+        """After one more look, in which these sides take part in a move."""
+        before_s = self.looked_at_s
+        ended_s = {
+            side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
+        }
+        ended_s |= {side: now_s for side in self.began_s if side not in carrying}
+        began_s = {}
+        for side in carrying:
+            # It may have begun right after the look before; what its window holds of a move that ended is not known.
+            fresh = before_s is not None and side not in self.ended_s
+            began_s[side] = self.began_s.get(side, before_s if fresh and before_s is not None else -math.inf)
+        return QuotaAges(now_s, began_s, ended_s)
+
+    def age_s(self, side: BrokerSide, now_s: float) -> float:
+        """Of what its quota counts; a whole window where that is not known."""
+        return min(WINDOW_S, max(0.0, now_s - self.began_s.get(side, -math.inf)))
