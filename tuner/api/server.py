@@ -58,6 +58,7 @@ def make_app(
     tokens: Tokens | None = None,
     desk: Desk | None = None,
     reads: Buckets | None = None,
+    orders: Buckets | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     tls: bool = False,
 ) -> FastAPI:
@@ -67,6 +68,7 @@ def make_app(
         plans: what the executor of plans tells; None: none are executed.
         desk: where orders go; None: none can be given.
         reads: how much one address may ask for.
+        orders: how many of them one caller may give.
         tls: whether it is served over TLS.
     """
     watched = watched or Watched(board)
@@ -78,7 +80,7 @@ def make_app(
         redoc_url=None,
         description="What the tuner sees and does, and orders to it.",
     )
-    gate = Gate(tokens or Tokens(), monotonic)
+    gate = Gate(tokens or Tokens(), monotonic, orders)
     desktop = Desktop(watched, quotas, plans or PlanBoard(board.cluster))
     app.add_middleware(Lane, gate=gate)
     app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
