@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, observation
+import pytest
+from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
-from tuner.api.history import COLUMNS, History, Peak, shares_done
+from streaming.contract import Side
+from tuner.api.history import COLUMNS, History, Peak, Peaks
 from tuner.model.cluster import NotSeen, Observation
 from tuner.model.limits import MB
 
@@ -76,9 +78,42 @@ def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
     remains(400, 1)
     remains(800, 2)
     remains(200, 3)
-    assert history.peaks() == {3: Peak(800 * MB, since_ms=1)}
-    assert shares_done({3: 200 * MB}, history.peaks()) == 0.75
+    peaks = history.peaks()
+    assert peaks == Peaks({3: Peak(800 * MB, since_ms=1)})
+    assert peaks.all_done_ratio({3: 200 * MB}) == peaks.done_ratio(3, 200 * MB) == 0.75
+    assert peaks.all_done_ratio({3: 900 * MB}) == peaks.done_ratio(3, 900 * MB) == 0.0
+    assert peaks.done_ratio(3, None) is peaks.done_ratio(4, 1.0) is peaks.all_done_ratio({4: 1.0}) is None
     history.observed(replace(observation(live(moves=())), now_ms=4))
-    assert history.peaks() == {}
-    assert shares_done({}, {}) is None
-    assert shares_done({3: 900 * MB}, {3: Peak(800 * MB, 1)}) == 0.0
+    assert history.peaks() == Peaks()
+    assert Peaks().all_done_ratio({}) is None
+
+
+def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() -> None:
+    """A fast broker ends, and the bar would run backwards: its share stays until nothing moves."""
+    history = History()
+
+    def cycle_of(*lacking: tuple[int, float]) -> float | None:
+        lacks = {broker: left * MB for broker, left in lacking}
+        moves = tuple(move(partition=broker, adding=(broker,)) for broker in lacks)
+        signals = [move_signal(broker, Side.FOLLOWER, remaining=left) for broker, left in lacks.items()]
+        history.observed(observation(live(moves=moves), signals, []))
+        return history.peaks().all_done_ratio(lacks)
+
+    assert cycle_of((3, 1000), (4, 1000)) == 0.0
+    assert cycle_of((3, 20), (4, 900)) == pytest.approx(0.54)
+    assert cycle_of((4, 900)) == pytest.approx(0.55)
+    assert history.peaks().done_ratio(4, 900 * MB) == pytest.approx(0.1), "its own bar is its own"
+    # A new move onto the one that has ended begins for itself, and is more to do for the whole.
+    assert cycle_of((3, 500), (4, 500)) == pytest.approx(0.6)
+    assert history.peaks().done_ratio(3, 500 * MB) == 0.0
+    assert cycle_of() is None
+    assert cycle_of((4, 900)) == 0.0
+
+
+def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
+    history = History()
+    history.observed(observation(live(), [move_signal(*TARGET, remaining=800 * MB)], []))
+    for signals in ([move_signal(*TARGET, remaining=None)], []):
+        history.observed(observation(live(), signals, []))
+        assert history.peaks() == Peaks({3: Peak(800 * MB, NOW_MS)})
+        assert history.peaks().all_done_ratio({}) is None
