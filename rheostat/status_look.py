@@ -90,7 +90,7 @@ class Onlooker:
         # As the tuner: what is paused is not judged, and what has ended is forgotten.
         judged = live.moves and orders.pause is None
         self._stalls = judge_destinations(MovesView(seen, live, self._limits), known, StallLimits()) if judged else {}
-        self._history.observed(seen)
+        self._history.observed(seen, self._limits)
         self._looks += 1
         snapshot = Snapshot(self._limits, seen, replace(known, stalls=self._stalls), {}, [], {}, 0)
         # From one look nobody can say how far a move is.

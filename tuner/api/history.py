@@ -15,7 +15,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from streaming.contract import Side
+from tuner.api.floor import floor_now_bytes_per_s
 from tuner.model.cluster import LiveCluster, Observation
+from tuner.model.limits import Limits
+from tuner.plan.move_time import SideLoad
 
 SLOTS = 180
 # One row: the cycle it is of, and then these.
@@ -23,9 +26,11 @@ COLUMNS = (
     "leader_actual_bytes_per_s",
     "leader_limit_bytes_per_s",
     "leader_keep_up_bytes_per_s",
+    "leader_floor_bytes_per_s",
     "follower_actual_bytes_per_s",
     "follower_limit_bytes_per_s",
     "follower_keep_up_bytes_per_s",
+    "follower_floor_bytes_per_s",
     "remaining_bytes",
     "produce_p99_ms",
 )
@@ -78,8 +83,12 @@ class History:
         self._newest: dict[int, int] = {}  # The cycle in which a broker last took part.
         self._peaks = Peaks()
 
-    def observed(self, observation: Observation) -> None:
-        """One cycle; some microseconds a broker."""
+    def observed(self, observation: Observation, limits: Limits) -> None:
+        """One cycle; some microseconds a broker.
+
+        Args:
+            limits: as they are in this cycle; somebody may set others while the tuner runs.
+        """
         live = observation.live
         with self._lock:
             self._cycle += 1
@@ -92,7 +101,7 @@ class History:
                 rows = self._rows.get(broker)
                 if rows is None:
                     rows = self._rows[broker] = array("f", [_NAN]) * (self._slots * _WIDTH)
-                rows[at : at + _WIDTH] = array("f", self._row(broker, observation, live))
+                rows[at : at + _WIDTH] = array("f", self._row(broker, observation, live, limits))
                 self._newest[broker] = self._cycle
             gone = [broker for broker, cycle in self._newest.items() if self._cycle - cycle >= self._slots]
             for broker in gone:
@@ -122,7 +131,7 @@ class History:
                 found[name].append(_rounded(value) if there and not math.isnan(value) else None)
         return found
 
-    def _row(self, broker: int, seen: Observation, live: LiveCluster) -> list[float]:
+    def _row(self, broker: int, seen: Observation, live: LiveCluster, limits: Limits) -> list[float]:
         signal = seen.brokers.get(broker)
         row: list[float] = [self._cycle % _STAMP_MAX]
         for side in (Side.LEADER, Side.FOLLOWER):
@@ -134,10 +143,14 @@ class History:
                     if side is Side.LEADER
                     else signal.follower_throttled_bytes_per_s
                 )
+            keep_up = move.keep_up_bytes_per_s if move is not None else None
             row += [
                 _NAN if actual is None else actual,
                 _NAN if setting is None else setting.bytes_per_s,
-                _NAN if move is None or move.keep_up_bytes_per_s is None else move.keep_up_bytes_per_s,
+                _NAN if keep_up is None else keep_up,
+                _NAN
+                if keep_up is None
+                else floor_now_bytes_per_s(SideLoad(0.0, keep_up), seen.courses.get((broker, side)), limits),
             ]
         onto = seen.moves.get((broker, Side.FOLLOWER))
         lacks = onto.remaining_bytes if onto is not None and onto.moving_partitions else None
