@@ -2,7 +2,7 @@
 
 /                          the status page
 /metrics                   for Prometheus
-/healthz, /-/healthy       200 while cycles keep ending; a process that only looks alive is not
+/healthz, /-/healthy       200 while cycles keep ending, the first one too; a process that only looks alive is not
 /readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing
 /status                    the last cycle as JSON, as it is
 /api/v1/...                what can be read, what can be ordered, events
@@ -104,9 +104,8 @@ def make_app(
     @app.get("/healthz", include_in_schema=False)
     @app.get("/-/healthy", include_in_schema=False)
     async def healthz() -> Response:
-        at_s = board.cycled_at_s
-        if at_s is not None and wall_clock() - at_s > _CYCLES_MISSED_MAX * cycle_s:
-            return Response(f"no cycle has ended for {wall_clock() - at_s:.0f} s\n", status_code=503)
+        if (silent_s := board.silent_s()) > _CYCLES_MISSED_MAX * cycle_s:
+            return Response(f"no cycle has ended for {silent_s:.0f} s\n", status_code=503)
         return Response("ok\n")
 
     @app.get("/readyz", include_in_schema=False)
