@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -44,6 +45,7 @@ _CYCLES_MISSED_MAX = 12
 _GOODBYE_S = 2  # For answers under way when the server stops.
 _UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
 _MESSAGES_MAX = 5
+_MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else may be a token in the wrong place.
 
 
 def make_app(
@@ -143,7 +145,7 @@ async def _unprocessable(request: Request, error: Exception) -> Response:  # noq
         if fault["type"] == "missing":
             faults.append(f"{key} is missing")
         elif fault["type"] == "extra_forbidden":
-            faults.append(f"{key} is not known here")
+            faults.append(f"{key if _MISSPELT.fullmatch(key) else 'a key that was sent'} is not known here")
         else:
             faults.append(f"{key}: {str(fault['msg'])[:1].lower()}{str(fault['msg'])[1:]}")
     return refusal(422, "; ".join(faults))
