@@ -58,23 +58,27 @@ class Followed:
         self._whole = False
 
     def take_all(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """From the beginning on; what comes once more after that does no harm: the last word holds."""
+        """From the beginning on: what holds until something else is said, as what is remembered and what is ordered. The newest
+        records come once more after that, which does it no harm, and the entries with them."""
         for key, value in records:
-            self.take(key, value)
+            self._take_what_holds(key, value)
         self._whole = True
 
     def take(self, key: bytes, value: bytes | None) -> None:
-        self._recalled.take(key, value)
+        self._take_what_holds(key, value)
         if value is None:
             return
-        if key == orders_key(self._cluster):
+        ring = next((ring for prefix, ring in self._prefixes.items() if key.startswith(prefix)), None)
+        if ring is not None and (entry := decode_entry(value)) is not None:
+            self._entries[ring].append(entry)
+
+    def _take_what_holds(self, key: bytes, value: bytes | None) -> None:
+        self._recalled.take(key, value)
+        if value is not None and key == orders_key(self._cluster):
             try:
                 self._orders = decode_orders(value)
             except ValueError:
                 return  # Of another version: `rheostat status` says so; here what was known stays.
-        ring = next((ring for prefix, ring in self._prefixes.items() if key.startswith(prefix)), None)
-        if ring is not None and (entry := decode_entry(value)) is not None:
-            self._entries[ring].append(entry)
 
     @property
     def newest(self) -> Newest:

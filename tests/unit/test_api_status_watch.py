@@ -287,6 +287,13 @@ def test_what_the_tuner_remembers_is_read_whole_or_not_known() -> None:
     whole.take_all([record, (owned_key("lab", TARGET), encode_owned(TARGET, owned(None, 20 * MB)))])
     assert whole.newest.memory is not None
     assert whole.newest.memory.owned.keys() == {SOURCE, TARGET}
+    # The newest records come twice: an entry is shown once, and an order from long ago holds.
+    said = (entry_key("entry", "lab", 1), encode_entry(Entry(NOW_MS, "decision", "hold", "progressing", "once")))
+    whole.take_all([(orders_key("lab"), encode_orders(ORDERS)), record, said])
+    whole.take(*record)
+    whole.take(*said)
+    assert [entry.text for entry in whole.newest.entries["entry"]] == ["once"]
+    assert whole.newest.orders == ORDERS
     whole.take(memory_key("lab"), b'{"v": 99}')
     assert whole.newest.memory is None, "another version's: what is the tuner's own is not known"
 
