@@ -15,12 +15,13 @@ from rheostat.errors import CommandError, UnreachableError
 from rheostat.services import probe
 from rheostat.settings import Settings
 from rheostat.signal_tables import printable
-from streaming.contract import MoveSignal, Side
+from rheostat.status_look import Onlooker, Recalled, coming
+from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from tuner.api.sentences import headline
-from tuner.api.views import eta_s, orders_json
-from tuner.decide.freshness import Freshness, freshness
+from tuner.api import views
+from tuner.api.broker_views import broker_rows
+from tuner.api.views import orders_json
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.order_records import decode_orders, orders_key
@@ -29,6 +30,7 @@ from tuner.journal.reading import read_all
 from tuner.model.cluster import LiveCluster
 from tuner.model.decision import Reason
 from tuner.model.limits import MB
+from tuner.model.memory import Memory
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
@@ -43,6 +45,12 @@ _STUCK = {
     Reason.STALLED_FETCHER_BOUND,
 }
 _SIGNAL_BACKLOG = 400
+# Of the page's own status.
+_AS_ON_THE_PAGE = (
+    "headline", "moving_partitions", "done_ratio", "eta_s", "stalled_brokers", "infeasible", "brokers_alive", "throttles",
+    "produce_p99_ms_max", "produce_p99_ms_max_broker", "objective", "rate_bytes_per_s_max", "rate_bytes_per_s_min",
+    "signals_age_s_min",
+)  # fmt: skip
 
 
 def gather(settings: Settings) -> dict[str, Any]:
@@ -67,19 +75,32 @@ def gather(settings: Settings) -> dict[str, Any]:
 
 
 def status_json(
-    settings: Settings, live: LiveCluster, signals: NewestSignals | None, newest: Newest, now_ms: int
+    settings: Settings,
+    live: LiveCluster,
+    signals: NewestSignals | None,
+    newest: Newest,
+    now_ms: int,
+    onlooker: Onlooker | None = None,
 ) -> dict[str, Any]:
-    """All that is shown, as values; the keys of ``rheostat status --json``."""
-    onto = _onto(live, signals, now_ms, settings.tuner.signal_age_s_max)
-    times = [eta_s(signal) for signal in onto.values()]
-    ends_s = max((t for t in times if t is not None), default=None) if times and None not in times else None
-    lacks = [signal.remaining_bytes for signal in onto.values() if signal.remaining_bytes is not None]
-    brokers = {broker for move in live.moves for broker in move.adding}
+    """All that is shown, as values; the keys of ``rheostat status --json``.
+
+    Args:
+        onlooker: who has looked before; None: nobody has.
+    """
+    look = (onlooker or Onlooker(settings)).look(live, signals, newest.orders, newest.memory, now_ms)
+    entries, turns = newest.entries["entry"], newest.entries["turn"]
+    page = views.status(look)
+    sides = {
+        row["broker"]: {side["side"]: side for side in row["sides"]} for row in broker_rows(look, list(live.brokers))
+    }
     return {
         "cluster": settings.cluster,
-        "headline": headline(len(live.moves), brokers, sum(lacks) if lacks else None, ends_s, ()),
-        "eta_s": ends_s,
+        "now_ms": now_ms,
+        **{key: page[key] for key in _AS_ON_THE_PAGE},
+        "throttles_ours": page["throttles_ours"] if newest.memory is not None else None,
         **orders_json(newest.orders, now_ms),
+        "next": coming(look, entries, turns, remembers=newest.memory is not None),
+        "onto": [views.move_row(look, broker) for broker in views.moves(look)],
         "brokers": [
             {
                 "broker": broker,
@@ -98,6 +119,8 @@ def status_json(
                     for side in Side
                     for move in (signals.moves.get((broker, side)) if signals is not None else None,)
                 },
+                **{f"{side}_floor_bytes_per_s": sides[broker][side]["floor_bytes_per_s"] for side in Side},
+                **{f"{side}_infeasible": sides[broker][side]["infeasible"] for side in Side},
             }
             for broker in sorted(live.brokers)
             for seen in (signals.brokers.get(broker) if signals is not None else None,)
@@ -134,23 +157,9 @@ def status_json(
                 "text": e.text,
                 "failure": e.failure,
             }
-            for e in newest.entries["entry"]
+            for e in entries
         ],
-        "last_turns": [
-            {"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in newest.entries["turn"]
-        ],
-    }
-
-
-def _onto(live: LiveCluster, signals: NewestSignals | None, now_ms: int, age_s_max: float) -> dict[int, MoveSignal]:
-    """What is measured of the moves now, by destination; of a move that has ended the last signal is history."""
-    if signals is None or not live.moves:
-        return {}
-    return {
-        broker: signal
-        for (broker, side), signal in sorted(signals.moves.items())
-        if side is Side.FOLLOWER and signal.moving_partitions
-        if freshness(signal, now_ms, age_s_max) is Freshness.FRESH
+        "last_turns": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in turns],
     }
 
 
@@ -173,11 +182,13 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
 
 
 class Newest(NamedTuple):
-    """What the journal says now: the newest entries by ring, oldest first, what people have ordered, and their plans."""
+    """What the journal says now: the newest entries by ring, oldest first, what people have ordered, their plans, and what the
+    tuner remembers (None: not known)."""
 
     entries: Mapping[str, list[Entry]]
     orders: Orders = Orders()
     plans: tuple[Plan, ...] = ()
+    memory: Memory | None = None
 
 
 def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
@@ -186,16 +197,17 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
     topic = settings.topic_names().journal
     found: dict[str, list[Entry]] = {ring: [] for ring in counts}
-    orders, book = Orders(), PlanBook(settings.cluster)
+    orders, book, recalled = Orders(), PlanBook(settings.cluster), Recalled(settings.cluster)
     try:
         # No daemon has run here yet; what stands in the cluster is still worth showing.
         if not reader.partitions_for_topic(topic):
-            return Newest(found)
+            return Newest(found, memory=Memory())
         for key, value in read_all(reader, topic):
             if key == orders_key(settings.cluster) and value is not None:
                 orders = decode_orders(value)
             if book.take(key, value):
                 continue
+            recalled.take(key, value)
             ring = next((ring for prefix, ring in prefixes.items() if key.startswith(prefix)), None)
             if ring is not None and value is not None and (entry := decode_entry(value)) is not None:
                 found[ring].append(entry)
@@ -210,7 +222,7 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     finally:
         reader.close(timeout_ms=2000)
     newest = {ring: sorted(found[ring], key=lambda e: e.seq)[-count:] for ring, count in counts.items()}
-    return Newest(newest, orders, book.plans)
+    return Newest(newest, orders, book.plans, recalled.memory)
 
 
 def _signals(settings: Settings) -> SignalReader | None:

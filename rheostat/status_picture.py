@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rheostat.quotas.live import tenant_named
 from rheostat.signal_tables import printable
 from rheostat.status import ordered
-from tuner.api.sentences import span
+from tuner.api.sentences import moment, size, span
 from tuner.decide import words
+from tuner.model.limits import MB
 
 REFRESH_S = 2.0
 SAMPLES = 24  # Of a small chart: a minute or so.
 ROWS_MAX = 20  # Brokers; a terminal is no longer than that.
+MOVES_MAX = 10
+TENANTS_MAX = 5
+_NAMED_MAX = 6
+_SPARK_MIN = 8
+_CLOSE = (0, 1, 0, 0)  # Two columns apart: a terminal may have 80.
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 class Course:
-    """What a single look cannot tell: how much was lacking at most, and how the rates went."""
+    """What a single look cannot tell: how the rates went."""
 
     def __init__(self) -> None:
-        self.peaks: dict[str, float] = {}
         self.rates: dict[tuple[int, str], deque[float | None]] = {}
 
     def take(self, status: Mapping[str, Any]) -> None:
-        lacks = {broker: left for broker, left in status["remaining_bytes"].items() if left is not None}
-        moving = bool(status["moves"])
-        self.peaks = {b: max(left, self.peaks.get(b, 0.0)) for b, left in lacks.items()} if moving else {}
         for broker in status["brokers"]:
             for side in ("leader", "follower"):
                 kept = self.rates.setdefault((broker["broker"], side), deque(maxlen=SAMPLES))
@@ -47,20 +51,27 @@ def picture(
     latency_ms: float | None,
     trouble: str | None = None,
     plans: Sequence[str] = (),
+    tenants: Mapping[str, Any] | None = None,
 ) -> Group:
-    """One screen.
+    """One screen, in the order of the page.
 
     Args:
         plans: in sentences.
+        tenants: as ``rheostat quotas --json`` has them; None: no quotas are turned.
     """
     parts: list[RenderableType] = []
     if status is not None:
-        parts += [Text(f"{status['cluster']}: {status['headline']}", style="bold")]
+        parts += [Text(f"{status['cluster']}: {status['headline']}", style="bold red" if _stuck(status) else "bold")]
+        parts += [Text(line) for line in _how_far(status)]
+        parts += [Text(line, style="red") for line in _infeasible(status)]
         parts += [Text(printable(line), style="yellow") for line in ordered(status)]
-        if bars := _bars(status, course):
-            parts.append(bars)
+        if status["onto"]:
+            parts.append(_moves(status))
+        parts += _titled("Next", [Text(printable(f"  {step[:1].upper()}{step[1:]}")) for step in status["next"]])
         parts += [Text(printable(line)) for line in plans]
         parts.append(_brokers(status, course, latency_ms))
+        if tenants is not None:
+            parts += _tenants(tenants)
         parts += _lines("Last decisions", status["last_decisions"])
         parts += _lines("Last seconds of the law", status["last_turns"])
     if trouble is not None:
@@ -70,40 +81,117 @@ def picture(
     return Group(*parts)
 
 
-def _bars(status: Mapping[str, Any], course: Course) -> Table | None:
-    if not course.peaks:
-        return None
-    made = Table.grid(padding=(0, 2))
-    for broker, peak in course.peaks.items():
-        left = status["remaining_bytes"][broker]
-        done = 1.0 - left / peak if peak > 0 else 1.0
+def _stuck(status: Mapping[str, Any]) -> bool:
+    return bool(status["stalled_brokers"] or status["infeasible"])
+
+
+def _how_far(status: Mapping[str, Any]) -> list[str]:
+    if status["done_ratio"] is None:
+        return []
+    ends_s = None if status["stalled_brokers"] else status["eta_s"]
+    until = "" if ends_s is None else f"; done at about {moment(status['now_ms'] + round(ends_s * 1000))}"
+    return [f"{status['done_ratio'] * 100:.0f} % is copied, of the most that remained{until}."]
+
+
+def _infeasible(status: Mapping[str, Any]) -> list[str]:
+    sides = [f"broker {side['broker']} ({side['side']})" for side in status["infeasible"]]
+    if not sides:
+        return []
+    some = ", ".join(sides[:_NAMED_MAX]) + (f" and {len(sides) - _NAMED_MAX} more" if len(sides) > _NAMED_MAX else "")
+    return [
+        f"It never ends as things are: the ceiling of {words.rate(status['rate_bytes_per_s_max'])} is not above what keeping up "
+        f"takes on {some}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
+    ]
+
+
+def _moves(status: Mapping[str, Any]) -> Table:
+    """By the broker that replicas are made on, what is most urgent first."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE)
+    for column in ("onto", "done", "", "remains", "slope", "ends in"):
+        made.add_column(column, justify="left" if column == "done" else "right", no_wrap=True)
+    made.add_column("how it is")
+    for row in status["onto"][:MOVES_MAX]:
+        done = row["done_ratio"]
         made.add_row(
-            f"onto broker {broker}", ProgressBar(total=1.0, completed=done, width=30), f"{done:.0%}",
-            f"{words.size(left)} remain",
+            str(row["broker"]), "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
+            "–" if done is None else f"{done:.0%}", _known(row["remaining_bytes"], size), _slope(row["slope_bytes_per_s"]),
+            _known(row["eta_s"], span), Text(_how(row), style="red" if row["stalled"] else ""),
         )  # fmt: skip
-    if status["eta_s"] is not None:
-        made.add_row("done in about", span(status["eta_s"]))
+    if len(status["onto"]) > MOVES_MAX:
+        made.caption = f"{MOVES_MAX} of {len(status['onto'])} destinations, the most urgent first"
     return made
 
 
+def _how(row: Mapping[str, Any]) -> str:
+    if row["stalled"]:
+        since_ms = row["stalled_since_ms"]
+        return "stalled" if since_ms is None else f"stalled since {moment(since_ms)[11:19]}"
+    if row["progress_lost_s"]:
+        return f"{span(row['progress_lost_s'])} of progress lost"
+    slope = row["slope_bytes_per_s"]
+    return "falls behind" if slope is not None and slope > 0 else "goes on"
+
+
+def _slope(bytes_per_s: float | None) -> str:
+    if bytes_per_s is None:
+        return "–"
+    if abs(bytes_per_s) < 1000:
+        return "stands still"
+    return f"{words.rate(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'off'}"
+
+
 def _brokers(status: Mapping[str, Any], course: Course, latency_ms: float | None) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("broker", "side", "passes", "throttle", "W", "last minute", "p99"):
-        made.add_column(column, justify="left" if column in ("side", "last minute") else "right")
+    made = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE, caption_justify="left",
+        caption=f"MB/s; the ceiling is {words.rate(status['rate_bytes_per_s_max'])}",
+    )  # fmt: skip
+    for column in ("broker", "side", "passes", "throttle", "W", "floor"):
+        made.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
+    made.add_column("last minute")
+    made.add_column("p99", justify="right", no_wrap=True)
     first = sorted(status["brokers"], key=lambda b: (_idle(b), b["broker"]))
     for broker in first[:ROWS_MAX]:
         sides = [side for side in ("leader", "follower") if broker[f"{side}_rate_bytes_per_s"] is not None]
         for number, side in enumerate(sides or ["–"]):
             limit = broker.get(f"{side}_rate_bytes_per_s")
+            style = "red" if broker.get(f"{side}_infeasible") else ""
             made.add_row(
-                str(broker["broker"]) if number == 0 else "", side, _rate(broker.get(f"{side}_throttled_bytes_per_s")),
-                _rate(limit), _rate(broker.get(f"{side}_keep_up_bytes_per_s")),
-                spark(course.rates.get((broker["broker"], side), ()), limit),
+                str(broker["broker"]) if number == 0 else "", side, _mb(broker.get(f"{side}_throttled_bytes_per_s")), _mb(limit),
+                Text(_mb(broker.get(f"{side}_keep_up_bytes_per_s")), style=style), _mb(broker.get(f"{side}_floor_bytes_per_s")),
+                Spark(course.rates.get((broker["broker"], side), ()), limit),
                 _latency(broker["produce_p99_ms"], latency_ms) if number == 0 else "",
             )  # fmt: skip
     if len(first) > ROWS_MAX:
-        made.caption = f"{ROWS_MAX} of {len(first)} brokers, those with a throttle first"
+        made.caption = f"{made.caption}; {ROWS_MAX} of {len(first)} brokers, those with a throttle first"
     return made
+
+
+def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(printable(f"Tenants: {found['why'] or 'nobody was judged'}"))]
+    parts += [Text(printable(f"  {line}"), style="yellow") for line in found["holds"][:TENANTS_MAX]]
+    rows = sorted(found["tenants"] or (), key=lambda row: (not row["throttled"], -row["demand_per_s"]))
+    for row in rows[:TENANTS_MAX]:
+        quota = "no quota" if row["quota_per_s"] is None else f"quota {row['quota_per_s']:g}/s"
+        held = "held back: " if row["throttled"] else ""
+        why = row["reason"].replace("_", " ")
+        line = f"  {tenant_named(row)}: asks for {row['demand_per_s']:g}/s, {quota}; {held}{why}"
+        parts.append(Text(printable(line), style="red" if row["throttled"] else ""))
+    if len(rows) > TENANTS_MAX:
+        parts.append(Text(f"  and {len(rows) - TENANTS_MAX} more (`rheostat quotas` has each)"))
+    return parts
+
+
+class Spark:
+    """A small chart, as wide as there is room; the newest is on the right."""
+
+    def __init__(self, rates: Iterable[float | None], limit: float | None) -> None:
+        self._bars = spark(rates, limit)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(len(self._bars), _SPARK_MIN), len(self._bars)).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self._bars[-options.max_width :], no_wrap=True)
 
 
 def spark(rates: Iterable[float | None], limit: float | None) -> str:
@@ -117,22 +205,28 @@ def spark(rates: Iterable[float | None], limit: float | None) -> str:
 
 
 def _lines(title: str, rows: list[dict[str, Any]]) -> list[Text]:
-    if not rows:
-        return []
-    lines = [Text(f"{title}:")]
+    lines = []
     for row in reversed(rows):
         at = time.strftime("%H:%M:%S", time.gmtime(row["at_ms"] / 1000))
         failure = f" FAILED: {row['failure']}" if row.get("failure") else ""
         lines.append(Text(printable(f"  {at} {row['text']}{failure}"), style="red" if failure else ""))
-    return lines
+    return _titled(title, lines)
+
+
+def _titled(title: str, lines: list[Text]) -> list[Text]:
+    return [Text(f"{title}:"), *lines] if lines else []
 
 
 def _idle(broker: Mapping[str, Any]) -> bool:
     return broker["leader_rate_bytes_per_s"] is None and broker["follower_rate_bytes_per_s"] is None
 
 
-def _rate(bytes_per_s: float | None) -> str:
-    return "–" if bytes_per_s is None else words.rate(bytes_per_s)
+def _known(value: float | None, form: Callable[[float], str]) -> str:
+    return "–" if value is None else form(value)
+
+
+def _mb(bytes_per_s: float | None) -> str:
+    return _known(bytes_per_s, lambda value: f"{value / MB:.1f}")
 
 
 def _latency(p99_ms: float | None, latency_ms: float | None) -> Text:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
+from kafka import KafkaConsumer
 from rich.console import Console, Group
 from rich.live import Live
 
@@ -22,14 +24,19 @@ from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
 from rheostat.signals import console_of
 from rheostat.status import DECISIONS, TURNS, Newest, status_json
+from rheostat.status_look import Onlooker, Recalled
 from rheostat.status_picture import REFRESH_S, Course, picture
 from rheostat.status_plans import Plans
+from rheostat.status_tenants import Tenants
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.kafka.quotas import QuotaClient
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.reading import JournalError, read_all
 from tuner.model.cluster import LiveCluster
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import TROUBLE, SignalReader, SignalTail
@@ -47,22 +54,40 @@ class Followed:
         self._prefixes = {entry_prefix(ring, cluster): ring for ring in ("entry", "turn")}
         self._entries: dict[str, deque[Entry]] = {"entry": deque(maxlen=DECISIONS), "turn": deque(maxlen=TURNS)}
         self._orders = Orders()
+        self._recalled = Recalled(cluster)
+        self._whole = False
+
+    def take_all(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """From the beginning on: what holds until something else is said, as what is remembered and what is ordered. The newest
+        records come once more after that, which does it no harm, and the entries with them."""
+        for key, value in records:
+            self._take_what_holds(key, value)
+        self._whole = True
 
     def take(self, key: bytes, value: bytes | None) -> None:
+        self._take_what_holds(key, value)
         if value is None:
             return
-        if key == orders_key(self._cluster):
-            try:
-                self._orders = decode_orders(value)
-            except ValueError:
-                return  # Of another version: `rheostat status` says so; here what was known stays.
         ring = next((ring for prefix, ring in self._prefixes.items() if key.startswith(prefix)), None)
         if ring is not None and (entry := decode_entry(value)) is not None:
             self._entries[ring].append(entry)
 
+    def _take_what_holds(self, key: bytes, value: bytes | None) -> None:
+        self._recalled.take(key, value)
+        if value is not None and key == orders_key(self._cluster):
+            try:
+                self._orders = decode_orders(value)
+            except ValueError:
+                return  # Of another version: `rheostat status` says so; here what was known stays.
+
     @property
     def newest(self) -> Newest:
-        return Newest({ring: list(entries) for ring, entries in self._entries.items()}, self._orders)
+        memory = self._recalled.memory if self._whole else None
+        return Newest({ring: list(entries) for ring, entries in self._entries.items()}, self._orders, memory=memory)
+
+    @property
+    def quotas(self) -> MutationMemory:
+        return self._recalled.quotas
 
 
 def watch(settings: Settings, wait_s: float | None = None) -> int:
@@ -73,7 +98,8 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
     """
     probe(settings)
     topics, console = settings.topic_names(), console_of(sys.stdout)
-    followed, course = Followed(settings.cluster), Course()
+    followed, course, onlooker = Followed(settings.cluster), Course(), Onlooker(settings)
+    tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     with ExitStack() as stack:
         client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch"))
@@ -86,19 +112,24 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         plans = Plans(
             stack.enter_context(following(settings)), KafkaReassignments(stack.enter_context(client_of(settings)))
         )
+        quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
+        stack.callback(quotas.close)
+        held = Tenants(settings, quotas.mutation_quotas)
         stop = stop_on_signals()
         shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
         until_s = None if wait_s is None else time.monotonic() + wait_s
-        number, trouble = 0, _followed(followed, tail, first=True)
+        number, trouble = 0, _read(followed, journal, topics.journal) or _followed(followed, tail, first=True)
         while not stop.is_set():
             live = _look(looks, full=number % _FULL_EVERY == 0)
             if isinstance(live, LiveCluster):
-                status = status_json(settings, live, signals, followed.newest, round(time.time() * 1000))
+                now_ms, newest = round(time.time() * 1000), followed.newest
+                status = status_json(settings, live, signals, newest, now_ms, onlooker)
+                tenants = held.told(signals, followed.quotas, newest.orders, now_ms)
                 course.take(status)
             else:
                 trouble = live
-            _show(picture(status, course, objective_ms(settings), trouble, plans.told()), shown, console)
+            _show(picture(status, course, objective_ms(settings), trouble, plans.told(), tenants), shown, console)
             if until_s is not None and time.monotonic() >= until_s:
                 break
             stop.wait(REFRESH_S)
@@ -120,6 +151,16 @@ def _look(looks: LiveReader, *, full: bool) -> LiveCluster | str:
     except ClusterError as error:
         return f"The cluster is not seen now: {error}"
     return found if isinstance(found, LiveCluster) else f"The cluster is not seen now: {found.reason}"
+
+
+def _read(followed: Followed, journal: KafkaConsumer, topic: str) -> str | None:
+    """All that is on record, once, for what the tuner remembers; what is to be said where it cannot be read."""
+    try:
+        # Where no tuner has run yet there is nothing to remember.
+        followed.take_all(read_all(journal, topic) if journal.partitions_for_topic(topic) else ())
+    except (JournalError, *TROUBLE) as error:
+        return f"What the tuner remembers is not known here, so neither is all that is next: {error}"
+    return None
 
 
 def _followed(followed: Followed, tail: SignalTail, *, first: bool = False) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -24,8 +25,12 @@ from streaming.kafka.cluster import ClusterError, Unreachable
 from streaming.kafka.quotas import QuotaClient
 from tuner.api.quota_board import Shown, quotas_json
 from tuner.decide.mutation_orders import ruled
+from tuner.model.cluster import NotSeen
 from tuner.model.mutation import MutationPolicy, QuotaView, beside_of
-from tuner.observe.signals import SignalReader
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
+from tuner.model.quota_entity import QuotaEntity
+from tuner.observe.signals import NewestSignals, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0
@@ -49,23 +54,36 @@ def gather(settings: Settings) -> dict[str, Any]:
         client.close()
     known = read(settings)
     found = _signals(settings)
-    now_ms = round(time.time() * 1000)
-    asked = settings.tuner.mutation_policy(settings.limits.limits())
-    policy = asked or MutationPolicy()
-    beside = beside_of(found.controllers, found.brokers, now_ms, policy.limits.hold_age_s)
-    view = QuotaView(now_ms, stands, dict(found.controllers), tuple(found.tenants.values()), beside)
-    memory = known.quotas
-    made = ruled(view, memory, policy, known.orders)
     return {
         "cluster": settings.cluster,
-        "asked_for": asked is not None,
+        "asked_for": settings.tuner.mutation_quota is not None,
         "paused": known.orders.pause.by if known.orders.pause is not None else None,
-        **quotas_json(Shown(view, made, made.memory)),
+        **asked_now(settings, stands, found, known.quotas, known.orders, round(time.time() * 1000)),
         "quotas": [
-            {"entity": str(entity), "rate_per_s": rate, "ours": entity in memory.owned}
+            {"entity": str(entity), "rate_per_s": rate, "ours": entity in known.quotas.owned}
             for entity, rate in sorted(stands.items(), key=lambda item: str(item[0]))
         ],
     }
+
+
+def asked_now(
+    settings: Settings,
+    stands: Mapping[QuotaEntity, float] | NotSeen,
+    signals: NewestSignals,
+    memory: MutationMemory,
+    orders: Orders,
+    now_ms: int,
+) -> dict[str, Any]:
+    """What the law says, asked once."""
+    policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
+    beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s)
+    view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
+    made = ruled(view, memory, policy, orders)
+    return quotas_json(Shown(view, made, made.memory))
+
+
+def tenant_named(row: Mapping[str, Any]) -> str:
+    return " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part)
 
 
 def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
@@ -122,7 +140,7 @@ def shown(found: dict[str, Any], console: Console) -> None:
         table.add_column(name)
     for row in found["tenants"] or ():
         table.add_row(
-            " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part),
+            tenant_named(row),
             f"{row['demand_per_s']:.2f}",
             _number(row["quota_per_s"]),
             _number(row["quota_wanted_per_s"]),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
+from tuner.api.decisions import Filter
+from tuner.api.sentences import moment, span
 from tuner.decide.mutation_quota import Turn
 from tuner.model.mutation import QuotaView
 from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
@@ -55,6 +61,94 @@ def test_a_stranger_sees_what_happens_why_and_when_it_ends(open_tuner: Simulated
     # Who may only read is shown no button that would be refused.
     assert page.locator("[data-order]:visible").count() == 0
     expect(page.locator("#who")).to_be_hidden()  # Nor asked for a token that nobody wants.
+
+
+def told(tuner: SimulatedTuner) -> Any:
+    with urllib.request.urlopen(f"{tuner.address}/api/v1/status", timeout=8) as answer:
+        return json.loads(answer.read())
+
+
+def seen_once_more(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None) -> None:
+    """A cycle that sees the same as the last one, with other signals."""
+    snapshot = tuner.board.snapshot()
+    assert snapshot.observation is not None
+    signals = {"brokers": brokers, "moves": moves}
+    changed = {
+        name: {key: replace(signal, **more) for key, signal in getattr(snapshot.observation, name).items()}
+        for name, more in signals.items()
+        if more is not None
+    }
+    tuner.watched.observed(replace(snapshot.observation, **changed), snapshot.memory, snapshot.decided)
+
+
+def test_it_says_when_the_move_ends_and_when_it_never_does(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -2e6})
+    page = sit(open_tuner).page
+    status = told(open_tuner)
+    assert status["eta_s"] > 0
+    # The simulated clock stands still while nobody turns it.
+    end = moment(status["now_ms"] + round(status["eta_s"] * 1000))
+    expect(page.locator("#now .how-far")).to_contain_text(f"is copied, of the most that remained; done at about {end}.")
+    expect(page.locator("#now dl")).to_contain_text(f"Done in about{span(status['eta_s'])}")
+    expect(page.locator("#now")).not_to_contain_text("It never ends as things are")
+    seen_once_more(open_tuner, moves={"keep_up_bytes_per_s": 1e9})
+    expect(page.locator("#now")).to_contain_text("It never ends as things are: the ceiling of")
+    expect(page.locator("#now")).to_contain_text(re.compile(r"keeping up takes on\s+broker 1 \(leader\)"))
+    expect(page.locator("#now .pills")).to_contain_text("infeasible")
+    seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": 1e6})
+    expect(page.locator("#headline")).to_contain_text("it is not known yet when that is done")
+    expect(page.locator("#now")).not_to_contain_text("done at about")
+
+
+def test_it_says_whether_latency_is_within_its_objective(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(open_tuner).page
+    objective = told(open_tuner)["objective"]["latency_ms"]
+    meter = page.get_by_role("meter", name="Latency against its objective", exact=True)
+    for p99_ms, is_it in ((0.5 * objective, "within"), (1.5 * objective, "over")):
+        seen_once_more(open_tuner, brokers={"produce_p99_ms": p99_ms})
+        expect(page.locator("#now dl")).to_contain_text(f"{is_it} the objective of {objective:.0f} ms")
+        expect(meter).to_have_js_property("value", p99_ms)
+        expect(meter).to_have_js_property("high", objective)
+    seen_once_more(open_tuner, brokers={"produce_p99_ms": 9 * objective})
+    expect(meter).to_have_js_property("value", 2 * objective)
+
+
+def test_a_chart_tells_of_the_floor_and_of_a_ceiling_that_is_far_above(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(open_tuner).page
+    chart = page.locator("#chart-3-follower")
+    card = page.locator(".side", has=chart)
+    edge = "getComputedStyle(document.querySelector('#chart-3-follower'), '::after').content"
+    expect(page.get_by_role("list", name="Lines of the charts")).to_contain_text("floor")
+    described = r"must pass [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling {} MB/s{}$"
+    expect(chart).to_have_attribute("aria-label", re.compile(described.format(r"1000\.0", ", above the chart")))
+    assert "ceiling 1000.0 MB/s" in page.evaluate(edge)
+    expect(card).to_contain_text(re.compile(r", W [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling 1000\.0 MB/s"))
+    # Near enough to be drawn.
+    open_tuner.board.limits = replace(open_tuner.board.limits, rate_bytes_per_s_max=300e6)
+    seen_once_more(open_tuner)
+    expect(chart).to_have_attribute("aria-label", re.compile(described.format(r"300\.0", "")))
+    assert page.evaluate(edge) == '""'
+    expect(card).to_contain_text("ceiling 300.0 MB/s")
+
+
+def test_an_answer_that_another_has_overtaken_changes_no_chart(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(open_tuner).page
+    expect(page.locator("#brokers canvas")).to_have_count(6)
+    since = page.evaluate("""async () => {
+      const given = [], paths = [];
+      const ask = (path) => (paths.push(path), new Promise((give) => given.push(give)));
+      const since = (path) => Number(path.match(/since_ms=([0-9]+)/)[1]);
+      const at = (times) => ({ ok: true, json: async () => ({ times_ms: times, rate_bytes_per_s_max: 1e8, brokers: {} }) });
+      const draws = [charts.draw(ask), charts.draw(ask)];
+      const [first] = paths.map(since);
+      given[1](at([first + 5000, first + 10000]));
+      await draws[1];
+      given[0](at([first + 5000]));
+      await draws[0];
+      charts.draw(ask);
+      return since(paths[2]) - first;
+    }""")
+    assert since == 10_000
 
 
 def test_what_is_new_comes_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> None:
@@ -115,6 +209,55 @@ def test_an_operator_pauses_and_resumes(guarded_tuner: SimulatedTuner, sit: Sit)
     expect(page.locator("#said")).to_contain_text("Resume: on record")
     guarded_tuner.advance(6)
     expect(page.locator("#now")).not_to_contain_text("By order of people")
+
+
+def test_what_was_heeded_is_what_was_sent_and_not_what_the_dialog_shows(
+    guarded_tuner: SimulatedTuner, sit: Sit
+) -> None:
+    page = sit(guarded_tuner).page
+    give_token(page, OPERATE_TOKEN)
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator("#said")).to_contain_text("Pause: on record")
+    page.get_by_role("button", name="Release…").click()
+    guarded_tuner.advance(6)
+    expect(page.locator("#said")).to_have_text("Pause: heeded.")
+
+
+def test_an_answer_that_comes_late_leaves_another_dialog_open(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(guarded_tuner).page
+    give_token(page, OPERATE_TOKEN)
+    held: list[Route] = []
+    page.route("**/api/v1/pause", lambda route: held.append(route))
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Release…").click()
+    held[0].fulfill(status=422, json={"detail": "the order is not taken"})
+    expect(page.locator("#said")).to_have_text("Pause: the order is not taken")
+    expect(dialog.locator(".wrong")).to_be_empty()
+    expect(dialog).to_contain_text("Release?")
+
+
+def test_whoever_pages_past_the_end_comes_back_with_one_click(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    page = sit(open_tuner).page
+    expect(page.locator("#brokers-shown")).to_contain_text("1 to 3 of 3")
+    offset = page.locator("#brokers-asked [name=offset]")
+    for _ in range(3):
+        page.get_by_role("button", name="Less busy").click()
+    expect(offset).to_have_value("0")
+    snapshot = open_tuner.board.snapshot()
+    assert snapshot.observation is not None
+    assert snapshot.live is not None
+    many = replace(snapshot.observation, live=replace(snapshot.live, brokers=frozenset(range(1, 31))))
+    open_tuner.watched.observed(many, snapshot.memory, snapshot.decided)
+    expect(page.locator("#brokers-shown")).to_contain_text("1 to 12 of 30")
+    for at in ("12", "24", "24", "24"):
+        page.get_by_role("button", name="Less busy").click()
+        expect(offset).to_have_value(at)
+    page.get_by_role("button", name="Busier").click()
+    expect(page.locator("#brokers-shown")).to_contain_text("13 to 24 of 30")
 
 
 def test_an_operator_overrides_a_broker_and_ends_it(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
@@ -181,6 +324,19 @@ def test_brokers_and_decisions_are_found_by_what_is_asked(guarded_tuner: Simulat
     expect(page.locator("#brokers")).to_contain_text("Broker 99 is not known here.")
     page.get_by_role("search", name="Decisions").get_by_label("Reason").select_option("infeasible")
     expect(page.locator("#decisions")).to_have_text(re.compile("None of this kind yet"))
+    # And what there is of one kind: all of it, and nothing else.
+    rows, _ = guarded_tuner.watched.decisions.page(Filter(), 30)
+    every = [row.entry for row in rows]
+    reason = every[-1].reason
+    of_it = [entry for entry in every if entry.reason == reason]
+    assert 0 < len(of_it) < len(every), "the test needs decisions of two kinds"
+    page.get_by_role("search", name="Decisions").get_by_label("Reason").select_option(reason)
+    expect(page.locator("#decisions li .pill")).to_have_text([reason] * len(of_it))
+    of_broker = page.get_by_role("search", name="Decisions").get_by_role("textbox", name="Broker")
+    of_broker.fill("4")
+    of_broker.press("Tab")
+    about = [entry for entry in of_it if Filter(4).fits(entry)]
+    expect(page.locator("#decisions li .pill")).to_have_count(len(about))
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])

@@ -74,7 +74,14 @@ class KeptDesk:
 
 
 class Rig:
-    def __init__(self, tokens: bool = True, *, dry_run: bool = False, reads: Buckets | None = None) -> None:
+    def __init__(
+        self,
+        tokens: bool = True,
+        *,
+        dry_run: bool = False,
+        reads: Buckets | None = None,
+        orders: Buckets | None = None,
+    ) -> None:
         self.clock = Clock()
         self.board = Board(
             CLUSTER, LIMITS, dry_run=dry_run, wall_clock=self.clock, objective=Objective(latency_ms=30.0)
@@ -88,7 +95,8 @@ class Rig:
         known = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", Role.OPERATE))
         self.app = make_app(
             self.board, self.quotas, self.registry, 5.0, self.clock,
-            watched=self.watched, plans=self.plans, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, monotonic=self.clock,
+            watched=self.watched, plans=self.plans, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, orders=orders,
+            monotonic=self.clock,
         )  # fmt: skip
         self.http = TestClient(self.app, base_url="http://127.0.0.1")
 

@@ -126,8 +126,11 @@ def test_of_many_only_the_newest_stay() -> None:
     decisions = Decisions(rows_max=10)
     decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     assert len(rows(decisions)) == 10
-    assert decisions.row(1) is None
-    assert decisions.row(25) is not None
+    ten = [row["id"] for row in rows(decisions)]
+    assert ten == sorted(ten, reverse=True)
+    assert decisions.row(ten[-1]) is not None
+    decisions.take([entry("decision", WELL, NOW_MS + 25)])
+    assert decisions.row(ten[-1]) is None
 
 
 def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -> None:
@@ -140,6 +143,45 @@ def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -
     decisions.begin_with([*old, *new])  # A second term reads the same again.
     assert len(rows(decisions)) == 2
     assert rows(decisions)[1]["outcome"] == "done"
+
+
+def test_a_link_and_a_page_hold_across_a_restart() -> None:
+    """The next process reads what this one has put on record, from somewhere on, and numbers nothing anew."""
+    change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
+    # Many of one cycle, with seconds of the law between them, and what came of some.
+    record = [
+        each
+        for cycle in range(6)
+        for at_ms in (NOW_MS + 5000 * cycle,)
+        for each in (
+            *(entry("intent", RAISE, at_ms) for _ in range(3)),
+            *(entry("decision", WELL, at_ms) for _ in range(4)),
+            turn_entry([change], at_ms),
+            entry("outcome", RAISE, at_ms + 900),
+            turn_entry([change], at_ms + 1000),
+        )
+    ]
+    first = Decisions()
+    for each in record:
+        first.take([each])
+    at = first.page(Filter(), 20)[1]
+    first_ids = {turns: [row["id"] for row in rows(first, turns=turns)] for turns in (False, True)}
+    assert len({*first_ids[False], *first_ids[True]}) == 6 * 9, "each has its own"
+    again = Decisions()
+    again.take([entry("decision", WELL, NOW_MS + 60_000)])  # Decided before the journal was read.
+    again.begin_with(record[10:])
+    for turns, ids in first_ids.items():
+        assert [row["id"] for row in rows(again, turns=turns)][0 if turns else 1 :] == ids[: 10 if turns else 35]
+    assert at is not None
+    assert rows(again, before=at)[0] == rows(first, before=at)[0]
+
+
+def test_numbers_grow_although_the_clock_is_set_back_and_are_read_exactly() -> None:
+    decisions = Decisions()
+    decisions.take([entry("decision", WELL, NOW_MS + at) for at in (0, 50, -9000, 60)])
+    ids = [row["id"] for row in rows(decisions)]
+    assert ids == sorted(set(ids), reverse=True)
+    assert ids[0] < 2**53
 
 
 def test_what_the_journal_does_not_take_is_not_shown() -> None:
@@ -171,6 +213,7 @@ def test_over_http() -> None:
     rest = rig.get(f"/api/v1/decisions?broker=1&limit=2&before={found['next_before']}").json()
     assert [row["at_ms"] - NOW_MS for row in rest["decisions"]] == [0]
     assert rest["next_before"] is None
-    assert rig.get("/api/v1/decisions/1").json()["id"] == 1
+    one = rest["decisions"][0]["id"]
+    assert rig.get(f"/api/v1/decisions/{one}").json()["id"] == one
     assert rig.get("/api/v1/decisions/99").status_code == 404
     assert "stalled_throttle_bound" in rig.get("/api/v1/reasons").json()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
 
 import pytest
-from api_rig import READ_TOKEN, Rig, bearer, many_brokers
+from api_rig import RAISE, READ_TOKEN, WELL, Rig, bearer, entry, many_brokers
 
 from tuner.api.events import BOX_MAX, Hub, Listener, encoded
 from tuner.api.server import HttpServer
@@ -147,6 +148,31 @@ def test_a_loop_goes_on_at_its_pace_beside_one_who_never_reads(rig: Rig, server:
         for reader in readers:
             reader.close()
     assert watched_s < 1.5 * alone_s + 0.01
+
+
+def test_what_is_sent_is_what_the_description_names(rig: Rig) -> None:
+    """By everything that tells of something, into a box that is too small for one of them."""
+    boxes = [rig.watched.hub.join(lambda: None), rig.watched.hub.join(lambda: None)]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    rig.cycle()
+    rig.watched.acted(RAISE, None)
+    rig.watched.begin_with([entry("decision", WELL)])
+    assert rig.post("/api/v1/pause").status_code == 202
+    for _ in range(BOX_MAX):
+        boxes[1].put(encoded("cycle", {}))
+    rig.watched.hub.end()
+    said = b"".join(box.taken() for box in boxes if box is not None).decode()
+    sent = set(re.findall(r"^event: (\w+)$", said, re.MULTILINE))
+    described = rig.app.openapi()["paths"]["/api/v1/events"]["get"]["description"]
+    assert sent == set(re.findall(r"`(\w+)`", described))
+
+
+def test_who_listens_is_told_that_it_ends(rig: Rig, server: HttpServer) -> None:
+    with listening(server.port) as reader:
+        until(reader, b": listening")
+        rig.watched.hub.end()
+        assert b"event: end" in until(reader, b"event: end")
 
 
 def test_a_server_stops_although_somebody_listens(rig: Rig, server: HttpServer) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, observation
+import pytest
+from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
-from tuner.api.history import COLUMNS, History, Peak, shares_done
-from tuner.model.cluster import NotSeen, Observation
+from streaming.contract import Side
+from tuner.api.history import COLUMNS, History, Peak, Peaks
+from tuner.model.cluster import Course, NotSeen, Observation
 from tuner.model.limits import MB
 
 LEADER = "leader_actual_bytes_per_s"
@@ -18,7 +20,7 @@ def cycle(history: History, number: int, rate: float | None = None) -> None:
     brokers = [] if rate is None else [broker_signal(1, leader=rate)]
     cluster = live({} if rate is None else {SOURCE: 10 * MB})
     seen = observation(cluster, [] if rate is None else [move_signal(*SOURCE)], brokers)
-    history.observed(replace(seen, now_ms=NOW_MS + 5000 * number))
+    history.observed(replace(seen, now_ms=NOW_MS + 5000 * number), LIMITS)
 
 
 def test_slots_come_round_and_the_oldest_go() -> None:
@@ -62,8 +64,20 @@ def test_only_what_is_newer_comes() -> None:
 def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
     history = History()
     cycle(history, 0, rate=1.0)
-    history.observed(Observation(NOW_MS + 5000, NotSeen("away")))
+    history.observed(Observation(NOW_MS + 5000, NotSeen("away")), LIMITS)
     assert history.series([1])[1][1][LEADER] == [1.0, None]
+
+
+def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() -> None:
+    history = History()
+    meant = {SOURCE: Course(5.5 * MB)}
+    seen = observation(live(), [move_signal(*SOURCE, keep_up=6 * MB), move_signal(*TARGET, keep_up=None)], [])
+    history.observed(seen, LIMITS)
+    history.observed(replace(seen, courses=meant), LIMITS)
+    history.observed(seen, replace(LIMITS, rate_bytes_per_s_min=9 * MB))
+    rows = history.series([1, 3])[1]
+    assert rows[1]["leader_floor_bytes_per_s"] == [7.2 * MB, 5.5 * MB, 9 * MB]
+    assert rows[3]["follower_floor_bytes_per_s"] == [None, None, None]
 
 
 def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
@@ -71,14 +85,47 @@ def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
 
     def remains(megabytes: float, at_ms: int) -> None:
         seen = observation(live(), [move_signal(*TARGET, remaining=megabytes * MB)], [])
-        history.observed(replace(seen, now_ms=at_ms))
+        history.observed(replace(seen, now_ms=at_ms), LIMITS)
 
     remains(400, 1)
     remains(800, 2)
     remains(200, 3)
-    assert history.peaks() == {3: Peak(800 * MB, since_ms=1)}
-    assert shares_done({3: 200 * MB}, history.peaks()) == 0.75
-    history.observed(replace(observation(live(moves=())), now_ms=4))
-    assert history.peaks() == {}
-    assert shares_done({}, {}) is None
-    assert shares_done({3: 900 * MB}, {3: Peak(800 * MB, 1)}) == 0.0
+    peaks = history.peaks()
+    assert peaks == Peaks({3: Peak(800 * MB, since_ms=1)})
+    assert peaks.all_done_ratio({3: 200 * MB}) == peaks.done_ratio(3, 200 * MB) == 0.75
+    assert peaks.all_done_ratio({3: 900 * MB}) == peaks.done_ratio(3, 900 * MB) == 0.0
+    assert peaks.done_ratio(3, None) is peaks.done_ratio(4, 1.0) is peaks.all_done_ratio({4: 1.0}) is None
+    history.observed(replace(observation(live(moves=())), now_ms=4), LIMITS)
+    assert history.peaks() == Peaks()
+    assert Peaks().all_done_ratio({}) is None
+
+
+def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() -> None:
+    """A fast broker ends, and the bar would run backwards: its share stays until nothing moves."""
+    history = History()
+
+    def cycle_of(*lacking: tuple[int, float]) -> float | None:
+        lacks = {broker: left * MB for broker, left in lacking}
+        moves = tuple(move(partition=broker, adding=(broker,)) for broker in lacks)
+        signals = [move_signal(broker, Side.FOLLOWER, remaining=left) for broker, left in lacks.items()]
+        history.observed(observation(live(moves=moves), signals, []), LIMITS)
+        return history.peaks().all_done_ratio(lacks)
+
+    assert cycle_of((3, 1000), (4, 1000)) == 0.0
+    assert cycle_of((3, 20), (4, 900)) == pytest.approx(0.54)
+    assert cycle_of((4, 900)) == pytest.approx(0.55)
+    assert history.peaks().done_ratio(4, 900 * MB) == pytest.approx(0.1), "its own bar is its own"
+    # A new move onto the one that has ended begins for itself, and is more to do for the whole.
+    assert cycle_of((3, 500), (4, 500)) == pytest.approx(0.6)
+    assert history.peaks().done_ratio(3, 500 * MB) == 0.0
+    assert cycle_of() is None
+    assert cycle_of((4, 900)) == 0.0
+
+
+def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
+    history = History()
+    history.observed(observation(live(), [move_signal(*TARGET, remaining=800 * MB)], []), LIMITS)
+    for signals in ([move_signal(*TARGET, remaining=None)], []):
+        history.observed(observation(live(), signals, []), LIMITS)
+        assert history.peaks() == Peaks({3: Peak(800 * MB, NOW_MS)})
+        assert history.peaks().all_done_ratio({}) is None

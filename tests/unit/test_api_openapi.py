@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import schemathesis
 from api_rig import OPERATE_TOKEN, RAISE, READ_TOKEN, WELL, Clock, Rig, bearer, entry
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -27,11 +29,15 @@ from tuner.model.quota_entity import Tenant
 CHECKS = (
     schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
 )  # fmt: skip
+GENERATED = settings(
+    max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate), derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 
 
 def full_rig() -> Rig:
     """Something to show on every route, and no limits in the way."""
-    rig = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()))
+    rig = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()), orders=Buckets(Rate(1e9, 1e9), Clock()))
     orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
     rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Course(12 * MB, no_headroom=True)})
     rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
@@ -50,13 +56,29 @@ SCHEMA.app = RIG.app
 
 
 @SCHEMA.parametrize()
-@settings(
-    max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate), derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+@GENERATED
 def test_every_answer_is_as_described(case: schemathesis.Case) -> None:
     for who in (OPERATE_TOKEN, READ_TOKEN) if case.method != "GET" else (READ_TOKEN,):
-        case.call_and_validate(headers=bearer(who), checks=CHECKS)
+        answer = case.call_and_validate(headers=bearer(who), checks=CHECKS)
+        # Or what is asked for is not looked at, and nothing of it is tested.
+        assert answer.status_code not in ((403, 429) if who == OPERATE_TOKEN else (429,)), answer.text
+
+
+def test_orders_are_taken_and_refused_for_what_they_ask() -> None:
+    """Not for who asks or how often: what the description allows is asked of the desk itself."""
+    came: Counter[int] = Counter()
+
+    @given(SCHEMA["/api/v1/override"]["POST"].as_strategy())
+    @settings(GENERATED, max_examples=60)
+    def overrides(case: schemathesis.Case) -> None:
+        assert isinstance(case.body, dict)
+        case.body["broker"] = 3  # Of all ids that may be, hardly one is alive.
+        came[case.call(headers=bearer(OPERATE_TOKEN)).status_code] += 1
+
+    overrides()
+    assert came.keys() <= {202, 404, 422}, came
+    assert came[202], came
+    assert came[422], came
 
 
 def test_every_route_is_described_and_says_which_token_it_takes() -> None:

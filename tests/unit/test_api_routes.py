@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig, entry, many_brokers
+from api_rig import MEMORY, OPERATE_TOKEN, Rig, many_brokers
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move, move_signal
 
 from tuner.api.answers import HEADERS
@@ -96,17 +96,6 @@ def test_every_answer_keeps_the_browser_on_its_guard(rig: Rig) -> None:
         assert {name: headers.get(name) for name in HEADERS} == HEADERS, path
         assert "cache-control" in headers
     assert "unsafe" not in HEADERS["content-security-policy"]
-
-
-def test_no_answer_holds_a_token(rig: Rig) -> None:
-    rig.watched.decisions.take([entry("intent")])
-    paths = [f"/api/v1/{path}" for path in READS] + ["/", "/status", "/metrics", "/healthz", "/readyz", "/page/now"]
-    for path in paths:
-        for who in (READ_TOKEN, OPERATE_TOKEN, "wrong-0123456789abcdef", None):
-            answer = rig.get(path, who)
-            for secret in (READ_TOKEN, OPERATE_TOKEN, "wrong-0123456789abcdef"):
-                assert secret not in answer.text, path
-                assert secret not in str(answer.headers), path
 
 
 def test_a_wrong_token_is_logged_without_it(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:

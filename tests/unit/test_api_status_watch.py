@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,88 +14,248 @@ from command_rig import Command
 from reassign_rig import Rig as Executor
 from reassign_rig import still
 from rich.console import Console
-from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
+from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, owned
 
 from rheostat.errors import CommandError
 from rheostat.reassign.record import OnRecord
 from rheostat.settings import Settings, parse_settings
 from rheostat.status import Newest, status_json
+from rheostat.status_look import Onlooker
 from rheostat.status_picture import Course, picture, spark
 from rheostat.status_plans import Plans
+from rheostat.status_tenants import Tenants
 from rheostat.status_watch import Followed
+from streaming.contract import MoveSignal, MoveStep, Signal
 from streaming.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
-from tuner.journal.entries import Entry, encode_entry, entry_key
+from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
 from tuner.journal.order_records import encode_orders, orders_key
+from tuner.model.cluster import LiveCluster
 from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Override, Pause
+from tuner.model.quota_entity import QuotaEntity
 from tuner.model.reassigning import ClusterLook, Key
 from tuner.observe.signals import NewestSignals
 
-SETTINGS: Settings = parse_settings(
-    "cluster: lab\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50000000}\n",
-    "f.yaml", {},
-)  # fmt: skip
+
+def settings_of(more: str = "") -> Settings:
+    text = (
+        "cluster: lab\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\n"
+        f"tuner: {{rate_bytes_per_s_max: 50000000{more}}}\n"
+    )
+    return parse_settings(text, "f.yaml", {})
+
+
+SETTINGS = settings_of()
+STEERED = settings_of(", objective: {latency_ms: 30}, capacity: {in_bytes_per_s: 1e9, out_bytes_per_s: 1e9}")
+QUOTAS = settings_of(", mutation_quota: {}")
+MEMORY = Memory(owned={SOURCE: owned(None, 10 * MB)}, throttled=True)
 ORDERS = Orders(5, Pause(NOW_MS, "kim"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
 
 
-def status(remaining: float = 600 * MB, orders: Orders | None = None, *entries: Entry) -> dict[str, Any]:
+def measured(*more: Signal, remaining: float = 600 * MB, keep_up: float = 6 * MB) -> NewestSignals:
     signals = NewestSignals()
     for signal in (
-        move_signal(*SOURCE),
+        move_signal(*SOURCE, keep_up=keep_up),
         move_signal(*TARGET, remaining=remaining),
         broker_signal(1, leader=9.5 * MB),
         broker_signal(3, follower=6 * MB),
+        *more,
     ):
         signals.take(signal)
-    newest = Newest({"entry": list(entries), "turn": []}, orders or Orders())
-    return status_json(SETTINGS, live(), signals, newest, NOW_MS)
+    return signals
+
+
+def status(
+    signals: NewestSignals | None = None,
+    orders: Orders | None = None,
+    *entries: Entry,
+    turns: Sequence[Entry] = (),
+    memory: Memory | None = MEMORY,
+    onlooker: Onlooker | None = None,
+    cluster: LiveCluster | None = None,
+    settings: Settings = SETTINGS,
+) -> dict[str, Any]:
+    newest = Newest({"entry": list(entries), "turn": list(turns)}, orders or Orders(), memory=memory)
+    return status_json(settings, cluster or live(), signals or measured(), newest, NOW_MS, onlooker)
 
 
 def shown(
-    found: dict[str, Any] | None, course: Course | None = None, trouble: str | None = None, plans: Sequence[str] = ()
+    found: dict[str, Any] | None,
+    course: Course | None = None,
+    trouble: str | None = None,
+    plans: Sequence[str] = (),
+    tenants: dict[str, Any] | None = None,
+    width: int = 160,
 ) -> str:
     text = io.StringIO()
-    Console(file=text, width=160).print(picture(found, course or Course(), 30.0, trouble, plans))
+    Console(file=text, width=width).print(picture(found, course or Course(), 30.0, trouble, plans, tenants))
     return text.getvalue()
 
 
 def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
-    course = Course()
-    course.take(status(600 * MB))
-    now = status(150 * MB, ORDERS, Entry(NOW_MS, "decision", "hold", "progressing", "all is well", failure="refused"))
+    course, onlooker = Course(), Onlooker(SETTINGS)
+    course.take(status(onlooker=onlooker))
+    failed = Entry(NOW_MS, "decision", "hold", "progressing", "all is well", failure="refused")
+    now = status(measured(remaining=150 * MB), ORDERS, failed, onlooker=onlooker)
     course.take(now)
     text = shown(now, course)
     assert "lab: 1 partition is moving onto broker 3; 150 MB remain, done in about 1 min 15 s." in text
+    assert "75 % is copied, of the most that remained; done at about 2023-11-14 22:14:35 UTC." in text
     assert "Paused by kim, until `rheostat resume`." in text
     assert "Broker 1 leader throttle: 5.0 MB/s by order of li, until later." in text
-    assert "onto broker 3" in text
-    assert "75%" in text
+    assert "It changes nothing, and waits for somebody to resume." in text
     assert "22:13:20 all is well FAILED: refused" in text
-    row = next(line for line in text.splitlines() if "leader" in line and "9.5 MB/s" in line)
-    assert row.split() == [
-        "1",
-        "leader",
-        "9.5",
-        "MB/s",
-        "10.0",
-        "MB/s",
-        "6.0",
-        "MB/s",
-        "▇▇" if "▇▇" in row else "██",
-        "9",
-        "of",
-        "30",
-        "ms",
+    assert "the ceiling is 50.0 MB/s" in text
+    onto = next(line for line in text.splitlines() if "nearer" in line)
+    assert " ".join(onto.split()[-12:]) == "75% 150 MB 2.0 MB/s nearer 1 min 15 s goes on"
+    row = next(line for line in text.splitlines() if "leader" in line and "9.5" in line)
+    # What passes, the throttle, what must pass, and the floor, 1.2 of it.
+    assert row.split() == ["1", "leader", "9.5", "10.0", "6.0", "7.2", "██", "9", "of", "30", "ms"]
+
+
+def test_one_look_knows_no_progress_and_an_ended_move_leaves_no_bar() -> None:
+    onlooker = Onlooker(SETTINGS)
+    assert status(onlooker=onlooker)["done_ratio"] is None
+    assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.5
+    ended = status(onlooker=onlooker, cluster=live(moves=()))
+    assert (ended["done_ratio"], ended["onto"]) == (None, [])
+    assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.0, "another move"
+    assert "The cluster is not seen now: away" in shown(None, trouble="The cluster is not seen now: away")
+
+
+def still_for(seconds: int) -> MoveSignal:
+    """Nothing was gained in all that time."""
+    steps = tuple(
+        MoveStep(at_ms=NOW_MS - 5_000 * back, dt_s=5.0, gained_bytes=0.0, written_bytes=0.0, remaining_bytes=600 * MB)
+        for back in range(seconds // 5)
+    )
+    return replace(move_signal(*TARGET, slope=0.0, steps=steps), samples=7)
+
+
+def test_a_move_that_stands_still_is_told_as_the_page_tells_it() -> None:
+    losing = status(measured(still_for(20)))
+    assert losing["next"][0] == "The move onto broker 3 is called stalled when 15 s of progress are lost; 10 s are."
+    assert "10 s of progress lost" in shown(losing)
+    stalled = status(measured(still_for(60)))
+    assert stalled["stalled_brokers"] == [3]
+    text = shown(stalled)
+    assert "600 MB remain. The move onto broker 3 has stalled." in text
+    assert "stands still" in text
+    assert "stalled since 22:12:50" in text
+    paused = status(measured(still_for(60)), ORDERS)
+    assert paused["stalled_brokers"] == [], "what is paused is not judged, as by the tuner"
+
+
+def test_what_a_look_has_judged_the_next_one_goes_on_from() -> None:
+    onlooker, lost = Onlooker(SETTINGS), []
+    for back in range(6, -1, -1):
+        step = MoveStep(NOW_MS - 5_000 * back, 5.0, 0.0, 0.0, 600 * MB)
+        seen = status(measured(replace(move_signal(*TARGET, steps=(step,)), samples=7)), onlooker=onlooker)
+        lost.append(seen["onto"][0]["progress_lost_s"])
+    assert lost == sorted(lost)
+    assert lost[-1] >= 15.0
+    assert seen["stalled_brokers"] == [3]
+
+
+def test_a_move_that_never_ends_is_told_with_what_to_do() -> None:
+    never = status(measured(keep_up=55 * MB))
+    assert never["infeasible"] == [{"broker": 1, "side": "leader"}]
+    text = " ".join(shown(never).split())
+    assert (
+        "It never ends as things are: the ceiling of 50.0 MB/s is not above what keeping up takes on broker 1 (leader). Raise "
+        "tuner.rate_bytes_per_s_max, or let producers write less."
+    ) in text
+
+
+def test_what_is_next_is_told_as_far_as_it_is_known_here() -> None:
+    def intent(text: str, ago_s: int) -> Entry:
+        return Entry(NOW_MS - 1000 * ago_s, "intent", "set", "swept", text)
+
+    over = replace(intent("that is over", 20), kind="outcome", at_ms=NOW_MS - 19_000)
+    entries = [intent("long ago", 600), intent("that is over", 20), over, intent("that is begun", 2)]
+    law = Entry(NOW_MS - 3000, "turn", "set", "steered", "a turn")
+    next_ = status(None, None, *entries, turns=[law])["next"]
+    assert next_[:2] == ["Under way: that is begun", "Throttles follow the clients, every second."]
+    assert next_[2].startswith("When the moves have ended: ")
+    # What is the tuner's own is not known: then nothing is said of what it will take back, or that it is nobody's.
+    assert status(memory=None)["next"] == []
+    assert status(memory=None, cluster=live(moves=()))["next"] == []
+    assert status(cluster=live({}, moves=(), lists={}), memory=Memory())["next"] == [
+        "It waits for a reassignment to begin, with any tool."
     ]
 
 
-def test_an_ended_move_leaves_no_bar_and_an_unseen_cluster_is_said() -> None:
-    course = Course()
-    course.take(status())
-    course.take({**status(), "moves": []})
-    assert course.peaks == {}
-    assert "The cluster is not seen now: away" in shown(None, trouble="The cluster is not seen now: away")
+def test_where_the_law_steers_what_stands_is_meant_and_no_stall() -> None:
+    """A crawl that the law has weighed against the clients is well, in the terminal as to the tuner."""
+    cluster = live({SOURCE: 6.4 * MB, TARGET: 6.4 * MB})
+    step = MoveStep(NOW_MS, 30.0, 12 * MB, 0.0, 600 * MB)
+    seen = [replace(move_signal(*TARGET, steps=(step,), keep_up=6 * MB), samples=7)]
+    steered = status(measured(*seen), cluster=cluster, settings=STEERED)
+    rescued = status(measured(*seen), cluster=cluster)
+    assert steered["onto"][0]["progress_lost_s"] < rescued["onto"][0]["progress_lost_s"]
+    assert steered["brokers"][0]["leader_floor_bytes_per_s"] == 6.4 * MB
+    assert rescued["brokers"][0]["leader_floor_bytes_per_s"] == 7.2 * MB
+
+
+def tenant(name: str, asks: float, *, held: bool = False) -> dict[str, Any]:
+    return {
+        "user": name, "client_id": None, "demand_per_s": asks, "quota_per_s": 2.0, "throttled": held, "reason": "fair_share",
+    }  # fmt: skip
+
+
+def test_tenants_are_told_those_who_are_held_back_first() -> None:
+    rows = [tenant(f"u{n}", float(n)) for n in range(7)] + [tenant("rep\x1borts", 0.5, held=True)]
+    found = {"why": "at the cap of 10/s", "holds": ["something holds"], "tenants": rows}
+    lines = shown(status(), tenants=found).splitlines()
+    at = lines.index("Tenants: at the cap of 10/s")
+    assert lines[at + 1 : at + 4] == [
+        "  something holds",
+        "  user rep\\x1borts: asks for 0.5/s, quota 2/s; held back: fair share",
+        "  user u6: asks for 6/s, quota 2/s; fair share",
+    ]
+    assert lines[at + 7] == "  and 3 more (`rheostat quotas` has each)"
+    assert "Tenants" not in shown(status())
+
+
+def test_tenants_are_asked_for_now_and_then_and_only_where_quotas_are_turned() -> None:
+    now_s, asked, away = [0.0], [0], [False]
+
+    def stand() -> dict[QuotaEntity, float]:
+        asked[0] += 1
+        if away[0]:
+            raise ClusterError("it is away")
+        return {}
+
+    def told(settings: Settings, tenants: Tenants) -> dict[str, Any] | None:
+        return tenants.told(measured(), MutationMemory(), Orders(), NOW_MS)
+
+    assert told(SETTINGS, Tenants(SETTINGS, stand, lambda: now_s[0])) is None
+    assert asked == [0]
+    tenants = Tenants(QUOTAS, stand, lambda: now_s[0])
+    assert told(QUOTAS, tenants) is not None
+    told(QUOTAS, tenants)
+    assert asked == [1]
+    now_s[0], away[0] = 6.0, True
+    found = told(QUOTAS, tenants)
+    assert found is not None
+    assert any("it is away" in hold for hold in found["holds"])
+    assert "it is away" in shown(status(), tenants=found)
+
+
+def test_it_fits_a_terminal_of_80_columns() -> None:
+    course, onlooker = Course(), Onlooker(SETTINGS)
+    for _ in range(30):
+        found = status(measured(still_for(60)), onlooker=onlooker)
+        course.take(found)
+    lines = shown(found, course, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("stalled since 22:12:50" in line for line in lines)
+    row = next(line for line in lines if "leader" in line and "9.5" in line)
+    assert row.rstrip().endswith("9 of 30 ms")
+    assert "…" not in row
 
 
 @pytest.mark.parametrize(
@@ -115,6 +276,26 @@ def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
     followed.take(orders_key("lab"), b"not an order")
     assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(10, 20)]
     assert followed.newest.orders == ORDERS
+
+
+def test_what_the_tuner_remembers_is_read_whole_or_not_known() -> None:
+    record = (memory_key("lab"), encode_memory(MEMORY))
+    tail = Followed("lab")
+    tail.take(*record)
+    assert tail.newest.memory is None, "what came before the newest records may say more"
+    whole = Followed("lab")
+    whole.take_all([record, (owned_key("lab", TARGET), encode_owned(TARGET, owned(None, 20 * MB)))])
+    assert whole.newest.memory is not None
+    assert whole.newest.memory.owned.keys() == {SOURCE, TARGET}
+    # The newest records come twice: an entry is shown once, and an order from long ago holds.
+    said = (entry_key("entry", "lab", 1), encode_entry(Entry(NOW_MS, "decision", "hold", "progressing", "once")))
+    whole.take_all([(orders_key("lab"), encode_orders(ORDERS)), record, said])
+    whole.take(*record)
+    whole.take(*said)
+    assert [entry.text for entry in whole.newest.entries["entry"]] == ["once"]
+    assert whole.newest.orders == ORDERS
+    whole.take(memory_key("lab"), b'{"v": 99}')
+    assert whole.newest.memory is None, "another version's: what is the tuner's own is not known"
 
 
 def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> None:

@@ -283,6 +283,42 @@ def test_health_is_that_cycles_keep_ending(board: Board, clock: Clock, silent_s:
     assert client(board, clock).get("/healthz").status_code == status
 
 
+def test_a_first_cycle_that_never_ends_is_not_well_and_standing_by_is(clock: Clock) -> None:
+    board = Board(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    http = client(board, clock)
+
+    def answer() -> tuple[int, str]:
+        found = http.get("/healthz")
+        return found.status_code, found.text.strip()
+
+    clock.now_s += 3600
+    assert answer() == (200, "ok"), "it is another's turn, for as long as that takes"
+    board.acts()
+    clock.now_s += 60
+    assert answer() == (200, "ok")
+    clock.now_s += 1
+    assert answer() == (503, "no cycle has ended for 61 s")
+    seen(board)
+    assert answer() == (200, "ok")
+    board.stands_by()
+    clock.now_s += 3600
+    assert answer() == (200, "ok")
+    board.acts()
+    assert answer() == (200, "ok"), "counted from when it acts again"
+
+
+def test_of_what_was_said_only_the_last_cycle_is_kept(board: Board) -> None:
+    def said(text: str) -> int:
+        return sum(row["text"] == text for row in board.snapshot().last_decisions)
+
+    for number in range(200):
+        gone = ClearLists(f"topic-{number}", (L,), Reason.MOVE_ENDED, f"clear {number}")
+        board.observed(observation(live()), MEMORY, (hold(), gone))
+    assert len(board._said) == 2
+    assert said("clear 199") == 1
+    assert said("well") == 0, "said once, 200 cycles ago, and not again since"
+
+
 def test_status_shows_the_last_cycle(board: Board, clock: Clock) -> None:
     seen(board, SET)
     status = client(board, clock).get("/status").json()

@@ -70,6 +70,7 @@ class Board:
         self.failures = 0
         self.cycle_s = 0.0
         self.cycled_at_s: float | None = None
+        self._acts_since_s: float | None = None
         self.acting = False
         self._waits_for = STANDING_BY
         self.no_plans_why: str | None = None  # Why this tuner executes no plans any more; None: nothing has ended that.
@@ -77,6 +78,7 @@ class Board:
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
     def acts(self) -> None:
+        self._acts_since_s = self._wall_clock()
         self.acting = True
         self.no_plans_why = None
 
@@ -89,7 +91,7 @@ class Board:
         with self._lock:
             self._waits_for = waits_for or STANDING_BY
             self.acting, self._observation, self.cycled_at_s, self.no_plans_why = False, None, None, None
-            self._newest = None
+            self._newest, self._acts_since_s = None, None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
@@ -106,6 +108,7 @@ class Board:
             new: list[Decision] = []
             # Of thousands of decisions nearly all are of one kind: the kinds are counted here, and each is named once.
             kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
+            said: dict[object, str] = {}
             for decision in decisions:
                 kind = (type(decision), decision.reason)
                 some = kinds.get(kind)
@@ -115,9 +118,10 @@ class Board:
                     subject = (None, None, decision.topic)
                 else:
                     subject = (decision.broker, decision.side, None)
+                said[subject] = decision.text
                 if self._said.get(subject) != decision.text:
-                    self._said[subject] = decision.text
                     new.append(decision)
+            self._said = said  # Of this cycle alone: topics and brokers come and go for as long as a tuner runs.
             for decision, count in kinds.values():
                 self.decisions[(action_of(decision), decision.reason.value)] += count
             self._last.extend(
@@ -139,6 +143,12 @@ class Board:
 
     def now_ms(self) -> int:
         return round(self._wall_clock() * 1000)
+
+    def silent_s(self) -> float:
+        """Since a cycle has ended, or since the first one could begin; 0 while it is another's turn."""
+        ended_s, acts_s = self.cycled_at_s, self._acts_since_s
+        since_s = ended_s if ended_s is not None else acts_s
+        return 0.0 if since_s is None else self._wall_clock() - since_s
 
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from streaming.contract import BrokerSignal, Side
+from tuner.api.floor import floor_now_bytes_per_s
 from tuner.api.look import Look
 from tuner.decide.freshness import age_s
-from tuner.decide.rescue_rate import floor_bytes_per_s
-from tuner.model.cluster import BrokerSide, Course
-from tuner.model.limits import Limits
-from tuner.plan.move_time import SideLoad
+from tuner.model.cluster import BrokerSide
 
 
 def broker_rows(look: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:
@@ -58,7 +56,7 @@ def _side(look: Look, side: BrokerSide, signal: BrokerSignal | None, now_ms: int
         "actual_bytes_per_s": actual,
         "throttled_by": signal.throttled_by if signal is not None else None,
         "keep_up_bytes_per_s": load.keep_up_bytes_per_s if load is not None else None,
-        "floor_bytes_per_s": _floor_bytes_per_s(load, course, snapshot.limits) if load is not None else None,
+        "floor_bytes_per_s": floor_now_bytes_per_s(load, course, snapshot.limits) if load is not None else None,
         "ours": side in snapshot.memory.owned,
         "somebody_elses_until_ms": theirs_until_ms
         if theirs_until_ms is not None and theirs_until_ms > now_ms
@@ -70,9 +68,3 @@ def _side(look: Look, side: BrokerSide, signal: BrokerSignal | None, now_ms: int
         "reason": decision.reason.value if decision is not None else None,
         "text": decision.text if decision is not None else None,
     }
-
-
-def _floor_bytes_per_s(load: SideLoad, course: Course | None, limits: Limits) -> float:
-    """The law's floor comes down to what clients leave; what it means is never below it."""
-    least = floor_bytes_per_s(load, limits)
-    return least if course is None else min(least, course.meant_bytes_per_s)

@@ -20,6 +20,9 @@ ROWS_MAX = 5_000
 TURNS_MAX = 600  # Seconds of the law; in a deque of their own, or they would push everything else out.
 _LOOK_BACK = 500  # For the act that an outcome belongs to.
 _TOPICS_MAX = 20
+# A row's number is made of when it was decided, which is on record, so that a link to it holds across restarts: so many for each
+# millisecond, and every other one for the law's seconds. With today's clock that is below 2^53, which every program reads exactly.
+_NUMBERS_PER_MS = 2_000
 _FROM_TO = {
     "set": ("live_bytes_per_s", "wanted_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
@@ -69,7 +72,7 @@ class Decisions:
         self._lock = threading.Lock()
         self._rows: deque[Row] = deque(maxlen=rows_max)
         self._turns: deque[Row] = deque(maxlen=turns_max)
-        self._number = 0
+        self._numbers = {False: 0, True: 0}  # The last of the decisions, and of the seconds of the law.
         self._changes = {False: 0, True: 0}  # Of the decisions, and of the seconds of the law.
 
     def changes(self, *, turns: bool = False) -> int:
@@ -91,6 +94,7 @@ class Decisions:
             older = [entry for entry in entries if _identity(entry) not in known]
             self._rows.clear()
             self._turns.clear()
+            self._numbers = {False: 0, True: 0}
             # An outcome of the same millisecond comes after its act: the sort keeps the order of what is alike.
             for entry in sorted((*older, *since, *outcomes), key=lambda each: (each.at_ms, each.kind == "outcome")):
                 self._take(entry)
@@ -127,9 +131,12 @@ class Decisions:
             act.outcome = entry
             self._changes[False] += 1
             return
-        self._number += 1
-        self._changes[entry.kind == TURN] += 1
-        (self._turns if entry.kind == TURN else self._rows).append(Row(self._number, entry))
+        turns = entry.kind == TURN
+        # What comes later has a larger one, whatever the clock says: pages go by it.
+        number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
+        self._numbers[turns] = number
+        self._changes[turns] += 1
+        (self._turns if turns else self._rows).append(Row(number, entry))
 
     def _act_of(self, outcome: Entry) -> Row | None:
         for back, row in enumerate(reversed(self._rows)):

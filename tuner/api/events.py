@@ -151,6 +151,8 @@ class EventStream(Response):
                         continue
                     said = b": still here\n\n"
                 await self._say(send, said)
+            if said := listener.taken():
+                await self._say(send, said)  # That it ends, for one.
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
             pass  # It takes nothing, or is not there: the same to us.

@@ -34,10 +34,16 @@ Door = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[None]]
 class Gate:
     """Each door lets through or refuses; who came through is in ``request.state.caller``."""
 
-    def __init__(self, tokens: Tokens, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, tokens: Tokens, monotonic: Callable[[], float] = time.monotonic, orders: Buckets | None = None
+    ) -> None:
+        """
+        Args:
+            orders: how many one caller may give.
+        """
         self._tokens = tokens
         self._wrong = Buckets(WRONG_TOKENS, monotonic)
-        self._orders = Buckets(ORDERS, monotonic)
+        self._orders = orders or Buckets(ORDERS, monotonic)
 
     async def read(self, request: Request, shown: Shown) -> None:
         if not self._tokens.needed:

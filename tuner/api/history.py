@@ -12,10 +12,13 @@ import math
 import threading
 from array import array
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streaming.contract import Side
+from tuner.api.floor import floor_now_bytes_per_s
 from tuner.model.cluster import LiveCluster, Observation
+from tuner.model.limits import Limits
+from tuner.plan.move_time import SideLoad
 
 SLOTS = 180
 # One row: the cycle it is of, and then these.
@@ -23,9 +26,11 @@ COLUMNS = (
     "leader_actual_bytes_per_s",
     "leader_limit_bytes_per_s",
     "leader_keep_up_bytes_per_s",
+    "leader_floor_bytes_per_s",
     "follower_actual_bytes_per_s",
     "follower_limit_bytes_per_s",
     "follower_keep_up_bytes_per_s",
+    "follower_floor_bytes_per_s",
     "remaining_bytes",
     "produce_p99_ms",
 )
@@ -42,6 +47,32 @@ class Peak:
     since_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """What the moves are measured against.
+
+    Whose move has ended lacks nothing any more, but it is part of the whole: without it the rest would seem to begin anew.
+    """
+
+    by_broker: Mapping[int, Peak] = field(default_factory=dict)  # Of what goes on.
+    ended_bytes: float = 0.0  # The peaks of those that have ended since something last began to move.
+
+    def done_ratio(self, broker: int, remaining_bytes: float | None) -> float | None:
+        """How far one move is, 0 to 1, of the most that it lacked since it was first seen; None: that is not known."""
+        peak = self.by_broker.get(broker)
+        if peak is None or remaining_bytes is None or peak.remaining_bytes <= 0:
+            return None
+        return max(0.0, 1.0 - remaining_bytes / peak.remaining_bytes)
+
+    def all_done_ratio(self, remaining: Mapping[int, float]) -> float | None:
+        """The same of all that moves and has moved beside it; None: of nothing that goes on it is known."""
+        known = {broker: left for broker, left in remaining.items() if broker in self.by_broker}
+        most = sum(self.by_broker[broker].remaining_bytes for broker in known)
+        if not known or most + self.ended_bytes <= 0:
+            return None
+        return max(0.0, 1.0 - sum(known.values()) / (most + self.ended_bytes))
+
+
 class History:
     def __init__(self, slots: int = SLOTS) -> None:
         self._slots = slots
@@ -50,10 +81,14 @@ class History:
         self._times: list[int] = []  # Epoch ms of the last cycles, newest last.
         self._rows: dict[int, array[float]] = {}
         self._newest: dict[int, int] = {}  # The cycle in which a broker last took part.
-        self._peaks: dict[int, Peak] = {}
+        self._peaks = Peaks()
 
-    def observed(self, observation: Observation) -> None:
-        """One cycle; some microseconds a broker."""
+    def observed(self, observation: Observation, limits: Limits) -> None:
+        """One cycle; some microseconds a broker.
+
+        Args:
+            limits: as they are in this cycle; somebody may set others while the tuner runs.
+        """
         live = observation.live
         with self._lock:
             self._cycle += 1
@@ -66,14 +101,14 @@ class History:
                 rows = self._rows.get(broker)
                 if rows is None:
                     rows = self._rows[broker] = array("f", [_NAN]) * (self._slots * _WIDTH)
-                rows[at : at + _WIDTH] = array("f", self._row(broker, observation, live))
+                rows[at : at + _WIDTH] = array("f", self._row(broker, observation, live, limits))
                 self._newest[broker] = self._cycle
             gone = [broker for broker, cycle in self._newest.items() if self._cycle - cycle >= self._slots]
             for broker in gone:
                 del self._rows[broker], self._newest[broker]
             self._peaks = self._peaked(observation, live)
 
-    def peaks(self) -> Mapping[int, Peak]:
+    def peaks(self) -> Peaks:
         with self._lock:
             return self._peaks
 
@@ -96,7 +131,7 @@ class History:
                 found[name].append(_rounded(value) if there and not math.isnan(value) else None)
         return found
 
-    def _row(self, broker: int, seen: Observation, live: LiveCluster) -> list[float]:
+    def _row(self, broker: int, seen: Observation, live: LiveCluster, limits: Limits) -> list[float]:
         signal = seen.brokers.get(broker)
         row: list[float] = [self._cycle % _STAMP_MAX]
         for side in (Side.LEADER, Side.FOLLOWER):
@@ -108,10 +143,14 @@ class History:
                     if side is Side.LEADER
                     else signal.follower_throttled_bytes_per_s
                 )
+            keep_up = move.keep_up_bytes_per_s if move is not None else None
             row += [
                 _NAN if actual is None else actual,
                 _NAN if setting is None else setting.bytes_per_s,
-                _NAN if move is None or move.keep_up_bytes_per_s is None else move.keep_up_bytes_per_s,
+                _NAN if keep_up is None else keep_up,
+                _NAN
+                if keep_up is None
+                else floor_now_bytes_per_s(SideLoad(0.0, keep_up), seen.courses.get((broker, side)), limits),
             ]
         onto = seen.moves.get((broker, Side.FOLLOWER))
         lacks = onto.remaining_bytes if onto is not None and onto.moving_partitions else None
@@ -119,26 +158,22 @@ class History:
         row.append(_NAN if signal is None or signal.produce_p99_ms is None else signal.produce_p99_ms)
         return row
 
-    def _peaked(self, seen: Observation, live: LiveCluster) -> dict[int, Peak]:
+    def _peaked(self, seen: Observation, live: LiveCluster) -> Peaks:
         if not live.moves:
-            return {}
-        found = {}
-        for (broker, side), signal in seen.moves.items():
-            if side is not Side.FOLLOWER or not signal.moving_partitions or signal.remaining_bytes is None:
+            return Peaks()
+        # As the controller lists them: a signal that has not come for a while is no end.
+        onto = {broker for move in live.moves for broker in move.adding if broker != move.leader}
+        before = self._peaks.by_broker
+        found = {broker: peak for broker, peak in before.items() if broker in onto}
+        ended_bytes = sum(peak.remaining_bytes for broker, peak in before.items() if broker not in onto)
+        for broker in onto:
+            signal = seen.moves.get((broker, Side.FOLLOWER))
+            if signal is None or not signal.moving_partitions or signal.remaining_bytes is None:
                 continue
-            before = self._peaks.get(broker)
-            if before is None or signal.remaining_bytes > before.remaining_bytes:
-                since_ms = before.since_ms if before is not None else seen.now_ms
-                before = Peak(signal.remaining_bytes, since_ms)
-            found[broker] = before
-        return found
-
-
-def shares_done(remaining: Mapping[int, float], peaks: Mapping[int, Peak]) -> float | None:
-    """How far all of it is, 0 to 1, of what was lacking at most since it was first seen; None: nothing was."""
-    most = sum(peaks[broker].remaining_bytes for broker in remaining if broker in peaks)
-    left = sum(value for broker, value in remaining.items() if broker in peaks)
-    return None if most <= 0 else max(0.0, 1.0 - left / most)
+            peak = found.get(broker)
+            if peak is None or signal.remaining_bytes > peak.remaining_bytes:
+                found[broker] = Peak(signal.remaining_bytes, peak.since_ms if peak is not None else seen.now_ms)
+        return Peaks(found, self._peaks.ended_bytes + ended_bytes)
 
 
 def _rounded(value: float) -> float:

@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from streaming.contract import MoveSignal, Side
-from tuner.api.history import Peak
+from tuner.api.history import Peaks
 from tuner.api.watched import Picture
 from tuner.decide.rescue_rate import infeasible
 from tuner.model.cluster import BrokerSide, Observation, RateSetting
@@ -26,7 +26,7 @@ class Look:
     """
 
     picture: Picture
-    peaks: Mapping[int, Peak]
+    peaks: Peaks
     objective: Objective | None
     dry_run: bool
 

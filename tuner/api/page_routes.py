@@ -128,6 +128,9 @@ def _cards(look: Look, find: str, offset: int) -> dict[str, Any]:
     return {
         "rows": broker_views.broker_rows(look, page["brokers"]),
         "objective": views.objective_json(look.objective),
+        "ceiling_bytes_per_s": look.picture.snapshot.limits.rate_bytes_per_s_max,
+        "cards": CARDS,
+        "last_offset": max(0, len(every) - 1) // CARDS * CARDS,
         "first": offset + 1,
         "last": offset + len(page["brokers"]),
         "total": len(every) if find else page["total"],

@@ -187,8 +187,9 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
         },
     )
     async def events() -> Response:
-        """Server-sent events: `cycle` after each cycle, `acted` after each act, `term`, `history`; `dropped` says how many of them
-        were lost, where somebody does not read fast enough."""
+        """Server-sent events: `cycle` after each cycle, `acted` after each act, `ordered` after an order over HTTP, `history` when
+        the decisions of before a restart are there, `end` when the tuner stops; `dropped` says how many of them were lost, where
+        somebody does not read fast enough. Each says only that something is new; what it is can be asked for."""
         return EventStream(watched.hub)
 
     return router

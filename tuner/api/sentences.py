@@ -84,8 +84,8 @@ def next_steps(
     """What would be done next, as things are now."""
     if seen is None or not isinstance(seen.live, LiveCluster):
         return ["It waits until the cluster is seen: what is not known changes nothing."]
-    live, orders = seen.live, seen.orders
-    if orders.pause is not None:
+    live = seen.live
+    if seen.orders.pause is not None:
         return _after_resume(seen, memory, limits, stall_limits)
     steps = []
     acts = [decision for decision in decisions if not isinstance(decision, Hold | Steer | LetGo)]
@@ -94,18 +94,24 @@ def next_steps(
     if steered := sum(isinstance(decision, Steer) for decision in decisions):
         throttles = "throttle follows" if steered == 1 else "throttles follow"
         steps.append(f"{steered} {throttles} the clients, every second.")
-    steps += _watched(memory, stall_limits)
-    steps += [
-        f"{side_name(side)} is tuned again at {moment(order.until_ms)}, when the override ends."
-        for side, order in sorted(orders.overrides.items())[:NAMED_MAX]
-        if order.until_ms > seen.now_ms
-    ]
-    steps += _at_the_end(live, memory, limits)
+    steps += to_come(seen, live, memory, limits, stall_limits)
     if not acts:
         steps += _left_behind(live, memory)
     if not steps and not live.moves:
         steps.append("It waits for a reassignment to begin, with any tool.")
     return steps or ["It goes on watching: nothing that it may turn would help."]
+
+
+def to_come(
+    seen: Observation, live: LiveCluster, memory: Memory, limits: Limits, stall_limits: StallLimits
+) -> list[str]:
+    """Of that what no decision has to be made for any more: when it is a stall, when an order ends, what the end takes back."""
+    ends = [
+        f"{side_name(side)} is tuned again at {moment(order.until_ms)}, when the override ends."
+        for side, order in sorted(seen.orders.overrides.items())[:NAMED_MAX]
+        if order.until_ms > seen.now_ms
+    ]
+    return [*_watched(memory, stall_limits), *ends, *_at_the_end(live, memory, limits)]
 
 
 def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:

@@ -2,7 +2,7 @@
 
 /                          the status page
 /metrics                   for Prometheus
-/healthz, /-/healthy       200 while cycles keep ending; a process that only looks alive is not
+/healthz, /-/healthy       200 while cycles keep ending, the first one too; a process that only looks alive is not
 /readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing
 /status                    the last cycle as JSON, as it is
 /api/v1/...                what can be read, what can be ordered, events
@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -44,6 +45,7 @@ _CYCLES_MISSED_MAX = 12
 _GOODBYE_S = 2  # For answers under way when the server stops.
 _UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
 _MESSAGES_MAX = 5
+_MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else may be a token in the wrong place.
 
 
 def make_app(
@@ -58,6 +60,7 @@ def make_app(
     tokens: Tokens | None = None,
     desk: Desk | None = None,
     reads: Buckets | None = None,
+    orders: Buckets | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     tls: bool = False,
 ) -> FastAPI:
@@ -67,6 +70,7 @@ def make_app(
         plans: what the executor of plans tells; None: none are executed.
         desk: where orders go; None: none can be given.
         reads: how much one address may ask for.
+        orders: how many of them one caller may give.
         tls: whether it is served over TLS.
     """
     watched = watched or Watched(board)
@@ -78,7 +82,7 @@ def make_app(
         redoc_url=None,
         description="What the tuner sees and does, and orders to it.",
     )
-    gate = Gate(tokens or Tokens(), monotonic)
+    gate = Gate(tokens or Tokens(), monotonic, orders)
     desktop = Desktop(watched, quotas, plans or PlanBoard(board.cluster))
     app.add_middleware(Lane, gate=gate)
     app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
@@ -102,9 +106,8 @@ def make_app(
     @app.get("/healthz", include_in_schema=False)
     @app.get("/-/healthy", include_in_schema=False)
     async def healthz() -> Response:
-        at_s = board.cycled_at_s
-        if at_s is not None and wall_clock() - at_s > _CYCLES_MISSED_MAX * cycle_s:
-            return Response(f"no cycle has ended for {wall_clock() - at_s:.0f} s\n", status_code=503)
+        if (silent_s := board.silent_s()) > _CYCLES_MISSED_MAX * cycle_s:
+            return Response(f"no cycle has ended for {silent_s:.0f} s\n", status_code=503)
         return Response("ok\n")
 
     @app.get("/readyz", include_in_schema=False)
@@ -142,7 +145,7 @@ async def _unprocessable(request: Request, error: Exception) -> Response:  # noq
         if fault["type"] == "missing":
             faults.append(f"{key} is missing")
         elif fault["type"] == "extra_forbidden":
-            faults.append(f"{key} is not known here")
+            faults.append(f"{key if _MISSPELT.fullmatch(key) else 'a key that was sent'} is not known here")
         else:
             faults.append(f"{key}: {str(fault['msg'])[:1].lower()}{str(fault['msg'])[1:]}")
     return refusal(422, "; ".join(faults))

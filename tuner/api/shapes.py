@@ -88,7 +88,9 @@ class Status(BaseModel):
     headline: str
     moving_partitions: int | None
     remaining_bytes: float | None
-    done_ratio: float | None = Field(description="of the most that was lacking since the moves were first seen")
+    done_ratio: float | None = Field(
+        description="of the most that was lacking since something last began to move; destinations that have ended count as done"
+    )
     eta_s: float | None
     stalled_brokers: list[int]
     infeasible: list[SideNamed]

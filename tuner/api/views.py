@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.contract import BrokerSignal, MoveSignal, Side
-from tuner.api.history import shares_done
 from tuner.api.look import Look
 from tuner.api.sentences import headline, next_steps
 from tuner.decide.freshness import age_s
@@ -51,7 +50,7 @@ def status(look: Look) -> dict[str, Any]:
         else "The cluster is not seen.",
         "moving_partitions": moving,
         "remaining_bytes": remaining,
-        "done_ratio": shares_done(lacks, look.peaks),
+        "done_ratio": look.peaks.all_done_ratio(lacks),
         "eta_s": ends_s,
         "stalled_brokers": stalled,
         "infeasible": [{"broker": broker, "side": side.value} for broker, side in look.infeasible],
@@ -132,13 +131,12 @@ def moves(look: Look) -> list[int]:
 
 def move_row(look: Look, broker: int) -> dict[str, Any]:
     signal, decision = look.onto[broker], look.said.get((broker, Side.FOLLOWER))
-    peak, state = look.peaks.get(broker), look.picture.snapshot.memory.stalls.get(broker)
-    left = {broker: signal.remaining_bytes} if signal.remaining_bytes is not None else {}
+    peak, state = look.peaks.by_broker.get(broker), look.picture.snapshot.memory.stalls.get(broker)
     return {
         "broker": broker,
         "moving_partitions": signal.moving_partitions,
         "remaining_bytes": signal.remaining_bytes,
-        "done_ratio": shares_done(left, look.peaks),
+        "done_ratio": look.peaks.done_ratio(broker, signal.remaining_bytes),
         "since_ms": peak.since_ms if peak is not None else None,
         "slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
         "eta_s": eta_s(signal),

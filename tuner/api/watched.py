@@ -47,7 +47,7 @@ class Watched:
         with self._lock:
             self.board.observed(observation, memory, decisions)
             self._version += 1
-        self.history.observed(observation)
+        self.history.observed(observation, self.board.limits)
         live = observation.live
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
         self.hub.tell("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})

@@ -1,4 +1,4 @@
-/* One small chart for each throttle: what passes, the throttle, what must pass to keep up, and the ceiling. */
+/* One small chart for each throttle: what passes, the throttle, what must pass to keep up, floor and ceiling. */
 "use strict";
 
 const charts = (() => {
@@ -9,21 +9,30 @@ const charts = (() => {
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
+  const megabytes = (value) => `${value.toFixed(1)} MB/s`;
+
+  const shown = () => [...document.querySelectorAll("#brokers .chart")];
+  const brokersOf = (places) => [...new Set(places.map((place) => place.dataset.broker))];
+
   async function draw(ask) {
-    const places = [...document.querySelectorAll("#brokers .chart")];
     for (const [id, chart] of drawn) {
       if (!document.getElementById(id)) {
         chart.destroy();
         drawn.delete(id);
       }
     }
-    const brokers = [...new Set(places.map((place) => place.dataset.broker))];
+    const brokers = brokersOf(shown());
     if (!brokers.length) return;
-    const same = known.brokers === brokers.join();
-    const sinceMs = same ? known.timesMs.at(-1) || 0 : 0;
+    const based = known;
+    const same = based.brokers === brokers.join();
+    const sinceMs = same ? based.timesMs.at(-1) || 0 : 0;
     const answer = await ask(`/api/v1/history?since_ms=${sinceMs}&${brokers.map((broker) => `broker=${broker}`).join("&")}`);
     if (!answer.ok) return;
-    take(await answer.json(), same ? known : { brokers: brokers.join(), timesMs: [], rows: {} });
+    const came = await answer.json();
+    // While it was on its way another answer may have brought the same, or somebody may have gone to other brokers.
+    const places = shown();
+    if ((same && known !== based) || brokersOf(places).join() !== brokers.join()) return;
+    take(came, same ? based : { brokers: brokers.join(), timesMs: [], rows: {} });
     for (const place of places) show(place);
   }
 
@@ -46,11 +55,15 @@ const charts = (() => {
     if (!columns) return;
     const of = (what) => columns[`${side}_${what}_bytes_per_s`].map((value) => (value === null ? null : value / 1e6));
     const limit = of("limit");
-    const most = Math.max(0, ...of("actual"), ...limit, ...of("keep_up"));
-    // A ceiling far above all that happens would leave a line at the bottom.
-    const ceiling = known.ceiling / 1e6 <= 3 * most ? known.ceiling / 1e6 : null;
-    const data = [known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("keep_up"), limit.map(() => ceiling)];
-    describe(place, broker, side, data);
+    const most = Math.max(0, ...of("actual"), ...limit, ...of("keep_up"), ...of("floor"));
+    const ceiling = known.ceiling / 1e6;
+    // Drawn far above all that happens it would leave a line at the bottom, so then it is told at the edge.
+    const above = ceiling > 3 * most;
+    place.dataset.above = above ? `↑ ceiling ${megabytes(ceiling)}` : "";
+    const data = [
+      known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("keep_up"), of("floor"), limit.map(() => (above ? null : ceiling)),
+    ];
+    describe(place, broker, side, data, ceiling, above);
     const chart = drawn.get(place.id);
     if (chart) {
       chart.setData(data);
@@ -58,14 +71,14 @@ const charts = (() => {
     } else drawn.set(place.id, new uPlot(options(place.clientWidth), data, place));
   }
 
-  function describe(place, broker, side, data) {
-    const last = (values) => values.at(-1);
-    const text = (what, value) => (value === null || value === undefined ? `${what} not known` : `${what} ${value.toFixed(1)} MB/s`);
+  function describe(place, broker, side, data, ceiling, above) {
+    const said = ["passes", "throttle", "must pass", "floor"].map((what, number) => {
+      const value = data[number + 1].at(-1);
+      return value === null || value === undefined ? `${what} not known` : `${what} ${megabytes(value)}`;
+    });
+    said.push(`ceiling ${megabytes(ceiling)}${above ? ", above the chart" : ""}`);
     place.setAttribute("role", "img");
-    place.setAttribute(
-      "aria-label",
-      `Broker ${broker} ${side} side over time: ${text("passes", last(data[1]))}, ${text("throttle", last(data[2]))}, ${text("must pass", last(data[3]))}`,
-    );
+    place.setAttribute("aria-label", `Broker ${broker} ${side} side over time: ${said.join(", ")}`);
   }
 
   function options(width) {
@@ -87,7 +100,7 @@ const charts = (() => {
         { ...axis, size: 22, space: 70, values: (self, ticks) => ticks.map((s) => new Date(s * 1000).toISOString().slice(11, 16)) },
         { ...axis, size: 46, space: 26, values: (self, ticks) => ticks.map((mb) => `${mb} MB`) },
       ],
-      series: [{}, line("actual"), line("limit", undefined, true), line("keep-up", [5, 4]), line("ceiling", [2, 4])],
+      series: [{}, line("actual"), line("limit", undefined, true), line("keep-up", [5, 4]), line("floor", [9, 3, 2, 3]), line("ceiling", [2, 4])],
     };
   }
 

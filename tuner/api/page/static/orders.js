@@ -13,7 +13,8 @@ const orders = (() => {
   let page = null;
   let kind = null;
   let broker = null;
-  let waitsForMs = null;
+  let opened = 0; // How many times the dialog was opened: an answer may come when it is open for something else.
+  let waits = null; // For what was given last to be heeded.
   const dialog = () => document.querySelector("#order");
   const fields = () => dialog().querySelector("form").elements;
 
@@ -35,6 +36,7 @@ const orders = (() => {
       fields().rate.max = status ? String(status.rate_bytes_per_s_max / MB) : "";
     }
     wrong("");
+    opened += 1;
     dialog().showModal();
   }
 
@@ -55,27 +57,30 @@ const orders = (() => {
   }
 
   async function give() {
+    const [title] = KINDS[kind];
+    const mine = opened;
+    const refused = (text) => (mine === opened && dialog().open ? wrong(text) : page.say(`${title}: ${text}`));
     const confirm = dialog().querySelector("button.main");
     confirm.disabled = true;
     try {
       const answer = await page.ask(...request());
       const said = await answer.json();
-      if (!answer.ok) return wrong(said.detail);
-      waitsForMs = said.orders_at_ms;
-      page.say(`${KINDS[kind][0]}: on record; the tuner heeds it within a cycle.`);
-      dialog().close();
+      if (!answer.ok) return refused(said.detail);
+      waits = { title, atMs: said.orders_at_ms };
+      page.say(`${title}: on record; the tuner heeds it within a cycle.`);
+      if (mine === opened) dialog().close();
       page.news(0);
     } catch {
-      wrong("The tuner does not answer, so it is not known whether the order is on record.");
+      refused("The tuner does not answer, so it is not known whether the order is on record.");
     } finally {
       confirm.disabled = false;
     }
   }
 
   function heeded(status) {
-    if (waitsForMs === null || status.orders_heeded_at_ms < waitsForMs) return;
-    waitsForMs = null;
-    page.say(`${KINDS[kind][0]}: heeded.`);
+    if (waits === null || status.orders_heeded_at_ms < waits.atMs) return;
+    page.say(`${waits.title}: heeded.`);
+    waits = null;
   }
 
   function begin(given) {

@@ -140,8 +140,9 @@ const rheostat = (() => {
     });
     for (const button of asked.querySelectorAll("[data-page]")) {
       button.addEventListener("click", () => {
-        const offset = Number(asked.elements.offset.value) + 12 * Number(button.dataset.page);
-        asked.elements.offset.value = String(Math.max(0, offset));
+        const { cards, last } = one("#brokers-shown")?.dataset || { cards: "0", last: "0" };
+        const within = (offset) => Math.max(0, Math.min(offset, Number(last)));
+        asked.elements.offset.value = String(within(within(Number(asked.elements.offset.value)) + cards * button.dataset.page));
         asked.elements.find.value = "";
         brokers();
       });

@@ -1,0 +1,129 @@
+"""What a tuner makes of what is seen now, for `rheostat status`: judged by the same judge, told by the same views as the page.
+
+What a tuner has judged is in its own process, and whoever looks from a terminal may not reach its port, or there is none. So the
+same measurements are judged here once more. Nothing is written, and nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rheostat.settings import Settings
+from tuner.api import views
+from tuner.api.board import Snapshot
+from tuner.api.decisions import Decisions, Filter, row_json
+from tuner.api.history import History, Peaks
+from tuner.api.look import Look
+from tuner.api.sentences import to_come
+from tuner.api.watched import Picture
+from tuner.decide.moves_view import MovesView, judge_destinations
+from tuner.journal import quota_records
+from tuner.journal.entries import Entry, memory_key, owned_prefix, seen_prefix
+from tuner.journal.list_records import listed_prefix
+from tuner.journal.remembered import Remembered
+from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation
+from tuner.model.limits import StallLimits
+from tuner.model.memory import Memory, StallState
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
+from tuner.observe.signals import NewestSignals
+
+_RECENT_MS = 60_000  # An act that is announced and not over after that was left by somebody who has died.
+_TURNED_MS = 15_000  # Of the law: several seconds pass in which nothing has to be turned.
+
+
+class Recalled:
+    """What the tuner remembers, from its journal's records as they come."""
+
+    def __init__(self, cluster: str) -> None:
+        self._remembered = Remembered(cluster)
+        self._of = (
+            memory_key(cluster), owned_prefix(cluster), seen_prefix(cluster), listed_prefix(cluster),
+            quota_records.state_key(cluster), quota_records.owned_prefix(cluster),
+        )  # fmt: skip
+        self._understood = True
+
+    def take(self, key: bytes, value: bytes | None) -> None:
+        if not key.startswith(self._of):
+            return
+        try:
+            self._remembered.take(key, value)
+        except ValueError:
+            self._understood = False
+
+    @property
+    def memory(self) -> Memory | None:
+        """None: another version has written it, so what is the tuner's own is not known here."""
+        return self._remembered.memory if self._understood else None
+
+    @property
+    def quotas(self) -> MutationMemory:
+        return self._remembered.quotas
+
+
+class Onlooker:
+    """Keeps what a single look cannot tell: how much was lacking at most, and how much progress was lost."""
+
+    def __init__(self, settings: Settings) -> None:
+        tuner = settings.tuner
+        self._limits = tuner.limits()
+        self._objective = tuner.objective.objective() if tuner.objective is not None else None
+        self._dry_run = tuner.dry_run
+        self._history = History()
+        self._stalls: Mapping[int, StallState] = {}
+        self._looks = 0
+
+    def look(
+        self, live: LiveCluster, signals: NewestSignals | None, orders: Orders, memory: Memory | None, now_ms: int
+    ) -> Look:
+        """
+        Args:
+            memory: the tuner's own; None: not known.
+        """
+        seen = Observation(
+            now_ms, live,
+            dict(signals.brokers) if signals is not None else {}, dict(signals.moves) if signals is not None else {},
+            courses=self._courses(live), orders=orders,
+        )  # fmt: skip
+        known = replace(memory or Memory(), stalls=self._stalls)
+        # As the tuner: what is paused is not judged, and what has ended is forgotten.
+        judged = live.moves and orders.pause is None
+        self._stalls = judge_destinations(MovesView(seen, live, self._limits), known, StallLimits()) if judged else {}
+        self._history.observed(seen, self._limits)
+        self._looks += 1
+        snapshot = Snapshot(self._limits, seen, replace(known, stalls=self._stalls), {}, [], {}, 0)
+        # From one look nobody can say how far a move is.
+        peaks = self._history.peaks() if self._looks > 1 else Peaks()
+        return Look(Picture(snapshot, self._looks), peaks, self._objective, self._dry_run)
+
+    def _courses(self, live: LiveCluster) -> Mapping[BrokerSide, Course]:
+        """Where the law steers, what stands is what it means: what it has weighed against clients is no stall."""
+        return {side: Course(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.steers else {}
+
+
+def coming(look: Look, entries: Sequence[Entry], turns: Sequence[Entry], *, remembers: bool) -> list[str]:
+    """What is next, as far as it can be told from outside of the tuner.
+
+    Args:
+        entries: the newest of the journal, oldest first.
+        turns: the newest seconds of the law.
+        remembers: what is the tuner's own is known.
+    """
+    snapshot, seen = look.picture.snapshot, look.seen
+    live = snapshot.live
+    assert seen is not None, "an onlooker has looked"
+    assert live is not None, "an onlooker has looked"
+    steps = [f"Under way: {text}" for text in _under_way(entries, seen.now_ms)]
+    if turns and seen.now_ms - turns[-1].at_ms < _TURNED_MS:
+        steps.append("Throttles follow the clients, every second.")
+    if live.moves and seen.orders.pause is None:
+        return steps + to_come(seen, live, snapshot.memory, snapshot.limits, StallLimits())
+    return steps + (views.upcoming(look) if remembers else [])
+
+
+def _under_way(entries: Sequence[Entry], now_ms: int) -> list[str]:
+    acts = Decisions()
+    acts.take(entries)
+    rows = [row_json(row, inputs=False) for row in acts.page(Filter(), len(entries) or 1)[0]]
+    return [row["text"] for row in rows if row["outcome"] == "under_way" and now_ms - row["at_ms"] < _RECENT_MS]

@@ -1,0 +1,119 @@
+"""No answer, no event and no line of the log holds a token: whoever asks for what, with which token, and however wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from api_rig import OPERATE_TOKEN, READ_TOKEN, Rig, bearer, entry
+
+from tuner.model.limits import MB
+from tuner.model.orders import Orders
+
+WRONG_TOKEN = "wrong-0123456789abcdef"
+SECRETS = (READ_TOKEN, OPERATE_TOKEN, WRONG_TOKEN)
+READS = [
+    "/", "/status", "/metrics", "/healthz", "/readyz", "/nowhere", "/static/page.js", "/static/nothing.js",
+    *(f"/api/v1/{path}" for path in (
+        "status", "moves", "moves/partitions", "plans", "brokers", "brokers/1", "brokers/77", "brokers/x", "tenants", "decisions",
+        "decisions/1", "decisions/x", "reasons", "openapi.json", "history?broker=1", "history", "moves?limit=0",
+    )),
+    *(f"/page/{part}" for part in (
+        "now", "moves", "plans", "brokers", "decisions", "tenants", "brokers?find=x", "decisions?broker=x",
+    )),
+]  # fmt: skip
+OVERRIDE = {"broker": 1, "rate_bytes_per_s": 5 * MB, "for_s": 60}
+ORDERS: list[tuple[str, str, Any]] = [
+    ("POST", "pause", None), ("POST", "resume", {}), ("POST", "release", {}), ("POST", "override", OVERRIDE),
+    ("DELETE", "override/1", None), ("DELETE", "override/77", None), ("DELETE", "override/x", None),
+    ("POST", "override", OVERRIDE | {"rate_bytes_per_s": 99_999 * MB}), ("POST", "override", OVERRIDE | {"broker": 77}),
+    ("POST", "override", {}), ("POST", "pause", {"x": 1}), ("GET", "pause", None), ("POST", "status", {}),
+]  # fmt: skip
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.watched.decisions.take([entry("intent")])
+    return made
+
+
+def asked(rig: Rig, method: str, path: str, who: str | None, **more: Any) -> Any:
+    """In its own time, so that it is looked at and not refused for what was asked before."""
+    rig.clock.now_s += 10
+    rig.cycle()
+    return rig.http.request(method, path, headers=bearer(who), **more)
+
+
+def holds_none(answer: Any, what: object) -> int:
+    for secret in SECRETS:
+        assert secret not in answer.text, what
+        assert secret not in str(answer.headers), what
+    return int(answer.status_code)
+
+
+def everybody() -> Iterator[str | None]:
+    yield from (*SECRETS, None)
+
+
+def test_no_answer_holds_a_token(rig: Rig) -> None:
+    came = set()
+    for who in everybody():
+        for path in READS:
+            came.add(holds_none(asked(rig, "GET", path, who), (path, who)))
+        came.add(holds_none(asked(rig, "GET", "/api/v1/events", who), who) if who in (WRONG_TOKEN, None) else 200)
+    assert came == {200, 401, 404, 422, 503}  # The signals of the rig do not grow younger.
+
+
+def test_no_answer_to_an_order_does_and_none_of_its_events(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    box = rig.watched.hub.join(lambda: None)
+    assert box is not None
+    came, told = set(), b""
+    for who in everybody():
+        for method, path, body in ORDERS:
+            came.add(holds_none(asked(rig, method, f"/api/v1/{path}", who, json=body), (method, path, who)))
+            told += box.taken()
+        came.add(holds_none(asked(rig, "POST", "/api/v1/pause", who, content=b"x" * 20_000), who))
+    # Too often, on stand-by, and where it does not come on record.
+    for _ in range(20):
+        came.add(holds_none(rig.post("/api/v1/pause"), "many"))
+    rig.clock.now_s += 20
+    rig.cycle()
+    rig.desk.away = True
+    came.add(holds_none(rig.post("/api/v1/pause"), "away"))
+    rig.board.stands_by()
+    came.add(holds_none(rig.post("/api/v1/pause"), "standing by"))
+    assert came == {202, 401, 403, 404, 405, 409, 413, 422, 429, 503}
+    assert b"event: ordered" in told
+    assert not any(secret.encode() in told for secret in SECRETS)
+    # The orders are told to all who read, with who gave them.
+    rig.desk.away = False
+    rig.board.acts()
+    rig.cycle()
+    for path in ("/api/v1/status", "/page/now", "/page/brokers", "/status"):
+        holds_none(asked(rig, "GET", path, READ_TOKEN), path)
+    said = capsys.readouterr()
+    assert "order over HTTP" in said.out + said.err
+    assert not any(secret in said.out + said.err for secret in SECRETS)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_token_that_was_put_where_it_does_not_belong_is_not_repeated(rig: Rig, secret: str) -> None:
+    bodies: list[Any] = [
+        {"token": secret}, {secret: 1}, OVERRIDE | {"broker": secret}, OVERRIDE | {"side": secret}, OVERRIDE | {"for_s": secret},
+        OVERRIDE | {secret: secret}, [secret], secret,
+    ]  # fmt: skip
+    for body in bodies:
+        for path in ("pause", "override"):
+            answer = asked(rig, "POST", f"/api/v1/{path}", OPERATE_TOKEN, json=body)
+            assert holds_none(answer, (path, body)) == 422
+    assert holds_none(asked(rig, "POST", "/api/v1/override", OPERATE_TOKEN, content=secret.encode()), "no JSON") == 422
+    for path in (
+        f"/api/v1/brokers/{secret}", f"/api/v1/decisions/{secret}", f"/api/v1/decisions?side={secret}", f"/page/brokers?find={secret}",
+        f"/api/v1/decisions?reason={secret}", f"/api/v1/moves/partitions?topic={secret}", f"/page/decisions?reason={secret}",
+        f"/static/{secret}", f"/{secret}", f"/api/v1/moves?token={secret}",
+    ):  # fmt: skip
+        assert holds_none(asked(rig, "GET", path, READ_TOKEN), path) in (200, 404, 422)
+    assert holds_none(asked(rig, "DELETE", f"/api/v1/override/{secret}", OPERATE_TOKEN), "path") == 422
+    assert rig.desk.orders == Orders(), "nothing of it was taken"
