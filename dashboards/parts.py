@@ -50,6 +50,10 @@ def most(metric: MetricDef, **matchers: str) -> str:
     return f"max({select(metric, **matchers)})"
 
 
+def least(metric: MetricDef, **matchers: str) -> str:
+    return f"min({select(metric, **matchers)})"
+
+
 def per(labels: str, metric: MetricDef, **matchers: str) -> str:
     return f"max by ({labels}) ({select(metric, **matchers)})"
 

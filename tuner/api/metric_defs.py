@@ -17,7 +17,7 @@ ACTING = MetricDef(
     "rheostat_tuner_acting",
     "gauge",
     ("cluster",),
-    "1 while this tuner has the lease or looks on in a dry run, 0 on stand-by.",
+    "1 while this tuner has the lease or looks on in a dry run (rheostat_tuner_dry_run tells them apart), 0 on stand-by.",
 )
 DRY_RUN = MetricDef("rheostat_tuner_dry_run", "gauge", ("cluster",), "1 while the tuner decides but writes nothing.")
 CYCLE_SECONDS = MetricDef("rheostat_tuner_cycle_seconds", "gauge", ("cluster",), "How long the last cycle took.")
