@@ -32,7 +32,10 @@ _WARN_RATIO = 0.8  # As rheostat limits warns.
 
 
 def _fill() -> str:
-    return f"{per_broker(metrics.PARTITIONS)} / {per_broker(metrics.PARTITIONS_LIMIT)}"
+    """Of its own limit where a broker is named in the settings, else of that of all others."""
+    here, own = per_broker(metrics.PARTITIONS), per_broker(metrics.PARTITIONS_LIMIT)
+    of_others = f'max({metrics.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=""}})'
+    return f"({here} / {own} or {here} / on () group_left () {of_others})"
 
 
 def wrong() -> list[stat.Panel]:
@@ -119,7 +122,7 @@ def limits() -> list[timeseries.Panel]:
                 "Those of internal topics included, and the least that any broker may host.",
                 COUNT,
                 query(per_broker(metrics.PARTITIONS), "broker {{broker}}"),
-                query(f"min({select(metrics.PARTITIONS_LIMIT)})", "limit"),
+                query(f'min({metrics.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),
                 alert="PartitionLimitNear",
             ).min(0),
             "limit",

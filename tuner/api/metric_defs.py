@@ -121,7 +121,7 @@ STALL_SCORE_SECONDS = MetricDef(
 BOUND_ELSEWHERE = MetricDef(
     "rheostat_move_bound_elsewhere", "gauge", ("cluster", "broker"),
     "1 while the stalled move onto this broker is held by no throttle on its way (but by source, disk, network, fetchers), 0 while "
-    "a throttle holds it; absent where none is stalled.",
+    "a throttle holds it; absent where none is stalled. A hundred of them, those that are 1 first.",
 )  # fmt: skip
 RATE_LIVE = MetricDef(
     "rheostat_throttle_rate_bytes_per_second", "gauge", ("cluster", "broker", "side"),
@@ -146,12 +146,13 @@ KEEP_UP_BYTES = MetricDef(
 )  # fmt: skip
 INFEASIBLE = MetricDef(
     "rheostat_throttle_infeasible", "gauge", ("cluster", "broker", "side"),
-    "1 while neither the ceiling nor the throttle that stands is above the keep-up rate, so that the move never ends, else 0.",
+    "1 while neither the ceiling nor the throttle that stands is above the keep-up rate, so that the move never ends, else 0; a "
+    "hundred of them, those that are 1 first.",
 )  # fmt: skip
 NO_HEADROOM = MetricDef(
     "rheostat_throttle_no_headroom", "gauge", ("cluster", "broker", "side"),
     "1 while the clients of this broker leave less than the keep-up rate, so that the throttle runs at its floor, else 0; "
-    "absent without an objective.",
+    "absent without an objective. A hundred of them, those that are 1 first.",
 )  # fmt: skip
 RECOVERING_PARTITIONS = MetricDef(
     "rheostat_recovering_partitions", "gauge", ("cluster",),
@@ -215,7 +216,8 @@ CAPACITY_BYTES = MetricDef(
 )  # fmt: skip
 UNDER_MIN_ISR = MetricDef(
     "rheostat_under_min_isr_partitions", "gauge", ("cluster", "broker"),
-    "Partitions led by this broker that have fewer replicas in sync than producers with acks=all need.",
+    "Partitions led by this broker that have fewer replicas in sync than producers with acks=all need; beyond a hundred brokers "
+    "only where there are any.",
 )  # fmt: skip
 ISR_SHRINKS = MetricDef(
     "rheostat_isr_shrinks_per_second", "gauge", ("cluster",), "How often replicas fall out of sync, on all brokers together."
@@ -226,7 +228,8 @@ PARTITIONS = MetricDef(
 )  # fmt: skip
 PARTITIONS_LIMIT = MetricDef(
     "rheostat_partitions_limit", "gauge", ("cluster", "broker"),
-    "How many it may host, as the settings' section limits says; absent where it says nothing.",
+    "How many it may host, as the settings' section limits says; without a broker's name, of all that are not named. Absent where "
+    "nothing is said.",
 )  # fmt: skip
 CLUSTER_PARTITIONS = MetricDef(
     "rheostat_cluster_partitions", "gauge", ("cluster",), "Replicas on all brokers that are heard of."
@@ -238,7 +241,7 @@ CLUSTER_PARTITIONS_LIMIT = MetricDef(
 FETCHER_COLLISIONS = MetricDef(
     "rheostat_fetcher_collisions", "gauge", ("cluster", "broker"),
     "Fetcher threads of this destination that idle beside one of the same source with two or more moving partitions; absent "
-    "where there is none.",
+    "where there is none. The hundred with most.",
 )  # fmt: skip
 
 # -- the controller and its tenants --------------------------------------------------------------------------------------
