@@ -87,7 +87,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Idle throttle settings",
-            "Rates and replica lists standing while nothing is being reassigned.",
+            "Rates and replica lists that stand on brokers where nothing is being reassigned.",
             most(metrics.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",

@@ -97,7 +97,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Idle throttle settings",
-            "Rates and replica lists standing while nothing is being reassigned.",
+            "Rates and replica lists that stand on brokers where nothing is being reassigned.",
             most(metrics.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",
@@ -314,7 +314,7 @@ def left_behind() -> list[timeseries.Panel]:
     return [
         lines(
             "Idle throttle settings and partitions moving",
-            "Throttle settings standing while nothing is being reassigned slow down ordinary recovery of replicas. "
+            "Throttle settings on brokers where nothing is being reassigned slow down ordinary recovery of replicas. "
             "After a reassignment the count returns to zero.",
             COUNT,
             query(most(metrics.THROTTLE_KEYS_IDLE), "idle throttle settings"),

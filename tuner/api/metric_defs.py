@@ -160,7 +160,8 @@ RECOVERING_PARTITIONS = MetricDef(
 )  # fmt: skip
 THROTTLE_KEYS_IDLE = MetricDef(
     "rheostat_throttle_keys_idle", "gauge", ("cluster",),
-    "Throttle settings (rates and replica lists) standing while nothing is being reassigned.",
+    "Throttle settings that serve no move: rates and replica lists on brokers that no reassignment touches, all while there "
+    "is none; a rate for all brokers (<default>) is one a side.",
 )  # fmt: skip
 # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
