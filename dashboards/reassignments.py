@@ -4,9 +4,8 @@ notice, why did the tuner decide so, is anything left behind.
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import common as common_build
 from grafana_foundation_sdk.builders import stat, timeseries
-from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
     BYTES,
@@ -22,6 +21,7 @@ from dashboards.parts import (
     YELLOW,
     bars,
     decided,
+    from_here_on,
     grown,
     least,
     limit_line,
@@ -119,44 +119,51 @@ def progress() -> list[timeseries.Panel]:
             BYTES_PER_SECOND,
             query(per_broker(metrics.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),
-        lines(
-            "Seconds of expected progress lost",
-            "The evidence behind 'stalled': it grows while a move makes less than half of the progress expected of "
-            "it, shrinks while it makes more. Stalled above the red line.",
-            SECONDS,
-            query(per_broker(metrics.STALL_SCORE_SECONDS), "broker {{broker}}"),
-            alert="ReassignmentStalled",
-        )
-        .min(0)
-        .axis_soft_max(2 * STALL_SCORE_SECONDS_MAX)
-        .thresholds(thresholds((None, "transparent"), (STALL_SCORE_SECONDS_MAX, RED)))
-        .thresholds_style(
-            common_build.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED),
+        from_here_on(
+            lines(
+                "Seconds of expected progress lost",
+                "The evidence behind 'stalled': it grows while a move makes less than half of the progress expected of "
+                "it, shrinks while it makes more. Stalled above the red line.",
+                SECONDS,
+                query(per_broker(metrics.STALL_SCORE_SECONDS), "broker {{broker}}"),
+                alert="ReassignmentStalled",
+            )
+            .min(0)
+            .axis_soft_max(2 * STALL_SCORE_SECONDS_MAX),
+            STALL_SCORE_SECONDS_MAX,
         ),
-        lines(
-            "Stalled, and no throttle is what holds it",
-            "1 where the source, a disk, the network or a fetcher thread holds the stalled move onto this broker: a higher "
-            "throttle would not help. 0 where a throttle holds it, and nothing where none is stalled.",
-            COUNT,
-            query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
-            alert="ThrottleSaturatedBySourceOrDisk",
-        )
-        .min(0)
-        .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Stalled, and no throttle is what holds it",
+                "1 where the source, a disk, the network or a fetcher thread holds the stalled move onto this broker: a higher "
+                "throttle would not help. 0 where a throttle holds it, and nothing where none is stalled.",
+                COUNT,
+                query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
+                alert="ThrottleSaturatedBySourceOrDisk",
+            )
+            .min(0)
+            .axis_soft_max(1),
+            1,
+        ),
         lines(
             "Partitions moving",
             "As the controller lists them, and those of which a replica that was in sync has fallen out and comes back.",
             COUNT,
             query(most(metrics.REASSIGNING_PARTITIONS), "moving"),
             query(most(metrics.RECOVERING_PARTITIONS), "of them recovering"),
+            alert="RecoveryDuringMove",
         ).min(0),
-        lines(
-            "Age of signals",
-            "Age of the newest sample behind each broker's signal. The tuner holds on late signals and never raises.",
-            SECONDS,
-            query(per_broker(metrics.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
-            alert="SignalsStale",
-        ).min(0),
+        limit_line(
+            lines(
+                "Age of signals",
+                "Age of the newest sample behind each broker's signal. The tuner never raises on signals older than the line.",
+                SECONDS,
+                query(per_broker(metrics.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
+                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                alert="SignalsStale",
+            ).min(0),
+            "raises nothing above",
+        ),
     ]
 
 
@@ -243,15 +250,18 @@ def clients() -> list[timeseries.Panel]:
             ).min(0),
             "objective",
         ),
-        lines(
-            "Clients leave no room",
-            "1 where the clients of a broker leave less than keeping up takes, so that the throttle runs at its floor.",
-            COUNT,
-            query(f"max by (broker, side) ({select(metrics.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
-            alert="ThrottleWithoutHeadroom",
-        )
-        .min(0)
-        .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Clients leave no room",
+                "1 where the clients of a broker leave less than keeping up takes, so that the throttle runs at its floor.",
+                COUNT,
+                query(f"max by (broker, side) ({select(metrics.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
+                alert="ThrottleWithoutHeadroom",
+            )
+            .min(0)
+            .axis_soft_max(1),
+            1,
+        ),
         lines(
             "Produce latency, mean",
             "Of the last half minute, so that it tells when a delay began and that it is over.",
@@ -299,14 +309,17 @@ def decisions() -> list[timeseries.Panel]:
             query(grown(metrics.ACTUATIONS), "tried"),
             query(grown(metrics.ACTUATION_FAILURES), "failed"),
         ),
-        lines(
-            "Left to people",
-            "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
-            COUNT,
-            query(f"count({select(metrics.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
-            query(f"count({select(metrics.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
-            alert="OperatorOverrideInForce",
-        ).min(0),
+        from_here_on(
+            lines(
+                "Left to people",
+                "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
+                COUNT,
+                query(f"count({select(metrics.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
+                query(f"count({select(metrics.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
+                alert="OperatorOverrideInForce",
+            ).min(0),
+            1,
+        ),
     ]
 
 
