@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,7 +14,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashboards.catalogue import ALL, BY_PROCESS
-from streaming.metric_defs import MetricDef
+from streaming.metric_defs import SUFFIXES, MetricDef, Unit
 from streaming.metric_page import page
 from tuner.api.move_families import Collisions, expected_s
 from tuner.api.named import NAMED_MAX
@@ -74,6 +75,30 @@ def test_a_name_is_as_prometheus_asks(definition: MetricDef) -> None:
     assert "_timestamp_" not in definition.name or definition.name.endswith("_timestamp_seconds")
     assert definition.meaning.endswith(".")
     assert definition.labels[0] == "cluster" or definition.name == "rheostat_build_info"
+
+
+@pytest.mark.parametrize("definition", ALL, ids=lambda d: d.name)
+def test_a_name_ends_in_its_unit(definition: MetricDef) -> None:
+    name = definition.name.removesuffix("_total")
+    told = max((s for s in SUFFIXES.values() if name.endswith(s)), key=len, default=None)
+    assert SUFFIXES.get(definition.unit) == told, "what has no unit in its name is counted, or is so or not"
+    # One of two is said as such, and nothing else is.
+    assert (definition.unit is Unit.TRUTH) == bool(re.match(r"1(,| while| once| for) ", f"{definition.meaning} "))
+    if definition.unit is Unit.TRUTH:
+        assert definition.kind == "gauge"
+
+
+def test_every_unit_is_some_metrics() -> None:
+    assert {definition.unit for definition in ALL} == set(Unit)
+
+
+@pytest.mark.parametrize("part", OF_PROCESS)
+def test_what_is_so_or_not_is_0_or_1(everything: Everything, part: str) -> None:
+    units = {definition.name: definition.unit for definition in ALL}
+    for metric in everything.registries()[part].collect():
+        for sample in metric.samples:
+            if units.get(sample.name) is Unit.TRUTH:
+                assert sample.value in (0.0, 1.0), sample.name
 
 
 def test_no_name_is_taken_twice() -> None:
