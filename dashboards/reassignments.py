@@ -119,6 +119,13 @@ def progress() -> list[timeseries.Panel]:
             BYTES_PER_SECOND,
             query(per_broker(metrics.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),
+        lines(
+            "Lag in messages, per destination broker",
+            "What adding replicas are behind, as their fetchers tell it; they do not ask while they are throttled, so "
+            "that it may stand still beside bytes that fall. The hundred brokers with most.",
+            COUNT,
+            query(per_broker(metrics.LAG_MESSAGES), "broker {{broker}}"),
+        ).min(0),
         from_here_on(
             lines(
                 "Seconds of expected progress lost",

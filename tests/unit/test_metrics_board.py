@@ -380,6 +380,17 @@ def test_partitions_under_min_isr_are_told_of_every_broker_that_has_any(everythi
     assert (len(found), sum(found.values()), found[("7",)]) == (NAMED_MAX, 2.0, 2.0)
 
 
+def test_lag_in_messages_is_that_of_the_brokers_with_most(everything: Everything) -> None:
+    assert series(everything, "rheostat_move_lag_messages") == {("3",): 60_000.0, ("4",): 60_000.0}
+    now_ms = round(NOW_S * 1000)
+    whole = observation(now_ms)
+    some = whole.moves[(3, F)]
+    crowd = {(b, F): replace(some, broker=b, lag_messages=float(b) if b % 2 else None) for b in range(300)}
+    told(everything, replace(whole, moves=crowd), Memory())
+    found = series(everything, "rheostat_move_lag_messages")
+    assert found == {(str(b),): float(b) for b in range(101, 300, 2)}, "who has not told is not at 0"
+
+
 def test_a_limit_that_all_brokers_share_is_told_once(everything: Everything) -> None:
     assert series(everything, "rheostat_partitions_limit") == {("",): 4_000.0}
     everything.board.partition_limits = PartitionLimits(4_000, 9_000, {2: 500, 77: 1})

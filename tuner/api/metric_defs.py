@@ -121,6 +121,11 @@ REMAINING_SLOPE = MetricDef(
     ("cluster", "broker"),
     "Trend of it; negative is progress.",
 )
+LAG_MESSAGES = MetricDef(
+    "rheostat_move_lag_messages", "gauge", Unit.COUNT, ("cluster", "broker"),
+    "Messages that adding replicas on this broker are behind, as their fetchers say; it stands still where they are throttled. The "
+    "hundred brokers with most.",
+)  # fmt: skip
 PARTITION_REMAINING_BYTES = MetricDef(
     "rheostat_move_partition_remaining_bytes", "gauge", Unit.BYTES, ("cluster", "broker", "topic", "partition"),
     "What an adding replica still lacks: of the largest moving partitions, as many as tuner.metrics.partitions_named_max says.",

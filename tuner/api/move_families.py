@@ -61,6 +61,8 @@ def _onto(snapshot: Snapshot, now_ms: int, partitions_named_max: int, c: Labels)
     yield family(defs.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()})
     slopes = {b: s.remaining_slope_bytes_per_s for b, s in onto.items() if s.remaining_slope_bytes_per_s is not None}
     yield family(defs.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
+    lags = {(*c, str(b)): float(round(s.lag_messages)) for b, s in onto.items() if s.lag_messages is not None}
+    yield family(defs.LAG_MESSAGES, worst(lags))
     end_s = expected_s(remaining, slopes) if remaining.keys() == onto.keys() else None
     yield family(defs.EXPECTED_END, {c: round(now_ms / 1000 + end_s, 3)} if end_s is not None else {})
     yield family(
