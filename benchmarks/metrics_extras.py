@@ -64,8 +64,12 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
 def plans(cluster: str) -> PlanBoard:
     """As many as the page names, each of a thousand partitions of which a fifth has arrived."""
     board = PlanBoard(cluster)
-    board.planned(tuple(_plan(f"drain-broker-{number:04d}") for number in range(PLANS_NAMED_MAX)), BatchLimits())
+    board.planned(turns(), BatchLimits())
     return board
+
+
+def turns() -> tuple[PlanTurn, ...]:
+    return tuple(_plan(f"drain-broker-{number:04d}") for number in range(PLANS_NAMED_MAX))
 
 
 def _plan(name: str) -> PlanTurn:
