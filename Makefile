@@ -38,6 +38,7 @@ check: venv ## style, types, import rules, generated files
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m dashboards.build --check
 	$(BIN)/python -m dashboards.metrics_doc --check
+	$(BIN)/python -m dashboards.runbook_page --check
 	$(BIN)/rheostat config reference --check docs/configuration.md
 
 bench: venv ## the benchmarks; each prints its ratio to its bound
@@ -51,6 +52,7 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/python -m dashboards.build
 	$(BIN)/python -m dashboards.metrics_doc
+	$(BIN)/python -m dashboards.runbook_page
 	$(BIN)/rheostat config reference > docs/configuration.md
 
 lock: $(UV) ## write requirements*.lock anew from pyproject.toml

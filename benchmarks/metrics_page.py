@@ -2,9 +2,11 @@
 
 The worst that a cluster can be: every broker takes part in a move on both sides and carries a throttle there, the law means
 something for each, an objective, capacities and limits are set, and everything is measured; 200 partitions a broker, a quarter
-of them moving; and once more with all of it stalled. Figures are CPU time of the process, the median of some pages, garbage
-collection included; beside it the first page, for which fetcher threads are counted (of a large move once a minute), and the
-same page as prometheus_client makes it. Bounds, at 1,000 brokers: time and length of the page.
+of them moving; tenants and their quotas, plans, overrides and named partitions as they come with it (metrics_extras.py); and
+once more with all of it stalled. The cluster's name, which stands in every line, has twenty letters. Figures are CPU time of
+the process, the median of some pages, garbage collection included; beside it the first page, for which fetcher threads are
+counted (of a large move once a minute), and the same page as prometheus_client makes it. Bounds, at 1,000 brokers: time and
+length of the page.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from benchmarks.sizes.world import CLUSTER, RATE_BYTES_PER_S, LargeCluster, now_ms, records, sized
+from benchmarks import metrics_extras
+from benchmarks.sizes.world import RATE_BYTES_PER_S, LargeCluster, now_ms, records, sized
 from streaming.contract import BrokerSignal, decode_signal
 from streaming.kafka.cluster import ClusterClient
 from streaming.metric_page import page
 from streaming.own_metrics import ConfigState, OwnCollector
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaBoard
 from tuner.decide.policy import decide
 from tuner.interpreter import calm_the_collector
 from tuner.model.cluster import Course, LiveCluster, Observation
@@ -46,6 +48,7 @@ BOUND_AT = 1_000
 SIZES = (100, 1_000, 5_000)
 PAGES = 7
 _SEED = 1
+CLUSTER = "prod-eu-central-1-01"
 
 Row = dict[str, Any]
 
@@ -67,22 +70,26 @@ def registry_at(brokers: int, *, stalled: bool = False) -> CollectorRegistry:
     live = LiveReader(cast(ClusterClient, cluster)).look(full=True)
     assert isinstance(live, LiveCluster)
     courses = {side: Course(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
-    observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses)
+    orders = metrics_extras.orders(now_ms(cycle))
+    observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses, orders=orders)
     limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
     link = Capacity(125.0 * MB, 125.0 * MB)
     board = Board(
         CLUSTER, limits, dry_run=False, wall_clock=lambda: now_ms(cycle) / 1000,
         objective=Objective(latency_ms=50.0), capacity=link,
-        partition_limits=PartitionLimits(4_000, 4_000 * brokers),
+        partition_limits=PartitionLimits(4_000, 4_000 * brokers, dict.fromkeys(range(brokers // 20), 2_000)),
+        partitions_named_max=metrics_extras.PARTITIONS_NAMED,
     )  # fmt: skip
     memory, decisions = decide(observation, Memory(), limits, StallLimits())
+    memory = replace(memory, theirs_until_ms=metrics_extras.theirs_until_ms(now_ms(cycle)))
     if stalled:
         memory = replace(memory, stalls=dict.fromkeys(range(brokers), StallState(lost_s=20.0, stalled=True)))
         decisions = tuple(Hold(*side, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle") for side in live.rates)
     board.acts()
     board.observed(observation, memory, decisions)
     own = OwnCollector(CLUSTER, "tune", lambda: ConfigState(good=True, good_at_s=0.0, in_force=True))
-    return registry_of(board, QuotaBoard(CLUSTER), own)
+    quotas, plans = metrics_extras.quotas(CLUSTER, now_ms(cycle)), metrics_extras.plans(CLUSTER)
+    return registry_of(board, quotas, own, plans)
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:

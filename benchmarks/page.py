@@ -2,7 +2,7 @@
 
 The tuner is the production loop of a large cluster, a process of its own (benchmarks/pages/large.py). Asked is over kept-alive
 connections, a request every 20 ms on time whether or not the one before was answered, over all that can be read; the
-answer's time counts from when the request was due.
+answer's time counts from when the request was due. Beside them /metrics is scraped every five seconds.
 
 Cycles are timed in pairs, one with and one without all that, right after each other and the first of them by turns: a machine's
 speed may double from one second to the next, so only neighbours are compared, and the verdict is the median of their ratios.
@@ -115,6 +115,7 @@ def measure(brokers: int, rounds: int, seconds: float) -> dict[str, Any]:
         "refused": asked.refused,
         "p50_ms": round(spent[len(spent) // 2], 1),
         "p99_ms": round(spent[int(0.99 * len(spent))], 1),
+        "scrape_ms": round(statistics.median(asked.scrapes_ms), 1),
         "request_cpu_ms": round(asked.answering_ms / len(spent), 2),
         **cycle_figures(pairs),
         "slowest": dict(_slowest(asked.times_ms)),
@@ -126,6 +127,7 @@ class Asked:
     """What came of all requests."""
 
     times_ms: list[tuple[str, float]] = field(default_factory=list)
+    scrapes_ms: list[float] = field(default_factory=list)
     refused: int = 0
     answering_ms: float = 0.0  # CPU of all threads but the loop's.
 
@@ -145,6 +147,7 @@ def _pair(child: Child, asked: Asked, *, watched_first: bool) -> Pair:
     with Load(child.port, REQUESTS_PER_S) as load:
         told = child.cycles(1)
     asked.times_ms += load.times_ms
+    asked.scrapes_ms += load.scrapes_ms
     asked.refused += load.refused
     asked.answering_ms += told["others_cpu_ms"]
     alone = alone or child.cycles(1)
@@ -240,7 +243,8 @@ def main(arguments: list[str]) -> int:
         f"  of {found['pairs']} pairs half are between {low:g} and {high:g}; by CPU, watched ÷ alone {found['cycle_cpu_ratio']:g}"
     )
     print(
-        f"  p50 {found['p50_ms']:g} ms; slowest by p99: {', '.join(f'{p} {ms:g} ms' for p, ms in found['slowest'].items())}"
+        f"  p50 {found['p50_ms']:g} ms; a scrape of /metrics beside it {found['scrape_ms']:g} ms; slowest by p99: "
+        + ", ".join(f"{path} {ms:g} ms" for path, ms in found["slowest"].items())
     )
     return 0 if well else 1
 

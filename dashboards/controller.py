@@ -15,6 +15,7 @@ from dashboards.parts import (
     YELLOW,
     bars,
     decided,
+    from_here_on,
     grown,
     limit_line,
     lines,
@@ -87,15 +88,18 @@ def wrong() -> list[stat.Panel]:
 
 def controller() -> list[timeseries.Panel]:
     return [
-        lines(
-            "Pressure on the controller",
-            "Of its worst objective. The law raises the total below it, cuts above it, and rests in between.",
-            RATIO,
-            query(most(metrics.CONTROLLER_PRESSURE), "pressure"),
-            alert="ControllerUnderPressure",
-        )
-        .min(0)
-        .axis_soft_max(1.2),
+        from_here_on(
+            lines(
+                "Pressure on the controller",
+                "Of its worst objective. The law raises the total below it, cuts above it, and rests in between.",
+                RATIO,
+                query(most(metrics.CONTROLLER_PRESSURE), "pressure"),
+                alert="ControllerUnderPressure",
+            )
+            .min(0)
+            .axis_soft_max(1.2),
+            1,
+        ),
         limit_line(
             lines(
                 "Wait in the event queue",
@@ -150,15 +154,18 @@ def tenants() -> list[timeseries.Panel]:
             COUNT,
             query(per(who, metrics.TENANT_TOKENS), _TENANT),
         ).axis_centered_zero(True),
-        lines(
-            "Held back",
-            "1 while a tenant's quota is exhausted.",
-            COUNT,
-            query(per(who, metrics.TENANT_EXHAUSTED), _TENANT),
-            alert="TenantQuotaExhausted",
-        )
-        .min(0)
-        .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Held back",
+                "1 while a tenant's quota is exhausted.",
+                COUNT,
+                query(per(who, metrics.TENANT_EXHAUSTED), _TENANT),
+                alert="TenantQuotaExhausted",
+            )
+            .min(0)
+            .axis_soft_max(1),
+            1,
+        ),
     ]
 
 

@@ -13,6 +13,7 @@ from dashboards.parts import (
     RATIO,
     RED,
     YELLOW,
+    from_here_on,
     limit_line,
     lines,
     made,
@@ -32,7 +33,10 @@ _WARN_RATIO = 0.8  # As rheostat limits warns.
 
 
 def _fill() -> str:
-    return f"{per_broker(metrics.PARTITIONS)} / {per_broker(metrics.PARTITIONS_LIMIT)}"
+    """Of its own limit where a broker is named in the settings, else of that of all others."""
+    here, own = per_broker(metrics.PARTITIONS), per_broker(metrics.PARTITIONS_LIMIT)
+    of_others = f'max({metrics.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=""}})'
+    return f"({here} / {own} or {here} / on () group_left () {of_others})"
 
 
 def wrong() -> list[stat.Panel]:
@@ -76,23 +80,29 @@ def wrong() -> list[stat.Panel]:
 
 def fetchers() -> list[timeseries.Panel]:
     return [
-        lines(
-            "Fetcher threads that idle, per destination",
-            "Beside one of the same source that copies two or more moving partitions. `rheostat fetchers` says what would part "
-            "them.",
-            COUNT,
-            query(per_broker(metrics.FETCHER_COLLISIONS), "broker {{broker}}"),
-            alert="FetcherCollision",
-        ).min(0),
-        lines(
-            "Stalled, and no throttle is what holds it",
-            "1 where the source, a disk, the network or a fetcher thread holds the move onto this broker.",
-            COUNT,
-            query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
-            alert="ThrottleSaturatedBySourceOrDisk",
-        )
-        .min(0)
-        .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Fetcher threads that idle, per destination",
+                "Beside one of the same source that copies two or more moving partitions. `rheostat fetchers` says what would part "
+                "them.",
+                COUNT,
+                query(per_broker(metrics.FETCHER_COLLISIONS), "broker {{broker}}"),
+                alert="FetcherCollision",
+            ).min(0),
+            1,
+        ),
+        from_here_on(
+            lines(
+                "Stalled, and no throttle is what holds it",
+                "1 where the source, a disk, the network or a fetcher thread holds the move onto this broker.",
+                COUNT,
+                query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
+                alert="ThrottleSaturatedBySourceOrDisk",
+            )
+            .min(0)
+            .axis_soft_max(1),
+            1,
+        ),
         lines(
             "Largest moving partitions",
             "What their adding replicas lack: of as many as tuner.metrics.partitions_named_max says, which is none unless set.",
@@ -119,18 +129,21 @@ def limits() -> list[timeseries.Panel]:
                 "Those of internal topics included, and the least that any broker may host.",
                 COUNT,
                 query(per_broker(metrics.PARTITIONS), "broker {{broker}}"),
-                query(f"min({select(metrics.PARTITIONS_LIMIT)})", "limit"),
+                query(f'min({metrics.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),
                 alert="PartitionLimitNear",
             ).min(0),
             "limit",
         ),
-        lines(
-            "Share of its limit, per broker",
-            "New partitions go where there is room (`rheostat limits place`); at 100 % nothing more is placed there.",
-            RATIO,
-            query(_fill(), "broker {{broker}}"),
-            alert="PartitionLimitNear",
-        ).min(0),
+        from_here_on(
+            lines(
+                "Share of its limit, per broker",
+                "New partitions go where there is room (`rheostat limits place`); at 100 % nothing more is placed there.",
+                RATIO,
+                query(_fill(), "broker {{broker}}"),
+                alert="PartitionLimitNear",
+            ).min(0),
+            _WARN_RATIO,
+        ),
         limit_line(
             lines(
                 "Replicas, in all",
@@ -147,13 +160,16 @@ def limits() -> list[timeseries.Panel]:
             PER_SECOND,
             query(most(metrics.ISR_SHRINKS), "ISR shrinks"),
         ).min(0),
-        lines(
-            "Partitions under min ISR, per leader",
-            "They take no writes with acks=all.",
-            COUNT,
-            query(per_broker(metrics.UNDER_MIN_ISR), "broker {{broker}}"),
-            alert="UnderMinIsrDuringMove",
-        ).min(0),
+        from_here_on(
+            lines(
+                "Partitions under min ISR, per leader",
+                "They take no writes with acks=all.",
+                COUNT,
+                query(per_broker(metrics.UNDER_MIN_ISR), "broker {{broker}}"),
+                alert="UnderMinIsrDuringMove",
+            ).min(0),
+            1,
+        ),
     ]
 
 

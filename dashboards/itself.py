@@ -92,14 +92,18 @@ def wrong() -> list[stat.Panel]:
 
 def stream_panels() -> list[timeseries.Panel]:
     return [
-        lines(
-            "Age of a signal when it is made",
-            "From Kafka taking the newest record of a batch to the batch's end.",
-            SECONDS,
-            query(f"{most(stream.BATCH_AT)} - {most(stream.NEWEST_INPUT_AT)}", "newest input"),
-            query(f"{most(stream.BATCH_AT)} - {most(stream.WATERMARK_AT)}", "watermark"),
-            alert="PipelineLagging",
-        ).min(0),
+        limit_line(
+            lines(
+                "Age of a signal when it is made",
+                "From Kafka taking the newest record of a batch to its end, and the age from which on the tuner raises nothing.",
+                SECONDS,
+                query(f"{most(stream.BATCH_AT)} - {most(stream.NEWEST_INPUT_AT)}", "newest input"),
+                query(f"{most(stream.BATCH_AT)} - {most(stream.WATERMARK_AT)}", "watermark"),
+                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                alert="PipelineLagging",
+            ).min(0),
+            "raises nothing above",
+        ),
         limit_line(
             lines(
                 "A batch",
@@ -186,13 +190,17 @@ def tuner_panels() -> list[timeseries.Panel]:
         lines(
             "A cycle", "How long the tuner's last one took.", SECONDS, query(most(metrics.CYCLE_SECONDS), "cycle")
         ).min(0),
-        lines(
-            "Age of what the tuner knows",
-            "The look at the cluster, and of each kind of signal the newest sample.",
-            SECONDS,
-            query(per("input", metrics.INPUT_AGE_SECONDS), "{{input}}"),
-            alert="SignalsStale",
-        ).min(0),
+        limit_line(
+            lines(
+                "Age of what the tuner knows",
+                "The look at the cluster, and of each kind of signal the newest sample.",
+                SECONDS,
+                query(per("input", metrics.INPUT_AGE_SECONDS), "{{input}}"),
+                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                alert="SignalsStale",
+            ).min(0),
+            "raises nothing above",
+        ),
     ]
 
 

@@ -12,20 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dashboards.catalogue import BY_PROCESS
-from streaming.metric_defs import MetricDef
 
 DOC = Path(__file__).parents[1] / "docs" / "metrics.md"
 BEGIN, END = "<!-- made by python -m dashboards.metrics_doc -->", "<!-- end of what is made -->"
-_UNITS = (
-    ("_timestamp_seconds", "s since 1970"),
-    ("_bytes_per_second", "bytes/s"),
-    ("_partitions_per_second", "partitions/s"),
-    ("_per_second", "1/s"),
-    ("_seconds_total", "s"),
-    ("_seconds", "s"),
-    ("_bytes", "bytes"),
-    ("_ratio", "0 to 1"),
-)
 
 
 def table() -> str:
@@ -39,13 +28,8 @@ def _lines() -> Iterator[str]:
         yield "|---|---|---|---|---|"
         for metric in metrics:
             labels = ", ".join(metric.labels)
-            yield f"| `{metric.name}` | {metric.kind} | {labels} | {_unit(metric)} | {metric.meaning} |"
+            yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.meaning} |"
     yield ""
-
-
-def _unit(metric: MetricDef) -> str:
-    """As the name says it; where it says none it is a count, or 1 for yes."""
-    return next((unit for ending, unit in _UNITS if metric.name.endswith(ending)), "–")
 
 
 def current(text: str) -> str:

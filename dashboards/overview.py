@@ -18,6 +18,7 @@ from dashboards.parts import (
     bars,
     decided,
     grown,
+    least,
     limit_line,
     lines,
     made,
@@ -86,7 +87,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Idle throttle settings",
-            "Rates and replica lists standing while nothing is being reassigned.",
+            "Rates and replica lists that stand on brokers where nothing is being reassigned.",
             most(metrics.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",
@@ -113,16 +114,17 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Leading",
-            "Whether some tuner of this cluster has the lease, or looks on in a dry run.",
-            f"{most(metrics.ACTING)} or vector(0)",
+            "Whether some tuner of this cluster has the lease. One that looks on in a dry run turns nothing, and is none.",
+            f"max({select(metrics.ACTING)} unless {select(metrics.DRY_RUN)} == 1) or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "nobody", "1": "yes"},
             alert="TunerNotLeading",
         ),
         verdict(
             "Mode",
-            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it.",
-            most(metrics.DRY_RUN),
+            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
+            "beside others does not count.",
+            least(metrics.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),

@@ -13,6 +13,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import prometheus, stat, timeseries
 from grafana_foundation_sdk.models import common, dashboard
 
+from dashboards.runbook_page import RUNBOOK_AT, anchor
 from streaming.metric_defs import MetricDef
 from tuner.api import metric_defs as metrics
 
@@ -48,6 +49,10 @@ def select(metric: MetricDef, **matchers: str) -> str:
 def most(metric: MetricDef, **matchers: str) -> str:
     """Of the cluster, whichever process exported it: a restart elsewhere doesn't start a second line."""
     return f"max({select(metric, **matchers)})"
+
+
+def least(metric: MetricDef, **matchers: str) -> str:
+    return f"min({select(metric, **matchers)})"
 
 
 def per(labels: str, metric: MetricDef, **matchers: str) -> str:
@@ -110,7 +115,7 @@ def verdict(
     panel = (
         stat.Panel()
         .title(title)
-        .description(description if alert is None else f"{description} Alert: {alert}.")
+        .description(_told(description, alert))
         .datasource(DATA_SOURCE)
         .unit(unit)
         .thresholds(steps)
@@ -134,7 +139,7 @@ def lines(
     panel = (
         timeseries.Panel()
         .title(title)
-        .description(description)
+        .description(_told(description, alert))
         .datasource(DATA_SOURCE)
         .unit(unit)
         .line_width(1)
@@ -159,6 +164,12 @@ def bars(title: str, description: str, *targets: prometheus.Dataquery, alert: st
     )
 
 
+def from_here_on(panel: timeseries.Panel, value: float) -> timeseries.Panel:
+    """Draws a fixed value as a line from which on it is not well."""
+    dashed = common_build.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED)
+    return panel.thresholds(thresholds((None, "transparent"), (value, RED))).thresholds_style(dashed)
+
+
 def limit_line(panel: timeseries.Panel, name: str) -> timeseries.Panel:
     """Draws this query's line as what is allowed, beside what is."""
     return panel.override_by_name(name, styled(RED, dashed=True))
@@ -172,9 +183,13 @@ def styled(color: str, *, dashed: bool) -> list[dashboard.DynamicConfigValue]:
     ]
 
 
+def _told(description: str, alert: str | None) -> str:
+    return description if alert is None else f"{description} Alert: {alert}."
+
+
 def _runbook(alert: str) -> build.DashboardLink:
     link = build.DashboardLink(f"Runbook: {alert}").type(dashboard.DashboardLinkType.LINK)
-    return link.url(f"${{runbook}}#{alert.lower()}").target_blank(True)
+    return link.url(f"${{runbook}}#{anchor(alert)}").target_blank(True)
 
 
 # -- the whole -----------------------------------------------------------------------------------------------------------
@@ -237,8 +252,8 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
         .all_value(".*")
         .current(dashboard.VariableOption(selected=True, text=["All"], value=["$__all"]))
     )
-    # Only who publishes the runbook knows where.
-    runbook = build.TextBoxVariable("runbook").label("Runbook at").default_value("dashboards/runbook.md")
+    # Where the tuner of conf/ serves it; who publishes it elsewhere says where.
+    runbook = build.TextBoxVariable("runbook").label("Runbook at").default_value(RUNBOOK_AT)
     return [build.DatasourceVariable("datasource").label("Data source").type("prometheus"), cluster, broker, runbook]
 
 

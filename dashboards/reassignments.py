@@ -4,9 +4,8 @@ notice, why did the tuner decide so, is anything left behind.
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import common as common_build
 from grafana_foundation_sdk.builders import stat, timeseries
-from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
     BYTES,
@@ -22,7 +21,9 @@ from dashboards.parts import (
     YELLOW,
     bars,
     decided,
+    from_here_on,
     grown,
+    least,
     limit_line,
     lines,
     made,
@@ -52,8 +53,9 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Mode",
-            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it.",
-            most(metrics.DRY_RUN),
+            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
+            "beside others does not count.",
+            least(metrics.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),
@@ -95,7 +97,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Idle throttle settings",
-            "Rates and replica lists standing while nothing is being reassigned.",
+            "Rates and replica lists that stand on brokers where nothing is being reassigned.",
             most(metrics.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",
@@ -118,43 +120,57 @@ def progress() -> list[timeseries.Panel]:
             query(per_broker(metrics.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),
         lines(
-            "Seconds of expected progress lost",
-            "The evidence behind 'stalled': it grows while a move makes less than half of the progress expected of "
-            "it, shrinks while it makes more. Stalled above the red line.",
-            SECONDS,
-            query(per_broker(metrics.STALL_SCORE_SECONDS), "broker {{broker}}"),
-            alert="ReassignmentStalled",
-        )
-        .min(0)
-        .axis_soft_max(2 * STALL_SCORE_SECONDS_MAX)
-        .thresholds(thresholds((None, "transparent"), (STALL_SCORE_SECONDS_MAX, RED)))
-        .thresholds_style(
-            common_build.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED),
-        ),
-        lines(
-            "Stalled, and no throttle is what holds it",
-            "1 where the source, a disk, the network or a fetcher thread holds the stalled move onto this broker: a higher "
-            "throttle would not help. 0 where a throttle holds it, and nothing where none is stalled.",
+            "Lag in messages, per destination broker",
+            "What adding replicas are behind, as their fetchers tell it; they do not ask while they are throttled, so "
+            "that it may stand still beside bytes that fall. The hundred brokers with most.",
             COUNT,
-            query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
-            alert="ThrottleSaturatedBySourceOrDisk",
-        )
-        .min(0)
-        .axis_soft_max(1),
+            query(per_broker(metrics.LAG_MESSAGES), "broker {{broker}}"),
+        ).min(0),
+        from_here_on(
+            lines(
+                "Seconds of expected progress lost",
+                "The evidence behind 'stalled': it grows while a move makes less than half of the progress expected of "
+                "it, shrinks while it makes more. Stalled above the red line.",
+                SECONDS,
+                query(per_broker(metrics.STALL_SCORE_SECONDS), "broker {{broker}}"),
+                alert="ReassignmentStalled",
+            )
+            .min(0)
+            .axis_soft_max(2 * STALL_SCORE_SECONDS_MAX),
+            STALL_SCORE_SECONDS_MAX,
+        ),
+        from_here_on(
+            lines(
+                "Stalled, and no throttle is what holds it",
+                "1 where the source, a disk, the network or a fetcher thread holds the stalled move onto this broker: a higher "
+                "throttle would not help. 0 where a throttle holds it, and nothing where none is stalled.",
+                COUNT,
+                query(per_broker(metrics.BOUND_ELSEWHERE), "broker {{broker}}"),
+                alert="ThrottleSaturatedBySourceOrDisk",
+            )
+            .min(0)
+            .axis_soft_max(1),
+            1,
+        ),
         lines(
             "Partitions moving",
             "As the controller lists them, and those of which a replica that was in sync has fallen out and comes back.",
             COUNT,
             query(most(metrics.REASSIGNING_PARTITIONS), "moving"),
             query(most(metrics.RECOVERING_PARTITIONS), "of them recovering"),
+            alert="RecoveryDuringMove",
         ).min(0),
-        lines(
-            "Age of signals",
-            "Age of the newest sample behind each broker's signal. The tuner holds on late signals and never raises.",
-            SECONDS,
-            query(per_broker(metrics.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
-            alert="SignalsStale",
-        ).min(0),
+        limit_line(
+            lines(
+                "Age of signals",
+                "Age of the newest sample behind each broker's signal. The tuner never raises on signals older than the line.",
+                SECONDS,
+                query(per_broker(metrics.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
+                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                alert="SignalsStale",
+            ).min(0),
+            "raises nothing above",
+        ),
     ]
 
 
@@ -241,15 +257,18 @@ def clients() -> list[timeseries.Panel]:
             ).min(0),
             "objective",
         ),
-        lines(
-            "Clients leave no room",
-            "1 where the clients of a broker leave less than keeping up takes, so that the throttle runs at its floor.",
-            COUNT,
-            query(f"max by (broker, side) ({select(metrics.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
-            alert="ThrottleWithoutHeadroom",
-        )
-        .min(0)
-        .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Clients leave no room",
+                "1 where the clients of a broker leave less than keeping up takes, so that the throttle runs at its floor.",
+                COUNT,
+                query(f"max by (broker, side) ({select(metrics.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
+                alert="ThrottleWithoutHeadroom",
+            )
+            .min(0)
+            .axis_soft_max(1),
+            1,
+        ),
         lines(
             "Produce latency, mean",
             "Of the last half minute, so that it tells when a delay began and that it is over.",
@@ -297,14 +316,17 @@ def decisions() -> list[timeseries.Panel]:
             query(grown(metrics.ACTUATIONS), "tried"),
             query(grown(metrics.ACTUATION_FAILURES), "failed"),
         ),
-        lines(
-            "Left to people",
-            "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
-            COUNT,
-            query(f"count({select(metrics.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
-            query(f"count({select(metrics.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
-            alert="OperatorOverrideInForce",
-        ).min(0),
+        from_here_on(
+            lines(
+                "Left to people",
+                "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
+                COUNT,
+                query(f"count({select(metrics.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
+                query(f"count({select(metrics.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
+                alert="OperatorOverrideInForce",
+            ).min(0),
+            1,
+        ),
     ]
 
 
@@ -312,7 +334,7 @@ def left_behind() -> list[timeseries.Panel]:
     return [
         lines(
             "Idle throttle settings and partitions moving",
-            "Throttle settings standing while nothing is being reassigned slow down ordinary recovery of replicas. "
+            "Throttle settings on brokers where nothing is being reassigned slow down ordinary recovery of replicas. "
             "After a reassignment the count returns to zero.",
             COUNT,
             query(most(metrics.THROTTLE_KEYS_IDLE), "idle throttle settings"),

@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any, cast
 
+from benchmarks import metrics_extras
 from benchmarks.sizes.cycle import CYCLE_MS, OBJECTIVE, TURNS, WELL, Looked, NoOrders, Observed, SilentJournal
 from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.logs import set_up_logs
@@ -23,7 +24,7 @@ from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board
 from tuner.api.limits import Buckets, Rate
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.plan_board import PlanBoard
 from tuner.api.server import HttpServer, make_app
 from tuner.api.watched import Watched
 from tuner.interpreter import answer_soon, calm_the_collector
@@ -34,6 +35,7 @@ from tuner.model.limits import MB, Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.objectives import Capacity, LawLimits
 from tuner.observe.live import LiveReader
+from tuner.plan.batches import BatchLimits
 from tuner.steering import Steering
 
 _SEED = 1
@@ -76,10 +78,11 @@ class LargeTuner:
             dry_run=False,
             inputs=inputs,
         )
-        quotas = QuotaBoard(CLUSTER)
+        quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
+        self._plans, self._turns = PlanBoard(CLUSTER), metrics_extras.turns()
         app = make_app(
-            board, quotas, registry_of(board, quotas), CYCLE_MS / 1000, self.now_s,
-            watched=self._watched, reads=Buckets(_UNLIMITED, time.monotonic),
+            board, quotas, registry_of(board, quotas, plans=self._plans), CYCLE_MS / 1000, self.now_s,
+            watched=self._watched, plans=self._plans, reads=Buckets(_UNLIMITED, time.monotonic),
         )  # fmt: skip
         self.server = HttpServer(app, "127.0.0.1", 0, on_stop=self._watched.hub.end)
 
@@ -102,6 +105,7 @@ class LargeTuner:
             self._signals.take(decode_signal(value))
         self._looked.live = self._reader.look(full=self._cycle == 1)
         self._loop.cycle()
+        self._plans.planned(self._turns, BatchLimits(), at_ms=self._now_ms)
         wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - before_s
         for _ in range(TURNS):
             due_s += CYCLE_MS / 1000 / TURNS

@@ -1,19 +1,28 @@
-"""What asks the API beside a tuner that works: over kept-alive connections, on time whether or not the one before was answered."""
+"""What asks the API beside a tuner that works: over kept-alive connections, on time whether or not the one before was answered.
+
+Beside it Prometheus scrapes, three times as often as it is told to in conf/. Its page has a bound of its own (metrics_page.py) and
+is none of the API's answers, but it is made while they are asked for.
+"""
 
 from __future__ import annotations
 
 import http.client
 import itertools
+import json
 import queue
 import threading
 import time
 
 PATHS = (
     "/api/v1/status", "/api/v1/moves", "/api/v1/brokers?moving=true&limit=20", "/api/v1/brokers/7", "/api/v1/tenants",
-    "/api/v1/decisions?limit=20", "/api/v1/moves/partitions?limit=50", "/api/v1/history?broker=7&broker=9", "/page/now",
+    "/api/v1/decisions?limit=20", "/api/v1/decisions/{id}", "/api/v1/plans",
+    "/api/v1/reasons", "/api/v1/moves/partitions?limit=50", "/api/v1/history?broker=7&broker=9", "/page/now",
     "/page/moves", "/page/brokers", "/page/decisions", "/readyz",
 )  # fmt: skip
+SCRAPED = "/metrics"
+SCRAPES_EVERY_S = 5.0
 _CONNECTIONS = 8
+_NEWEST = "/api/v1/decisions?limit=1"
 
 
 class Load:
@@ -25,18 +34,23 @@ class Load:
         self._due: queue.SimpleQueue[tuple[float, str] | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self.times_ms: list[tuple[str, float]] = []
+        self.scrapes_ms: list[float] = []
         self.refused = 0
+        self._decision = 0  # One that is there to be asked for.
         self._threads = [threading.Thread(target=self._ask) for _ in range(_CONNECTIONS)]
         self._pace = threading.Thread(target=self._paced)
+        self._scraper = threading.Thread(target=self._scrape)
 
     def __enter__(self) -> Load:
-        for thread in (*self._threads, self._pace):
+        self._decision = _newest_decision(self._port)
+        for thread in (*self._threads, self._pace, self._scraper):
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._pace.join()
+        self._scraper.join()
         for _thread in self._threads:
             self._due.put(None)
         for thread in self._threads:
@@ -52,17 +66,41 @@ class Load:
                 return
             self._due.put((due_s, path))
 
+    def _scrape(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        while not self._stop.is_set():
+            began_s = time.perf_counter()
+            status, _ = asked(connection, SCRAPED)
+            self.refused += status != 200
+            self.scrapes_ms.append(1000 * (time.perf_counter() - began_s))
+            self._stop.wait(SCRAPES_EVERY_S)
+        connection.close()
+
     def _ask(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         while (next_one := self._due.get()) is not None:
             due_s, path = next_one
-            try:
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                answer.read()
-                self.refused += answer.status not in (200, 503)
-            except (OSError, http.client.HTTPException):
-                connection.close()  # The next request opens it anew.
-                self.refused += 1
+            status, _ = asked(connection, path.format(id=self._decision))
+            self.refused += status not in (200, 503)
             self.times_ms.append((path, 1000 * (time.perf_counter() - due_s)))
         connection.close()
+
+
+def asked(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
+    """Status and body; 0 where there was no answer."""
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException):
+        connection.close()  # The next request opens it anew.
+        return 0, b""
+
+
+def _newest_decision(port: int) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    status, body = asked(connection, _NEWEST)
+    connection.close()
+    rows = json.loads(body)["decisions"] if status == 200 else []
+    assert rows, f"{_NEWEST} names no decision, so that none can be asked for: {status}"
+    return int(rows[0]["id"])

@@ -10,37 +10,54 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streaming.collector.counts import SCRAPE_S_BUCKETS, Counts
-from streaming.metric_defs import MetricDef, defined_in
+from streaming.metric_defs import MetricDef, Unit, defined_in
 from streaming.metric_page import family
 
 SCRAPE_SECONDS = MetricDef(
-    "rheostat_collector_scrape_seconds", "histogram", ("cluster",), "How long scrapes took, failed ones too."
+    "rheostat_collector_scrape_seconds",
+    "histogram",
+    Unit.SECONDS,
+    ("cluster",),
+    "How long scrapes took, failed ones too.",
 )
 SCRAPE_FAILURES = MetricDef(
-    "rheostat_collector_scrape_failures_total", "counter", ("cluster", "node", "cause"), "Scrapes that gave nothing, and why."
+    "rheostat_collector_scrape_failures_total", "counter", Unit.COUNT, ("cluster", "node", "cause"),
+    "Scrapes that gave nothing, and why.",
 )  # fmt: skip
 SCRAPED_AT = MetricDef(
-    "rheostat_collector_last_scrape_timestamp_seconds", "gauge", ("cluster", "node"),
+    "rheostat_collector_last_scrape_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "node"),
     "When a node's last good scrape began; absent before the first.",
 )  # fmt: skip
-ROUNDS = MetricDef("rheostat_collector_rounds_total", "counter", ("cluster",), "Rounds begun.")
+ROUNDS = MetricDef("rheostat_collector_rounds_total", "counter", Unit.COUNT, ("cluster",), "Rounds begun.")
 LATE_ROUNDS = MetricDef(
-    "rheostat_collector_late_rounds_total", "counter", ("cluster",),
+    "rheostat_collector_late_rounds_total", "counter", Unit.COUNT, ("cluster",),
     "Rounds that took longer than the interval, or in which not every node had its turn.",
 )  # fmt: skip
-ROUND_SECONDS = MetricDef("rheostat_collector_round_seconds", "gauge", ("cluster",), "How long the last round took.")
-RECORDS = MetricDef("rheostat_collector_records_total", "counter", ("cluster",), "Records made for the metrics topic.")
+ROUND_SECONDS = MetricDef(
+    "rheostat_collector_round_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last round took."
+)
+RECORDS = MetricDef(
+    "rheostat_collector_records_total", "counter", Unit.COUNT, ("cluster",), "Records made for the metrics topic."
+)
 RECORDS_NOT_TAKEN = MetricDef(
-    "rheostat_collector_records_failed_total", "counter", ("cluster",), "Records of them that the topic did not take."
+    "rheostat_collector_records_failed_total",
+    "counter",
+    Unit.COUNT,
+    ("cluster",),
+    "Records of them that the topic did not take.",
 )
 ADMIN_FAILURES = MetricDef(
-    "rheostat_collector_admin_failures_total", "counter", ("cluster",),
+    "rheostat_collector_admin_failures_total", "counter", Unit.COUNT, ("cluster",),
     "Rounds and sweeps in which the cluster did not answer in time.",
 )  # fmt: skip
-SWEEPS = MetricDef("rheostat_collector_sweeps_total", "counter", ("cluster",), "Looks at every topic that have ended.")
-SWEEP_SECONDS = MetricDef("rheostat_collector_sweep_seconds", "gauge", ("cluster",), "How long the last of them took.")
+SWEEPS = MetricDef(
+    "rheostat_collector_sweeps_total", "counter", Unit.COUNT, ("cluster",), "Looks at every topic that have ended."
+)
+SWEEP_SECONDS = MetricDef(
+    "rheostat_collector_sweep_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last of them took."
+)
 ACCESS_GOOD = MetricDef(
-    "rheostat_collector_access_reload_successful", "gauge", ("cluster",),
+    "rheostat_collector_access_reload_successful", "gauge", Unit.TRUTH, ("cluster",),
     "1 while certificates and password of the agents are in use as they stand on disk, 0 when they could not be read again.",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from dashboards.catalogue import ALL
+from dashboards.runbook_page import RUNBOOK_AT, anchor
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "dashboards"
@@ -27,6 +28,13 @@ PANELS = [
     if panel["type"] != "row"
 ]
 METRICS = {metric.name: metric for metric in ALL}
+ALERTS = {
+    rule["alert"]
+    for path in (FOLDER / "rules").glob("*.yaml")
+    for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+}
 IN_NO_PANEL = {"rheostat_build_info", "rheostat_released"}  # Versions are no line, and who has released has paused.
 PROMQL_WORDS = {"and", "or", "unless", "bool", "offset"}
 
@@ -132,11 +140,55 @@ def test_a_panel_says_what_it_shows_and_in_which_unit(panel: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_link_to_the_runbook_leads_to_a_section(panel: dict[str, Any]) -> None:
+def test_a_panel_links_to_the_alert_that_it_names_and_to_no_other(panel: dict[str, Any]) -> None:
     """Of an alert that is there, by the anchor that its heading has."""
-    headings = re.findall(r"^## (\w+)$", (FOLDER / "runbook.md").read_text(encoding="utf-8"), re.M)
-    anchors = {f"${{runbook}}#{heading.lower()}" for heading in headings}
-    assert {link["url"] for link in panel.get("links") or ()} <= anchors
+    named = re.findall(r" Alert: (\w+)\.$", panel["description"])
+    assert [link["url"] for link in panel.get("links") or ()] == [f"${{runbook}}#{anchor(alert)}" for alert in named]
+    assert set(named) <= ALERTS
+
+
+def test_every_alert_has_a_panel_that_leads_to_it() -> None:
+    panels = [value for param in PANELS for value in param.values]
+    assert {name for panel in panels for name in re.findall(r" Alert: (\w+)\.$", panel["description"])} == ALERTS
+
+
+@pytest.mark.parametrize("uid", BOARDS)
+def test_links_to_the_runbook_begin_where_it_is_served(uid: str) -> None:
+    (runbook,) = [v for v in BOARDS[uid]["templating"]["list"] if v["name"] == "runbook"]
+    assert runbook["query"] == RUNBOOK_AT
+
+
+# What is told of is no number that has a limit, or one of several lines in which none has.
+NO_LIMIT = {
+    "Partitions moving", "Partitions of plans, by where they are", "Paused or cancelled, per plan",
+    "Idle throttle settings and partitions moving", "Settings read anew", "Settings file last found in order",
+}  # fmt: skip
+ONLY_TOLD = {"Partitions moving", "Done", "Still to be copied", "Allowed in all", "Quotas that are rheostat's"}
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_shows_from_where_on_it_is_not_well(panel: dict[str, Any]) -> None:
+    """A verdict by its colour; a line that an alert is about by a second one, dashed."""
+    defaults = panel["fieldConfig"]["defaults"]
+    steps = [(step["value"], step["color"]) for step in defaults.get("thresholds", {}).get("steps", ())]
+    if panel["type"] == "stat":
+        colours = [colour for _, colour in steps]
+        assert steps[0][0] is None
+        assert [value for value, _ in steps[1:]] == sorted(value for value, _ in steps[1:])
+        if panel["title"] in ONLY_TOLD:
+            assert colours == ["blue"]
+        else:
+            assert "green" in colours
+            assert {"yellow", "red"} & set(colours)
+    elif panel.get("links") and panel["title"] not in NO_LIMIT:
+        drawn = defaults["custom"].get("thresholdsStyle") == {"mode": "dashed"} and steps[1:]
+        dashed = [
+            o
+            for o in panel["fieldConfig"]["overrides"]
+            if {"fill": "dash", "dash": [8, 6]} in [p["value"] for p in o["properties"]]
+        ]
+        limits = {o["matcher"]["options"] for o in dashed} & {target["legendFormat"] for target in panel["targets"]}
+        assert drawn or limits
 
 
 @pytest.mark.parametrize("uid", BOARDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,70 @@ def test_every_alert_is_in_the_table_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("alert", "where"), FIRED.items())
-def test_the_test_is_there_and_speaks_of_the_alert(alert: str, where: str) -> None:
+def test_the_test_is_there_and_waits_for_the_alert(alert: str, where: str) -> None:
     file, _, name = where.partition("::")
-    text = (ROOT / "tests" / file).read_text(encoding="utf-8")
-    assert f"def {name}(" in text
-    assert f'"{alert}"' in text
+    assert asked_of(ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")), name, alert)
+
+
+def asked_of(module: ast.Module, name: str, alert: str) -> bool:
+    """Whether this function, or one of its file that it calls, fails unless somebody is told of the alert."""
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    assert name in functions, f"there is no test {name}"
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        if (one := waiting.pop()) in seen:
+            continue
+        seen.add(one)
+        if any(_fires(statement, alert, demanded=False) for statement in functions[one].body):
+            return True
+        called = (node.func for node in ast.walk(functions[one]) if isinstance(node, ast.Call))
+        waiting += [func.id for func in called if isinstance(func, ast.Name) and func.id in functions]
+    return False
+
+
+def _fires(node: ast.AST, alert: str, *, demanded: bool) -> bool:
+    """
+    Args:
+        demanded: the test fails where this is false: it stands in an assertion, or is what is waited for.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return False  # That it does not fire.
+    if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.Gt | ast.IsNot | ast.In):
+        return False
+    if isinstance(node, ast.Call):
+        asks = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        said = [part.value for part in node.args if isinstance(part, ast.Constant)]
+        if asks == "hears":  # It waits by itself.
+            return alert in said
+        if asks in {"heard", "firing", "times"}:
+            return demanded and said[:1] == [alert] and "resolved" not in said
+        demanded = demanded or asks == "until"
+    demanded = demanded or isinstance(node, ast.Assert)
+    return any(_fires(child, alert, demanded=demanded) for child in ast.iter_child_nodes(node))
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ('scene.hears("page", "Sick", 60)', True),
+        ('assert "x" in scene.hears("page", "Sick", 60, broker="3")', True),
+        ('until(lambda: ear.heard("Sick"), 60, "told")', True),
+        ('until(lambda: ear.times("Sick") > told, 60, "told again")', True),
+        ('assert ear.heard("Sick") is not None', True),
+        ("helper(scene)", True),
+        ('"Sick"', False),
+        ('scene.hears("page", "Other", 60)', False),
+        ('ear.heard("Sick")', False),  # Nobody waits for what it says.
+        ('print("Sick")', False),
+        ('until(lambda: not monitoring.firing("Sick"), 60, "over")', False),
+        ('assert ear.heard("Sick") is None', False),
+        ('assert ear.times("Sick") == told', False),
+        ('until(lambda: ear.heard("Sick", "resolved"), 60, "over")', False),
+        ('scene.hears_the_end_of("Sick", 60)', False),
+        ("other(scene)", False),
+    ],
+)
+def test_who_only_speaks_of_an_alert_does_not_wait_for_it(body: str, asked: bool) -> None:
+    text = f'def test_it(scene):\n    {body}\n\ndef helper(scene):\n    scene.hears("page", "Sick", 1)\n\ndef other(scene):\n    pass\n'
+    assert asked_of(ast.parse(text), "test_it", "Sick") is asked

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rheostat.resources import conf_file
+from rheostat.settings import load_settings
+
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "conf" / "prometheus" / "prometheus.yaml"
 ALERTMANAGER = ROOT / "conf" / "alertmanager" / "alertmanager.yaml"
@@ -60,6 +63,21 @@ def test_prometheus_scrapes_each_part_once_and_keeps_the_name_of_the_cluster() -
         "rheostat-stream": ["localhost:9466"],
     }
     assert all(job["honor_labels"] for job in jobs)
+
+
+def test_what_prometheus_scrapes_is_served_by_the_settings_as_shipped() -> None:
+    shipped = load_settings(conf_file("rheostat.yaml"), {})
+    served = {
+        "rheostat-tuner": shipped.tuner.http,
+        "rheostat-collector": shipped.collector.http,
+        "rheostat-stream": shipped.stream.http,
+    }
+    for job in load(PROMETHEUS)["scrape_configs"]:
+        at = served.pop(job["job_name"])
+        assert at.host == "127.0.0.1", "no token is asked for there, so that others must not reach it"
+        assert job["static_configs"] == [{"targets": [f"localhost:{at.port}"]}]
+        assert "metrics_path" not in job
+    assert served == {}
 
 
 # -- Alertmanager --------------------------------------------------------------------------------------------------------

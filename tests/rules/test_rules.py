@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from dashboards.catalogue import ALL as METRICS
+from dashboards.runbook_page import RUNBOOK_AT, anchor
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards" / "rules"
@@ -126,7 +127,7 @@ def test_what_is_recorded_is_named_by_level_metric_and_operation_and_used(rule: 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_has_its_section_in_the_runbook(rule: dict[str, Any]) -> None:
-    assert rule["annotations"]["runbook_url"] == f"dashboards/runbook.md#{rule['alert'].lower()}"
+    assert rule["annotations"]["runbook_url"] == f"{RUNBOOK_AT}#{anchor(rule['alert'])}"
     text = section(rule["alert"])
     for question in ("What it means.", "What rheostat already did.", "What to look at.", "What to do."):
         assert f"**{question}**" in text

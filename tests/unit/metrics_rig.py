@@ -183,7 +183,7 @@ def _broker(broker: int, now_ms: int) -> BrokerSignal:
 def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
     return MoveSignal(
         CLUSTER, *side, now_ms + 1_000, now_ms - 2_000, 6, 1.0, moving_partitions=2, listed_partitions=2,
-        remaining_bytes=600.0 * MB, remaining_slope_bytes_per_s=-2.0 * MB, keep_up_bytes_per_s=6.0 * MB,
+        remaining_bytes=600.0 * MB, lag_messages=60_000.4 if side[1] is F else None, remaining_slope_bytes_per_s=-2.0 * MB, keep_up_bytes_per_s=6.0 * MB,
         largest=(MovingPartition("orders", 0, 400.0 * MB), MovingPartition("orders", 1, 200.0 * MB)),
     )  # fmt: skip
 

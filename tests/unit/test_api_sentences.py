@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, live, move, observation, owned
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, observation, owned
 
 from tuner.api import sentences
 from tuner.api.sentences import headline, next_steps, size, span
@@ -97,6 +97,8 @@ def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> No
     assert said.startswith("2 throttles stand though nothing moves: somebody else's, so they are left alone.")
     (said,) = steps(observation(live({SOURCE: 10 * MB}, moves=())))
     assert said.startswith("1 throttle stands")
+    (said,) = steps(observation(live({SOURCE: 10 * MB, (4, L): 5 * MB}, brokers=(1, 2, 3, 4))))
+    assert said.startswith("1 throttle stands on brokers that no move touches: somebody else's")
     for memory in (Memory(owned={SOURCE: owned(None, 10 * MB)}), Memory(throttled=True)):
         assert steps(still, memory=memory) == ["It waits for a reassignment to begin, with any tool."]
     assert steps(still, SET) == ["Under way: raise it"], "they may be the ones that go"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,15 +14,17 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashboards.catalogue import ALL, BY_PROCESS
-from streaming.metric_defs import MetricDef
+from streaming.metric_defs import SUFFIXES, MetricDef, Unit
 from streaming.metric_page import page
-from tuner.api.decision_families import NOT_WELL_NAMED_MAX
 from tuner.api.move_families import Collisions, expected_s
-from tuner.api.plan_board import NAMED_MAX
-from tuner.model.cluster import LiveCluster, NotSeen, Observation, PartitionMove
+from tuner.api.named import NAMED_MAX
+from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
+from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, PartitionMove
 from tuner.model.decision import Hold, Reason
+from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
+from tuner.model.partition_limits import PartitionLimits
 from tuner.model.reassigning import Wanted
 from tuner.plan.batches import BatchLimits
 
@@ -72,6 +75,30 @@ def test_a_name_is_as_prometheus_asks(definition: MetricDef) -> None:
     assert "_timestamp_" not in definition.name or definition.name.endswith("_timestamp_seconds")
     assert definition.meaning.endswith(".")
     assert definition.labels[0] == "cluster" or definition.name == "rheostat_build_info"
+
+
+@pytest.mark.parametrize("definition", ALL, ids=lambda d: d.name)
+def test_a_name_ends_in_its_unit(definition: MetricDef) -> None:
+    name = definition.name.removesuffix("_total")
+    told = max((s for s in SUFFIXES.values() if name.endswith(s)), key=len, default=None)
+    assert SUFFIXES.get(definition.unit) == told, "what has no unit in its name is counted, or is so or not"
+    # One of two is said as such, and nothing else is.
+    assert (definition.unit is Unit.TRUTH) == bool(re.match(r"1(,| while| once| for) ", f"{definition.meaning} "))
+    if definition.unit is Unit.TRUTH:
+        assert definition.kind == "gauge"
+
+
+def test_every_unit_is_some_metrics() -> None:
+    assert {definition.unit for definition in ALL} == set(Unit)
+
+
+@pytest.mark.parametrize("part", OF_PROCESS)
+def test_what_is_so_or_not_is_0_or_1(everything: Everything, part: str) -> None:
+    units = {definition.name: definition.unit for definition in ALL}
+    for metric in everything.registries()[part].collect():
+        for sample in metric.samples:
+            if units.get(sample.name) is Unit.TRUTH:
+                assert sample.value in (0.0, 1.0), sample.name
 
 
 def test_no_name_is_taken_twice() -> None:
@@ -200,7 +227,7 @@ def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Every
 def test_of_many_sides_that_are_not_well_a_hundred_are_named_and_all_are_counted(everything: Everything) -> None:
     blind = [Hold(broker, L, Reason.SIGNALS_STALE, "old") for broker in range(1, 1_001)]
     told(everything, Observation(round(NOW_S * 1000), NotSeen("away")), Memory(), *blind)
-    assert len(series(everything, "rheostat_side_not_well")) == NOT_WELL_NAMED_MAX
+    assert len(series(everything, "rheostat_side_not_well")) == NAMED_MAX
     assert series(everything, "rheostat_sides") == {("hold", "signals_stale"): 1_000.0}
 
 
@@ -260,9 +287,9 @@ def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everythi
         "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unclear": 0.0, "somebody_elses": 0.0, "dropped": 1.0,
     }  # fmt: skip
     assert series(everything, "rheostat_plan_paused") == {("move-7",): 0.0}
-    many = tuple(plan(f"plan-{number}") for number in range(NAMED_MAX + 5))
+    many = tuple(plan(f"plan-{number}") for number in range(PLANS_NAMED_MAX + 5))
     everything.plans.planned(many, BatchLimits())
-    assert len(series(everything, "rheostat_plan_paused")) == NAMED_MAX
+    assert len(series(everything, "rheostat_plan_paused")) == PLANS_NAMED_MAX
     paused, cancelled = (
         replace(each, plan=replace(each.plan, head=replace(each.plan.head, wanted=wanted)))
         for each, wanted in zip(many[:2], (Wanted.PAUSED, Wanted.CANCELLING), strict=True)
@@ -310,3 +337,63 @@ def test_fetchers_of_a_large_move_are_counted_once_a_minute() -> None:
     assert list(large.of(live(2_001, 4), 59_000)) == [3]
     assert list(large.of(live(2_001, 4), 60_000)) == [4]
     assert list(large.of(live(0, 4), 61_000)) == [], "nothing moves any more"
+
+
+# -- a page that stays readable ----------------------------------------------------------------------------------------
+
+
+def many(everything: Everything, no_headroom: set[int], under_min: dict[int, float]) -> None:
+    """A move over 150 brokers."""
+    now_ms, count = round(NOW_S * 1000), 150
+    whole = observation(now_ms)
+    crowd = replace(
+        whole,
+        brokers={
+            b: replace(whole.brokers[1], broker=b, under_min_isr_partitions=under_min.get(b, 0.0)) for b in range(count)
+        },
+        courses={(b, side): Course(5.0 * MB, no_headroom=b in no_headroom) for b in range(count) for side in (L, F)},
+    )
+    told(everything, crowd, Memory())
+
+
+def test_of_many_verdicts_a_hundred_are_told_and_what_is_not_well_comes_first(everything: Everything) -> None:
+    many(everything, {3, 149}, {})
+    found = series(everything, "rheostat_throttle_no_headroom")
+    assert len(found) == NAMED_MAX
+    assert {side for side, value in found.items() if value} == {
+        (broker, side) for broker in ("3", "149") for side in ("leader", "follower")
+    }
+    many(everything, set(range(150)), {})
+    again = series(everything, "rheostat_throttle_no_headroom")
+    assert (len(again), set(again.values())) == (NAMED_MAX, {1.0})
+    many(everything, set(range(150)), {})
+    assert series(everything, "rheostat_throttle_no_headroom") == again, "the same hundred"
+
+
+def test_partitions_under_min_isr_are_told_of_every_broker_that_has_any(everything: Everything) -> None:
+    bad = {broker: 1.0 + broker for broker in range(20, 150)}
+    many(everything, set(), bad)
+    found = series(everything, "rheostat_under_min_isr_partitions")
+    assert found == {(str(broker),): value for broker, value in bad.items()}
+    many(everything, set(), {7: 2.0})
+    found = series(everything, "rheostat_under_min_isr_partitions")
+    assert (len(found), sum(found.values()), found[("7",)]) == (NAMED_MAX, 2.0, 2.0)
+
+
+def test_lag_in_messages_is_that_of_the_brokers_with_most(everything: Everything) -> None:
+    assert series(everything, "rheostat_move_lag_messages") == {("3",): 60_000.0, ("4",): 60_000.0}
+    now_ms = round(NOW_S * 1000)
+    whole = observation(now_ms)
+    some = whole.moves[(3, F)]
+    crowd = {(b, F): replace(some, broker=b, lag_messages=float(b) if b % 2 else None) for b in range(300)}
+    told(everything, replace(whole, moves=crowd), Memory())
+    found = series(everything, "rheostat_move_lag_messages")
+    assert found == {(str(b),): float(b) for b in range(101, 300, 2)}, "who has not told is not at 0"
+
+
+def test_a_limit_that_all_brokers_share_is_told_once(everything: Everything) -> None:
+    assert series(everything, "rheostat_partitions_limit") == {("",): 4_000.0}
+    everything.board.partition_limits = PartitionLimits(4_000, 9_000, {2: 500, 77: 1})
+    assert series(everything, "rheostat_partitions_limit") == {("",): 4_000.0, ("2",): 500.0}, "77 is not there"
+    everything.board.partition_limits = PartitionLimits(by_broker={2: 500})
+    assert series(everything, "rheostat_partitions_limit") == {("2",): 500.0}

@@ -4,28 +4,49 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.metrics_page import BOUND_AT, missed, registry_at
+import pytest
+
+from benchmarks.metrics_page import BOUND_AT, CLUSTER, PAGE_KB_MAX, missed, registry_at
 from dashboards.catalogue import BY_PROCESS
 from streaming.metric_page import page
 
-# Of single partitions only where that is asked for, of quotas and plans where there are any; and what nobody in this world has.
-NOT_THERE = {
-    "rheostat_move_partition_remaining_bytes", "rheostat_override_until_timestamp_seconds",
-    "rheostat_override_rate_bytes_per_second", "rheostat_yield_until_timestamp_seconds", "rheostat_side_not_well",
-    "rheostat_move_bound_elsewhere", "rheostat_fetcher_collisions",
+# What nobody in this world has, or only where all is stalled.
+NOT_THERE = {"rheostat_side_not_well", "rheostat_move_bound_elsewhere", "rheostat_fetcher_collisions"}
+# Of some brokers: what people have said of them, and the largest partitions.
+OF_SOME = {
+    "rheostat_capacity_bytes_per_second", "rheostat_partitions_limit", "rheostat_move_partition_remaining_bytes",
+    "rheostat_override_until_timestamp_seconds", "rheostat_override_rate_bytes_per_second", "rheostat_yield_until_timestamp_seconds",
 }  # fmt: skip
-ELSEWHERE = re.compile(r"quota|tenant|mutation|controller|_plans?_(?!executor)")
+LETTERS = 20
+BYTES_MAX, SPARE = 2_000_000, 0.07
 
 
 def test_every_broker_tells_everything_that_brokers_can() -> None:
     text = page(registry_at(20)).decode()
     told = {match[0] for match in re.findall(r"^(rheostat_\w+)(\{| )", text, re.M)}
     defined = {metric.name for metric in (*BY_PROCESS["every process"], *BY_PROCESS["tuner"])}
-    assert defined - told == {name for name in defined if ELSEWHERE.search(name)} | NOT_THERE
+    assert defined - told == NOT_THERE
     by_broker = [m.name for m in BY_PROCESS["tuner"] if "broker" in m.labels and m.name in told]
     for name in by_broker:
         brokers = set(re.findall(rf'^{name}{{.*broker="(\d+)"', text, re.M))
-        assert brokers == {str(broker) for broker in range(20)} or name == "rheostat_capacity_bytes_per_second", name
+        assert brokers == {str(broker) for broker in range(20)} or name in OF_SOME, name
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+def test_a_page_of_a_thousand_brokers_with_a_name_of_twenty_letters_stays_within_two_megabytes(stalled: bool) -> None:
+    """Some room is left for what this world has not, and for longer names of tenants."""
+    assert len(CLUSTER) == LETTERS
+    assert PAGE_KB_MAX * 1_000 == BYTES_MAX
+    assert len(page(registry_at(BOUND_AT, stalled=stalled))) < (1 - SPARE) * BYTES_MAX
+
+
+def test_what_stands_beside_brokers_is_as_much_as_the_page_names() -> None:
+    text = page(registry_at(20)).decode()
+    for name, count in (
+        ("rheostat_tenant_mutation_partitions_per_second", 50), ("rheostat_plan_paused", 20),
+        ("rheostat_move_partition_remaining_bytes", 100), ("rheostat_override_rate_bytes_per_second", 20),
+    ):  # fmt: skip
+        assert len(re.findall(rf"^{name}{{", text, re.M)) == count, name
 
 
 def test_with_all_of_it_stalled_every_broker_says_so() -> None:

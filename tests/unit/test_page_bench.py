@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from api_rig import Rig, entry
 
 from benchmarks import page
 from benchmarks.page import ROUNDS_MIN, Pair, cycle_figures, main, measure, verdicts
 from benchmarks.pages.child import TooLong
+from benchmarks.pages.load import PATHS, SCRAPED
 
 WELL = {"first_view_ms": 900, "update_kb": 90.0, "p99_ms": 45.0, "cycle_ratio": 1.09}
 
@@ -67,6 +71,7 @@ def test_pairs_are_made_by_turns_and_as_many_as_there_is_time_for(
 
         def __init__(self, *_: object) -> None:
             self.times_ms = [("/readyz", 1.0)]
+            self.scrapes_ms = [70.0]
 
         def __enter__(self) -> Loaded:
             child.loaded = True
@@ -82,8 +87,31 @@ def test_pairs_are_made_by_turns_and_as_many_as_there_is_time_for(
     monkeypatch.setattr(page, "update_kb", lambda *_: 1.0)
     monkeypatch.setattr(page, "_json", lambda *_: {"brokers": [{"broker": 1}]})
     found = measure(20, 5, seconds)
-    assert found["pairs"] == pairs
+    assert (found["pairs"], found["scrape_ms"]) == (pairs, 70.0)
     assert child.did == [*(["alone", "watched", "watched", "alone"] * 3)[: 2 * pairs], "end"]
+
+
+def test_all_that_can_be_read_is_asked_for() -> None:
+    """But the stream of events, which is no answer: a browser's is there while its first view is measured."""
+    described = Rig().app.openapi()["paths"]
+    readable = {path for path, does in described.items() if "get" in does} - {"/api/v1/events"}
+    assert len(readable) > 10
+    paths = [urlsplit(path).path for path in PATHS]
+    for path in readable:
+        wanted = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))
+        assert any(re.fullmatch(wanted, one) for one in paths), path
+    assert SCRAPED == "/metrics"
+    assert len(set(PATHS)) == len(PATHS)
+
+
+def test_what_is_asked_for_is_there() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.watched.decisions.take([entry("intent")])
+    newest = rig.get("/api/v1/decisions?limit=1").json()["decisions"][0]["id"]
+    for path in (*PATHS, SCRAPED):
+        there = (200, 404) if path == "/api/v1/brokers/7" else (200,)  # This small cluster has no broker 7.
+        assert rig.get(path.format(id=newest)).status_code in there, path
 
 
 def test_a_machine_that_does_not_get_on_is_told_so_and_nothing_waits_for_ever(

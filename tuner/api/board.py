@@ -12,6 +12,7 @@ from typing import Any
 from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.actuate.throttles import Failure
 from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.decide.left_behind import idle_keys
 from tuner.decide.rescue_rate import infeasible
 from tuner.decide.urgency import lost_replicas
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
@@ -225,12 +226,9 @@ class Snapshot:
         return live if isinstance(live, LiveCluster) else None
 
     def idle_throttle_keys(self) -> int:
-        """Rates and lists that stand while nothing moves; 0 while something does."""
+        """Rates and lists that serve no move."""
         live = self.live
-        if live is None or live.moves:
-            return 0
-        lists = sum(bool(throttle.leader) + bool(throttle.follower) for throttle in live.lists.values())
-        return lists + sum(setting.own for setting in live.rates.values())
+        return idle_keys(live, self.memory, self.limits) if live is not None else 0
 
     def recovering_partitions(self) -> int:
         live = self.live

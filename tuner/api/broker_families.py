@@ -10,9 +10,10 @@ from streaming.contract import BrokerSignal
 from streaming.metric_page import Labels, family
 from tuner.api import metric_defs as defs
 from tuner.api.board import Board, Snapshot
+from tuner.api.named import not_zero
 from tuner.decide.freshness import age_s
 from tuner.model.partition_fill import fills
-from tuner.model.partition_limits import PartitionLimits
+from tuner.model.partition_limits import PartitionLimits, set_or_none
 
 Signals = Mapping[int, BrokerSignal]
 
@@ -51,7 +52,7 @@ def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
     yield family(defs.THROTTLED_BYTES, both("leader", "follower", throttled))
     moved = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
     yield family(defs.CLIENT_BYTES, both("in", "out", moved))
-    yield family(defs.UNDER_MIN_ISR, each((b, s.under_min_isr_partitions) for b, s in fresh.items()))
+    yield family(defs.UNDER_MIN_ISR, not_zero(each((b, s.under_min_isr_partitions) for b, s in fresh.items())))
     shrinks = [s.isr_shrinks_per_s for s in fresh.values() if s.isr_shrinks_per_s is not None]
     yield family(defs.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
 
@@ -69,12 +70,14 @@ def _fills(board: Board, brokers: Signals, now_ms: int, c: Labels) -> Iterator[M
     limits = board.partition_limits if board.partition_limits is not None else PartitionLimits()
     rows = fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)
-    each = {(*c, str(row.broker)): row for row in rows if row.broker is not None}
+    each = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
     yield family(defs.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
     of_cluster = cluster.limit if cluster is not None else None
     yield family(defs.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
-    yield family(defs.PARTITIONS, {broker: row.partitions for broker, row in each.items()})
-    yield family(defs.PARTITIONS_LIMIT, {b: float(row.limit) for b, row in each.items() if row.limit is not None})
+    yield family(defs.PARTITIONS, each)
+    of_all = set_or_none(limits.broker_partitions_max)
+    named = {(*c, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
+    yield family(defs.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
 
 
 def _seconds(ms: float | None) -> float | None:

@@ -11,11 +11,11 @@ from streaming.contract import Side
 from streaming.metric_page import Labels, family
 from tuner.api import metric_defs as defs
 from tuner.api.board import Snapshot
+from tuner.api.named import NAMED_MAX
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
 from tuner.model.orders import Orders
 
-NOT_WELL_NAMED_MAX = 100  # A cluster that nobody sees is one alert, and not two thousand series.
 # Not judged for want of knowledge, or judged and not to be helped by turning the throttle.
 NOT_WELL = frozenset(
     {
@@ -47,7 +47,7 @@ def decision_families(snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Me
     unwell = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NOT_WELL)
     yield family(
         defs.SIDE_NOT_WELL,
-        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:NOT_WELL_NAMED_MAX]},
+        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:NAMED_MAX]},
     )
     yield from _orders(snapshot, now_ms, c)
 

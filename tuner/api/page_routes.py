@@ -55,6 +55,13 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
     async def index() -> Response:
         return HTMLResponse(shell)
 
+    runbook = (_FOLDER / "runbook.html").read_bytes()
+
+    @router.get("/runbook")
+    async def runbook_page() -> Response:
+        """What to do about each alert; made by dashboards/runbook_page.py. Open, as it is the same for everybody."""
+        return HTMLResponse(runbook)
+
     @router.get("/static/{path:path}")
     async def static(path: str) -> Response:
         if path not in files:

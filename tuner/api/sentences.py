@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from tuner.decide import words
 from tuner.decide.ending import end_of_moves
+from tuner.decide.left_behind import idle_rates
 from tuner.decide.policy import decide
 from tuner.model.cluster import LiveCluster, Observation, side_name
 from tuner.model.decision import Decision, Hold, LetGo, PutBackRate, Steer
@@ -96,7 +97,7 @@ def next_steps(
         steps.append(f"{steered} {throttles} the clients, every second.")
     steps += to_come(seen, live, memory, limits, stall_limits)
     if not acts:
-        steps += _left_behind(live, memory)
+        steps += _left_behind(live, memory, limits)
     if not steps and not live.moves:
         steps.append("It waits for a reassignment to begin, with any tool.")
     return steps or ["It goes on watching: nothing that it may turn would help."]
@@ -170,16 +171,17 @@ def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
     return [f"When the moves have ended: {said}."] if said else []
 
 
-def _left_behind(live: LiveCluster, memory: Memory) -> list[str]:
-    """Throttles that stand while nothing moves, and are nobody's here."""
-    if live.moves or memory.owned or memory.throttled:
+def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
+    """Throttles that stand where nothing moves, and are nobody's here."""
+    if not live.moves and (memory.owned or memory.throttled):
         return []
-    count = sum(setting.own for setting in live.rates.values())
+    count = idle_rates(live, memory, limits)
     if count == 0:
         return []
     stand = "1 throttle stands" if count == 1 else f"{count} throttles stand"
+    where = "on brokers that no move touches" if live.moves else "though nothing moves"
     return [
-        f"{stand} though nothing moves: somebody else's, so they are left alone. How to take them off says the runbook, under "
+        f"{stand} {where}: somebody else's, so they are left alone. How to take them off says the runbook, under "
         "ThrottleLeftBehind."
     ]
 

@@ -1,6 +1,7 @@
 """The tuner over HTTP.
 
 /                          the status page
+/runbook                   what to do about each alert, one anchor an alert
 /metrics                   for Prometheus
 /healthz, /-/healthy       200 while cycles keep ending, the first one too; a process that only looks alive is not
 /readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing

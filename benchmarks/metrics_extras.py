@@ -1,0 +1,78 @@
+"""What a large cluster's page tells besides its brokers: people's orders, tenants and their quotas, plans, partitions by name."""
+
+from __future__ import annotations
+
+from streaming.contract import ControllerSignal, Side, TenantSignal
+from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
+from tuner.api.plan_board import PlanBoard
+from tuner.api.quota_board import QuotaBoard
+from tuner.decide.mutation_quota import Turn
+from tuner.decide.reassign_parts import Parts
+from tuner.decide.reassign_turn import PlanTurn
+from tuner.model.limits import MB
+from tuner.model.mutation import ControllerObjective, QuotaView
+from tuner.model.mutation_decision import QuotaReason, SetQuota, TenantShare, TotalSaid
+from tuner.model.mutation_memory import MutationMemory, Total
+from tuner.model.orders import Orders, Override
+from tuner.model.quota_entity import QuotaEntity, Tenant
+from tuner.model.reassigning import Part, Plan, PlanHead
+from tuner.plan.batches import BatchLimits
+
+PARTITIONS_NAMED = 100
+OVERRIDES = 20
+YIELDS = 20
+TENANTS = 200  # Of whom the page names fifty.
+_HOUR_MS = 3_600_000
+
+
+def orders(now_ms: int) -> Orders:
+    """Of people, on the leader side of the first brokers."""
+    until_ms = now_ms + _HOUR_MS
+    return Orders(
+        now_ms, overrides={(b, Side.LEADER): Override(30 * MB + b, until_ms, "kim") for b in range(OVERRIDES)}
+    )
+
+
+def theirs_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:
+    """Throttles that somebody else has changed a minute ago."""
+    return {(b, Side.FOLLOWER): now_ms + _HOUR_MS - 60_000 for b in range(YIELDS)}
+
+
+def quotas(cluster: str, now_ms: int) -> QuotaBoard:
+    """A controller that is pressed, and half of its tenants held back."""
+    controller = ControllerSignal(
+        cluster, 5_000, now_ms + 1_000, now_ms - 2_000, 6, 1.0, active=1.0, event_queue_time_mean_ms=123.456,
+        idle_ratio=0.4321, operations_per_s=351.25, mutations_rejected_per_s=21.75,
+    )  # fmt: skip
+    tenants = [Tenant(f"team-payments-{n:03d}", f"checkout-service-{n:03d}") for n in range(TENANTS)]
+    books = tuple(
+        TenantSignal(cluster, 5_000, now_ms + 1_000, now_ms - 2_000, 6, 1.0, t.user, t.client_id, 5.125 + n, -12.5 - n)
+        for n, t in enumerate(tenants)
+    )
+    shares = tuple(
+        TenantShare(t, 5.125 + n, n % 2 == 0, 2.125 + n, 2.125 + n, QuotaReason.FAIR_SHARE, None)
+        for n, t in enumerate(tenants)
+    )
+    written = SetQuota(QuotaEntity("team-payments-000"), None, 2.125, QuotaReason.FAIR_SHARE, "it gets 2.125")
+    said = TotalSaid(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
+    board = QuotaBoard(cluster, ControllerObjective())
+    view = QuotaView(now_ms, {}, {5_000: controller}, books)
+    board.shared_out(view, Turn(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)), 1)
+    return board
+
+
+def plans(cluster: str) -> PlanBoard:
+    """As many as the page names, each of a thousand partitions of which a fifth has arrived."""
+    board = PlanBoard(cluster)
+    board.planned(turns(), BatchLimits())
+    return board
+
+
+def turns() -> tuple[PlanTurn, ...]:
+    return tuple(_plan(f"drain-broker-{number:04d}") for number in range(PLANS_NAMED_MAX))
+
+
+def _plan(name: str) -> PlanTurn:
+    keys = [("orders", partition) for partition in range(1_000)]
+    parts = Parts(arrived=keys[:200])
+    return PlanTurn(Plan(PlanHead(name, "kim@desk", 0, 0, len(keys)), dict.fromkeys(keys, Part((3, 1), (1, 2)))), parts)

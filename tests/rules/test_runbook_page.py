@@ -1,0 +1,112 @@
+"""The runbook as the tuner serves it: every link of an alert or a panel ends at a section of it, with settings as shipped."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import urldefrag, urlsplit
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+from dashboards import runbook_page
+from dashboards.runbook_page import PAGE, RUNBOOK_AT, SOURCE
+from rheostat.resources import conf_file
+from rheostat.settings import load_settings
+from tuner.api.auth import Role, Tokens, token
+from tuner.api.board import Board
+from tuner.api.metrics import registry_of
+from tuner.api.quota_board import QuotaBoard
+from tuner.api.server import make_app
+from tuner.model.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def served() -> TestClient:
+    """A tuner that asks for a token: the runbook is there without."""
+    board, quotas = Board("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaBoard("lab")
+    tokens = Tokens((token("read-0123456789abcdef", "kim", Role.READ),))
+    app = make_app(board, quotas, registry_of(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
+    return TestClient(app, base_url="http://127.0.0.1")
+
+
+def links() -> set[str]:
+    """As they are clicked."""
+    rules = [
+        yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "dashboards/rules").glob("*.yaml"))
+    ]
+    every = [rule for file in rules for group in file["groups"] for rule in group["rules"]]
+    found = {rule["annotations"]["runbook_url"] for rule in every if "alert" in rule}
+    for path in sorted((ROOT / "dashboards").glob("*.json")):
+        board = json.loads(path.read_text(encoding="utf-8"))
+        (at,) = [v["query"] for v in board["templating"]["list"] if v["name"] == "runbook"]
+        found |= {
+            link["url"].replace("${runbook}", at) for panel in board["panels"] for link in panel.get("links") or ()
+        }
+    return found
+
+
+LINKS = sorted(links())
+
+
+def test_the_committed_page_is_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert runbook_page.main(["--check"]) == 0
+    stale = tmp_path / "runbook.html"
+    stale.write_text("old", encoding="utf-8")
+    assert runbook_page.main(["--check"], stale) == 1
+    assert capsys.readouterr().err == (
+        f"{stale} is not current: run `python -m dashboards.runbook_page` and commit the result\n"
+    )
+    assert runbook_page.main([], stale) == 0
+    assert stale.read_bytes() == PAGE.read_bytes()
+
+
+def test_the_address_is_that_of_a_tuner_with_the_shipped_settings() -> None:
+    http = load_settings(conf_file("rheostat.yaml"), {}).tuner.http
+    assert (http.host, http.tls_certfile) == ("127.0.0.1", None)
+    assert f"http://localhost:{http.port}/runbook" == RUNBOOK_AT
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_ends_at_a_section(served: TestClient, link: str) -> None:
+    address, section = urldefrag(link)
+    answer = served.get(urlsplit(address).path, headers={"host": urlsplit(address).netloc})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert section
+    assert answer.text.count(f' id="{section}"') == 1
+
+
+def test_it_takes_no_token_where_all_else_does(served: TestClient) -> None:
+    assert served.get("/status").status_code == 401
+    assert served.get("/runbook").status_code == 200
+
+
+def test_as_many_links_as_alerts() -> None:
+    headings = re.findall(r"^## (\w+)$", SOURCE.read_text(encoding="utf-8"), re.M)
+    assert {urldefrag(link)[1] for link in LINKS} == {heading.lower() for heading in headings}
+
+
+def test_what_the_page_itself_links_to_is_there(served: TestClient) -> None:
+    text = served.get("/runbook").text
+    hrefs = set(re.findall(r'(?:href|src)="([^"]+)"', text))
+    assert len(hrefs) > 5
+    for href in hrefs:
+        if href.startswith("#"):
+            assert f' id="{href[1:]}"' in text, href
+        else:
+            assert served.get(href).status_code == 200, href
+
+
+def test_other_files_are_told_by_their_path_and_nothing_is_lost() -> None:
+    page = runbook_page.rendered(
+        "# R\n\nSee [what it needs](../docs/operations.md#x), [A](#one).\n\n## One\n\n`<b>` & <i>\n"
+    )
+    assert 'See what it needs (<code>docs/operations.md#x</code>), <a href="#one">A</a>.' in page
+    assert '<h2 id="one">One</h2>' in page
+    assert "<code>&lt;b&gt;</code> &amp; &lt;i&gt;" in page, "what looks like HTML stays text"
+    for path in re.findall(r"\(<code>([^<#]+)[^<]*</code>\)", PAGE.read_text(encoding="utf-8")):
+        assert "/" not in path or (ROOT / path).exists(), path

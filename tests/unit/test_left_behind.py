@@ -1,0 +1,67 @@
+"""Throttles that serve no move: which are counted, while nothing moves and while something does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import LIMITS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, owned, throttle
+
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.decide.left_behind import idle_keys, idle_rates
+from tuner.model.cluster import LiveCluster, RateSetting
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+
+FIVE = (1, 2, 3, 4, 5)  # The move is of 1, 2 and 3.
+EVERY = TopicThrottle(ThrottledReplicas(every=True))
+MOVES = {SOURCE: 10 * MB, TARGET: 10 * MB}
+AWAY = {(4, L): 5 * MB, (5, F): 5 * MB}
+
+
+def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
+    """With a rate of 5 MB/s for all brokers, in force on these: both sides."""
+    everywhere = {(broker, side): RateSetting(5 * MB, own=False) for broker in brokers for side in (L, F)}
+    return replace(cluster, rates={**everywhere, **cluster.rates})
+
+
+@pytest.mark.parametrize(
+    ("cluster", "keys"),
+    [
+        (live(brokers=FIVE), 0),  # All of it is the move's.
+        (live({**MOVES, **AWAY}, brokers=FIVE), 2),
+        (live({**MOVES, (2, F): 5 * MB}, brokers=FIVE), 0),  # It has a replica of what moves.
+        (live(brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])}), 2),
+        (live(brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4), (0, 2)])}), 0),
+        (live(brokers=FIVE, lists=OWN_LISTS | {"t": EVERY}), 0),  # Of whichever brokers.
+        (default(live(brokers=FIVE), *FIVE), 2),  # It counts where no move is: one a side, not one a broker.
+        (default(live(brokers=FIVE), 1, 2, 3), 0),
+        (default(live({}, moves=(), lists={}), 1, 2, 3), 2),
+        (default(live({SOURCE: 5 * MB}, moves=(), lists={"t": EVERY}), 2, 3), 4),
+        (live({}, brokers=FIVE, lists={}), 0),
+    ],
+)  # fmt: skip
+def test_what_serves_no_move_is_counted(cluster: LiveCluster, keys: int) -> None:
+    assert idle_keys(cluster, Memory(), LIMITS) == keys
+
+
+def test_while_something_moves_ours_is_none_of_them_and_at_the_end_it_is() -> None:
+    memory = Memory(owned={(4, L): owned(None, 5 * MB)}, listed={"t": throttle([(0, 4)])})
+    lists = OWN_LISTS | {"t": throttle([(0, 4)])}
+    assert idle_keys(live({**MOVES, **AWAY}, brokers=FIVE, lists=lists), memory, LIMITS) == 1
+    assert idle_keys(live(AWAY, moves=(), lists=lists), memory, LIMITS) == 2 + 3
+
+
+def test_what_goes_with_the_last_of_the_moves_is_not_counted_before() -> None:
+    """The throttle of a plan of which the part of brokers 4 and 5 is done."""
+    cluster = live({**MOVES, **AWAY}, brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])})
+    memory = Memory(seen=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
+    assert idle_keys(cluster, memory, LIMITS) == 0
+    assert idle_keys(cluster, replace(memory, throttled=False), LIMITS) == 4
+    assert idle_keys(cluster, memory, replace(LIMITS, clear_finished=False)) == 4, "nobody would take it off"
+    assert idle_keys(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
+
+
+def test_rates_alone() -> None:
+    assert idle_rates(live({**MOVES, **AWAY}, brokers=FIVE), Memory(), LIMITS) == 2
+    assert idle_rates(live({}, moves=()), Memory(), LIMITS) == 0
