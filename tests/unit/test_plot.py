@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheostat.plot import Line, Panel, _moments, _scale, svg
-from rheostat.simulate.command import policy_of
 from rheostat.simulate.picture import picture
+from rheostat.simulate.policies import policy_of
 from rheostat.simulate.scenario_file import load_scenario
 from rheostat.units import rate_text
 from tuner.simulation.run import run
@@ -84,8 +84,8 @@ def test_the_time_axis_has_about_ten_round_moments(end_s: float, moments: int) -
 
 def test_a_run_is_drawn_with_its_throttles_and_the_objective() -> None:
     scenario = load_scenario("kip73-3node-2to1")
-    world, policy = policy_of("as-is", scenario)
-    trace = run(replace(world, duration_s_max=30.0), policy)
+    _, policy = policy_of("as-is", scenario)
+    trace = run(replace(scenario.world, duration_s_max=30.0), policy)
     found = picture(scenario, trace)
     said = texts(ElementTree.fromstring(found))
     assert found == picture(scenario, trace)
@@ -94,6 +94,6 @@ def test_a_run_is_drawn_with_its_throttles_and_the_objective() -> None:
         said
     )
     assert said.count("broker 1") == 1, "broker 1 takes and gives nothing"
-    world, policy = policy_of("none", scenario)
-    free = picture(scenario, run(replace(world, duration_s_max=30.0), policy))
+    without, policy = policy_of("none", scenario)
+    free = picture(scenario, run(replace(without.world, duration_s_max=30.0), policy))
     assert "throttle</text>" not in free.replace("throttles</text>", "")
