@@ -38,6 +38,7 @@ DECISIONS = 10
 TURNS = 5  # Seconds of the law.
 _STUCK = {
     Reason.INFEASIBLE,
+    Reason.DEADLINE_NOT_MET,
     Reason.STALLED_UNTHROTTLED,
     Reason.STALLED_NOT_THROTTLE_BOUND,
     Reason.STALLED_FETCHER_BOUND,

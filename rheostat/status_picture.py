@@ -15,8 +15,8 @@ from rich.text import Text
 
 from rheostat.signal_tables import printable
 from rheostat.status import ordered
-from tuner.api.sentences import span
 from tuner.decide import words
+from tuner.decide.words import span
 
 REFRESH_S = 2.0
 SAMPLES = 24  # Of a small chart: a minute or so.

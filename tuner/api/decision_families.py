@@ -28,6 +28,7 @@ NOT_WELL = frozenset(
         Reason.BROKER_DOWN,
         Reason.INFEASIBLE,
         Reason.NO_HEADROOM,
+        Reason.DEADLINE_NOT_MET,
         Reason.LOAD_NOT_MEASURED,
         Reason.STALLED_UNTHROTTLED,
         Reason.STALLED_NOT_THROTTLE_BOUND,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from streaming.contract import Side
-from tuner.decide import rescue_rate, words
+from tuner.decide import deadline, rescue_rate, words
+from tuner.decide.deadline import OBSERVED_S_MIN, Late, late
 from tuner.decide.fetcher_bound import Crowd
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
@@ -26,11 +27,23 @@ def decide_sides(
 ) -> list[Decision]:
     """Each throttle by itself."""
     stalled = {destination for destination, state in memory.stalls.items() if state.stalled}
-    return [_decide_side(side, view, memory, stall_limits, stalled) for side in sides]
+    watched = (side for side in view.sides if _is_watched(side, view, memory))
+    too_late = late(view.loads, view.courses, watched, view.now_ms, view.limits)
+    return [_decide_side(side, view, memory, stall_limits, stalled, too_late) for side in sides]
+
+
+def _is_watched(side: BrokerSide, view: MovesView, memory: Memory) -> bool:
+    """For long enough to say when it ends."""
+    return all(memory.stalls[d].observed_s >= OBSERVED_S_MIN for d in view.heard_of(side))
 
 
 def _decide_side(
-    side: BrokerSide, view: MovesView, memory: Memory, stall_limits: StallLimits, stalled_brokers: Set[int]
+    side: BrokerSide,
+    view: MovesView,
+    memory: Memory,
+    stall_limits: StallLimits,
+    stalled_brokers: Set[int],
+    too_late: Late | None,
 ) -> Decision:
     """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
     limits = view.limits
@@ -114,7 +127,8 @@ def _decide_side(
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
     if limits.steers:
-        return _steer(side, setting, load, view, stalled, nobody_binds=bool(stalled) and not bound and not unknown)
+        nobody_binds = bool(stalled) and not bound and not unknown
+        return _steer(side, setting, load, view, stalled, too_late, nobody_binds=nobody_binds)
     if not stalled:
         rescued = any(d in memory.rescued for d in destinations)
         observed_s = min(memory.stalls[d].observed_s for d in destinations)
@@ -139,7 +153,14 @@ def _decide_side(
 
 
 def _steer(
-    side: BrokerSide, setting: RateSetting, load: SideLoad, view: MovesView, stalled: list[int], *, nobody_binds: bool
+    side: BrokerSide,
+    setting: RateSetting,
+    load: SideLoad,
+    view: MovesView,
+    stalled: list[int],
+    too_late: Late | None,
+    *,
+    nobody_binds: bool,
 ) -> Steer:
     """The law has it: it knows the clients, the ladder above what it must not be given."""
     course = view.courses.get(side)
@@ -165,13 +186,18 @@ def _steer(
             f"what clients use of broker {side[0]} is not measured, or not any more (network and reassignment bytes): it is not "
             "raised; see docs/streaming.md for what a collector has to deliver",
         )
+    late_text = deadline.told(too_late, side, load, course) if too_late is not None and course is not None else None
     # Its clients come first; the move goes on with the least that drains.
     if course is not None and course.no_headroom:
         return steer(
             Reason.NO_HEADROOM,
             f"clients leave less than the {words.rate(load.keep_up_bytes_per_s)} that keeping up takes, so it runs at its "
-            f"least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a quieter hour",
+            f"least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a quieter hour"
+            + (f"; {late_text}" if late_text else ""),
         )
+    # It gets all that may be had, and that is too little for the moment that was promised: a person decides what gives.
+    if late_text is not None:
+        return steer(Reason.DEADLINE_NOT_MET, late_text)
     meant = f"{words.rate(course.meant_bytes_per_s)} meant" if course is not None else f"from {words.rate(live)} on"
     return steer(
         Reason.FOLLOWS_CLIENTS,

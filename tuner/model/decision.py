@@ -34,6 +34,7 @@ class Reason(StrEnum):
     # Steered by the law, every second.
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
+    DEADLINE_NOT_MET = "deadline_not_met"
     LOAD_NOT_MEASURED = "load_not_measured"
     RECOVERS = "recovers"
     # Not well, and not ours to cure by raising: hold and say so.
