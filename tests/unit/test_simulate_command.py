@@ -198,6 +198,28 @@ def test_a_picture(small: Path, tmp_path: Path) -> None:
     assert "cannot be written" in refused(small, "--policy", "none", "--plot", tmp_path)
 
 
+def test_threads_that_collide_are_named_on_the_shipped_scenario() -> None:
+    """Four partitions on one thread of 60 MB/s; the throttles are far above."""
+    found = record("fetcher-collision")
+    [told] = found["diagnoses"]
+    assert told["reason"] == "stalled_fetcher_bound"
+    assert told["at_s"] < 90.0
+    assert (
+        "it is the fetcher threads: 4 of the 4 partitions that move onto broker 4 from broker 1 are copied by one thread of 4, "
+        "ReplicaFetcherThread-1-1; with num.replica.fetchers=5 it would be 1 at most"
+    ) in told["text"]
+    assert found["last_decisions"] == [], "it has ended"
+
+
+def test_what_was_found_on_the_way_is_said_to_people(small: Path) -> None:
+    """5 GB that 50 MB/s bring in two minutes at best, and one is given."""
+    small.write_text(small.read_text().replace("1GB", "5GB"))
+    told = run(small, "--policy", "rheostat:deadline:1min").stdout
+    assert "too late for the deadline of 60 s" in told
+    assert "What was found on the way:\n  after " in told
+    assert "raise tuner.rate_bytes_per_s_max" in told
+
+
 def test_a_shipped_name_and_the_list_of_them() -> None:
     told = run("--list").stdout
     assert "kip73-2node-produce" in told

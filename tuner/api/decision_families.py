@@ -12,7 +12,7 @@ from streaming.metric_page import Labels, family
 from tuner.api import metric_defs as defs
 from tuner.api.board import Snapshot
 from tuner.model.cluster import BrokerSide
-from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
+from tuner.model.decision import ELSEWHERE, AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
 from tuner.model.orders import Orders
 
 NOT_WELL_NAMED_MAX = 100  # A cluster that nobody sees is one alert, and not two thousand series.
@@ -30,9 +30,7 @@ NOT_WELL = frozenset(
         Reason.NO_HEADROOM,
         Reason.DEADLINE_NOT_MET,
         Reason.LOAD_NOT_MEASURED,
-        Reason.STALLED_UNTHROTTLED,
-        Reason.STALLED_NOT_THROTTLE_BOUND,
-        Reason.STALLED_FETCHER_BOUND,
+        *ELSEWHERE,
     }
 )
 

@@ -57,6 +57,10 @@ class Reason(StrEnum):
     CHANGED_BY_SOMEBODY = "changed_by_somebody"
 
 
+# A move has stalled, and it is not a throttle that holds it.
+ELSEWHERE = frozenset({Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND, Reason.STALLED_FETCHER_BOUND})
+
+
 @value
 class Hold:
     broker: int | None  # None: the cluster as a whole.
