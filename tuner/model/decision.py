@@ -45,6 +45,9 @@ class Reason(StrEnum):
     STALLED_UNTHROTTLED = "stalled_unthrottled"
     STALLED_NOT_THROTTLE_BOUND = "stalled_not_throttle_bound"
     STALLED_FETCHER_BOUND = "stalled_fetcher_bound"
+    STALLED_SOURCE_BOUND = "stalled_source_bound"
+    STALLED_DESTINATION_BOUND = "stalled_destination_bound"
+    STALLED_REPLICA_DEAD = "stalled_replica_dead"
     # Act.
     STALLED_BELOW_KEEP_UP = "stalled_below_keep_up"
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
@@ -58,7 +61,16 @@ class Reason(StrEnum):
 
 
 # A move has stalled, and it is not a throttle that holds it.
-ELSEWHERE = frozenset({Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND, Reason.STALLED_FETCHER_BOUND})
+ELSEWHERE = frozenset(
+    {
+        Reason.STALLED_UNTHROTTLED,
+        Reason.STALLED_NOT_THROTTLE_BOUND,
+        Reason.STALLED_FETCHER_BOUND,
+        Reason.STALLED_SOURCE_BOUND,
+        Reason.STALLED_DESTINATION_BOUND,
+        Reason.STALLED_REPLICA_DEAD,
+    }
+)
 
 
 @value
