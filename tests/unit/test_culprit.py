@@ -105,6 +105,7 @@ def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
         ({1: Feeds(stalled=(9,))}, {1: 0.30, 9: 0.31}),  # Neither is busy,
         ({1: Feeds(stalled=(9,))}, {1: 0.29, 9: 0.10}),  # or both are.
         ({1: Feeds(stalled=(4, 9)), 2: Feeds(stalled=(4, 9))}, {}),  # Two brokers from two: it may be either end.
+        ({1: Feeds(stalled=(4, 9)), 2: Feeds(stalled=(9,))}, {}),  # Of the second nothing is known.
         ({}, {}),
     ],
 )
