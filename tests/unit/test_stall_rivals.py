@@ -43,7 +43,9 @@ def test_a_move_that_stops_dead_is_an_alarm_and_none_before(rival: Rival, settin
     assert not any(alarms[:60])
     # A window of twelve stretches compares three with three, of which no Kolmogorov–Smirnov test is surer than 0.1. It stays in
     # the grid, so that figures compare with older ones; the tuning never has a reason to choose it.
-    assert any(alarms[60:]) is (settings.get("window") != 12)
+    able = settings.get("window") != 12
+    assert any(alarms[60:]) is able
+    assert alarms[-1] is able, "it stands for as long as the stall does"
 
 
 @pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
