@@ -118,7 +118,9 @@ class WatchedThrottles(SimulatedThrottles):
             signal = self._desk.signals.moves.get(side)
             wall_ms = EPOCH_MS + round(now_s * 1000)
             blind = signal is None or age_s(signal, wall_ms) > limits.signal_age_s_max + CYCLE_S
-            floor = self._floor_bytes_per_s(side)
+            # What is put where nothing stood is for a tuner that may not have heard of W, or not lately.
+            heard = signal is not None and age_s(signal, wall_ms) <= limits.signal_age_s_max
+            floor = self._floor_bytes_per_s(side) if heard or stands is not None else limits.rate_bytes_per_s_min
             # A rescue goes up from below the floor step by step.
             may_be_below = stands is not None and (blind or self._drawn.objective is None)
             least = min(floor, stands) if may_be_below and stands is not None else floor
@@ -136,7 +138,10 @@ class WatchedThrottles(SimulatedThrottles):
     def _floor_bytes_per_s(self, side: BrokerSide) -> float:
         """What drains at the least, by the newest that was told of W; clients can bring the law down to it."""
         limits, signal = self._drawn.limits, self._desk.signals.moves.get(side)
-        keep_up = (signal.keep_up_bytes_per_s or 0.0) if signal is not None and signal.moving_partitions else 0.0
+        # After a change of leaders the newest signal of the old one is still of what it led.
+        leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._desk.cluster))
+        moves = leads and signal is not None and signal.moving_partitions > 0
+        keep_up = (signal.keep_up_bytes_per_s or 0.0) if moves and signal is not None else 0.0
         drains = LawLimits().floor_over_keep_up_tight * keep_up
         return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, drains))
 
