@@ -17,6 +17,7 @@ from benchmarks.laws.rivals import (
     clairvoyant_bytes_per_s,
     policies,
 )
+from benchmarks.laws.worlds import worlds
 from streaming.contract import BrokerSignal, Side
 from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.simulation.policy import View
@@ -217,3 +218,17 @@ def test_the_clairvoyant_rate_ends_the_busiest_side_just_at_the_optimum() -> Non
         "cruise control", "none",
     ]  # fmt: skip
     assert named["static 50%"].rule == Static(round(0.5 * rate))  # type: ignore[attr-defined]
+
+
+def test_the_worlds_of_the_issue_are_there_and_those_before_are_drawn_as_they_were() -> None:
+    """A world is drawn by its place in the table: whatever comes anew comes last."""
+    found = worlds(2)
+    assert list(found)[14:] == [
+        "hot-partition-busy", "kip73-3node-1to2-produce", "kip73-3node-2to1-produce", "brokers-100", "brokers-1000",
+    ]  # fmt: skip
+    assert {name: len(world.brokers) for name, world in found.items() if len(world.brokers) > 6} == {
+        "brokers-100": 100, "brokers-1000": 1000,
+    }  # fmt: skip
+    for name in ("kip73-3node-1to2-produce", "kip73-3node-2to1-produce"):
+        assert sum(p.write_bytes_per_s for p in found[name].moving) == 16e6
+        assert sum(p.size_bytes for p in found[name].moving) == pytest.approx(30e9)
