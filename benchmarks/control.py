@@ -126,12 +126,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _print(rows: Sequence[Row]) -> None:
     print(
-        f"{'scenario':20} {'law':18} {'T ÷ T*':>7} {'>SLO 5 s':>9} {'1 s':>7} {'burst':>6} {'silence':>8} {'writes':>7}"
+        f"{'scenario':25} {'law':18} {'T ÷ T*':>7} {'>SLO 5 s':>9} {'1 s':>7} {'burst':>6} {'silence':>8} {'writes':>7}"
     )
     for row in rows:
         ratio = f"{row['ratio_to_optimum']:.3f}" if row["completed"] and row["ratio_to_optimum"] else "never"
         print(
-            f"{row['scenario']:20} {row['policy']:18} {ratio:>7} {row['slo_violation_ratio_5s']:9.2%} "
+            f"{row['scenario']:25} {row['policy']:18} {ratio:>7} {row['slo_violation_ratio_5s']:9.2%} "
             f"{row['slo_violation_ratio_1s']:7.2%} {row['burst_ratio_max']:6.1f} {row['silence_s_max']:7.1f}s "
             f"{row['config_writes_per_broker_min']:7.1f}"
         )

@@ -28,7 +28,7 @@ from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.reading import read_all
 from tuner.model.cluster import LiveCluster
-from tuner.model.decision import Reason
+from tuner.model.decision import ELSEWHERE, Reason
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
@@ -38,12 +38,7 @@ from tuner.observe.signals import NewestSignals, SignalReader
 
 DECISIONS = 10
 TURNS = 5  # Seconds of the law.
-_STUCK = {
-    Reason.INFEASIBLE,
-    Reason.STALLED_UNTHROTTLED,
-    Reason.STALLED_NOT_THROTTLE_BOUND,
-    Reason.STALLED_FETCHER_BOUND,
-}
+_STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 _SIGNAL_BACKLOG = 400
 # Of the page's own status.
 _AS_ON_THE_PAGE = (

@@ -17,8 +17,9 @@ from rich.text import Text
 from rheostat.quotas.live import tenant_named
 from rheostat.signal_tables import printable
 from rheostat.status import ordered
-from tuner.api.sentences import moment, size, span
+from tuner.api.sentences import moment, size
 from tuner.decide import words
+from tuner.decide.words import span
 from tuner.model.limits import MB
 
 REFRESH_S = 2.0

@@ -184,6 +184,7 @@ class TunerSettings(BaseModel):
             steers=self.objective is not None,
             throttles_moves=self.objective is not None and self.unthrottled_moves == "throttle",
             adopts=self.standing_throttles == "adopt",
+            finish_at_ms=self.objective.objective().finish_at_ms if self.objective is not None else None,
         )
 
 

@@ -25,8 +25,8 @@ from tuner.steering import Refused, Steering
 
 log = structlog.get_logger("tuner")
 
-# What the law steers stays with it, but may only sink.
-_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
+# What the law steers stays with it, but may only sink; so does the source of a destination that is down.
+_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
 
 
 class NewestSignals(Protocol):
@@ -80,7 +80,7 @@ class Steered:
             (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
             for d in decisions
             if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
-            if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates
+            if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates and d.broker in live.brokers
         }
         self._steering.steer(
             free,

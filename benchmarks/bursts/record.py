@@ -8,13 +8,13 @@ another moment of the quota's cycle than those of the run before, as the moment 
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from kafka import TopicPartition
@@ -104,7 +104,7 @@ class Follower:
         ats, sizes = zip(*self.looks, strict=True)
         ticks = int((ats[-1] - from_s) / TICK_S)
         edges = [_at(from_s + i * TICK_S, ats, sizes) for i in range(ticks + 1)]
-        return tuple(round(after / 1e3) - round(before / 1e3) for before, after in itertools.pairwise(edges))
+        return tuple(round(after / 1e3) - round(before / 1e3) for before, after in pairwise(edges))
 
 
 def _at(at_s: float, ats: tuple[float, ...], sizes: tuple[int, ...]) -> float:

@@ -4,6 +4,10 @@ Rates that a person set by hand stand at the start, 50 MB/s on either side, for 
 other in something, at a trickle: a fetcher thread that is refused then asks again when it hears of that, and need not wait.
 Worlds leave a quarter of the busiest link or more to the move, but for the two that are called busy: with a tenth, any margin
 costs a multiple of the time.
+
+Of the scenarios that ship ``fetcher-collision`` is not here: one thread of 60 MB/s holds it, and the optimum knows links and disks
+only, so every law ends at 14.65 times it, and none can be told from another by that. ``brokers-1000`` is here as it ships, and
+``brokers-100`` with links and loads like the others': the shipped one is over in three minutes, most of them beginning and end.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rheostat.simulate.scenario_file import load_scenario
 from streaming.contract import Side
 from tuner.simulation.world import (
     BrokerLoss,
@@ -49,14 +54,16 @@ def _world(
     disturbances: Sequence[Disturbance] = (),
     duration_s_max: float = 2_400.0,
     disk_bytes_per_s: float = DISK,
+    trickle: Sequence[tuple[int, int]] | None = None,
 ) -> World:
+    """``trickle``: who follows whom beside the move; without it every broker every other."""
     moving = [p for p in partitions if p.adding]
     old = sorted({b for p in moving for b in p.replicas})
     new = sorted({b for p in moving for b in p.adding})
     return World(
         seed=seed,
         brokers=tuple(BrokerSpec(b, LINK, LINK, disk_bytes_per_s, disk_bytes_per_s) for b in brokers),
-        partitions=(*partitions, *_in_sync(brokers)),
+        partitions=(*partitions, *_in_sync(_pairs(brokers) if trickle is None else trickle)),
         loads=tuple(loads),
         lists=(
             TopicLists(
@@ -74,10 +81,13 @@ def _world(
     )
 
 
-def _in_sync(brokers: Sequence[int]) -> list[PartitionSpec]:
-    """What every cluster has beside a move: each broker follows each other in something, at a trickle."""
-    pairs = [(a, b) for a in brokers for b in brokers if a != b]
+def _in_sync(pairs: Sequence[tuple[int, int]]) -> list[PartitionSpec]:
+    """What every cluster has beside a move: brokers follow each other in something, at a trickle."""
     return [PartitionSpec("rest", i, 1 * MB, 0.05 * MB, pair) for i, pair in enumerate(pairs)]
+
+
+def _pairs(brokers: Sequence[int]) -> list[tuple[int, int]]:
+    return [(a, b) for a in brokers for b in brokers if a != b]
 
 
 def _load(
@@ -128,6 +138,17 @@ def _one_to_two(rng: np.random.Generator, seed: int) -> World:
 
 def _two_to_one(rng: np.random.Generator, seed: int) -> World:
     return _world(seed, (1, 2, 3), _moves(rng, 8, 30e9, [(1, 2), (2, 1)], [3]), _load(rng, (1, 2, 3)))
+
+
+def _one_to_two_produce(rng: np.random.Generator, seed: int) -> World:
+    """Clients write 16 MB/s to what moves, which the two new brokers have to keep up with."""
+    return _world(seed, (1, 2, 3), _moves(rng, 8, 30e9, [(1,)], [2, 3], 2 * MB), _load(rng, (1, 2, 3), 0.2, 0.3))
+
+
+def _two_to_one_produce(rng: np.random.Generator, seed: int) -> World:
+    """The same onto one broker, while the second replica follows, too."""
+    moves = _moves(rng, 8, 30e9, [(1, 2), (2, 1)], [3], 2 * MB)
+    return _world(seed, (1, 2, 3), moves, _load(rng, (1, 2, 3), 0.2, 0.3))
 
 
 def _broker_add(rng: np.random.Generator, seed: int) -> World:
@@ -205,6 +226,18 @@ def _stale_metrics(rng: np.random.Generator, seed: int) -> World:
     return replace(world, delivery=SignalDelivery(delay_s_min=3.0, delay_s_max=7.0, loss_ratio=0.1))
 
 
+def _brokers_100(rng: np.random.Generator, seed: int) -> World:
+    """Ten brokers join ninety."""
+    brokers, new = range(1, 101), range(91, 101)
+    old = [(b, b % 90 + 1, (b + 1) % 90 + 1) for b in range(1, 91)]
+    moves = _moves(rng, 180, 250e9, old, new)
+    return _world(seed, brokers, moves, _load(rng, brokers), trickle=[(b, b % 100 + 1) for b in brokers])
+
+
+def _brokers_1000(_: np.random.Generator, seed: int) -> World:
+    return load_scenario("brokers-1000", seed).world
+
+
 _MAKERS: dict[str, Callable[[np.random.Generator, int], World]] = {
     "kip73-2node": _two,
     "kip73-2node-produce": _two_produce,
@@ -221,4 +254,9 @@ _MAKERS: dict[str, Callable[[np.random.Generator, int], World]] = {
     "stale-metrics": _stale_metrics,
     "decommission-busy": _decommission_busy,
     "hot-partition-busy": _hot_partition_busy,
+    # Drawn by their place here, so what comes later leaves those before it as they were.
+    "kip73-3node-1to2-produce": _one_to_two_produce,
+    "kip73-3node-2to1-produce": _two_to_one_produce,
+    "brokers-100": _brokers_100,
+    "brokers-1000": _brokers_1000,
 }

@@ -86,7 +86,10 @@ def simulate(
         str | None, typer.Argument(metavar="[SCENARIO]", help="a file, or the name of one that --list shows")
     ] = None,
     policy: Annotated[
-        str, typer.Option("--policy", help="rheostat; static:RATE; as-is: what stands stays; none: no throttle")
+        str,
+        typer.Option(
+            "--policy", help="rheostat, rheostat:MODE; static:RATE; as-is: what stands stays; none: no throttle"
+        ),
     ] = "rheostat",
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="in place of the scenario's own")] = None,
     plot: Annotated[

@@ -81,7 +81,7 @@ def _with(then: InForce, wanted: TunerSettings, given: set[str]) -> InForce:
         law = replace(law, **rates)
     if "objective" in given:
         objective = wanted.objective.objective() if wanted.objective is not None else None
-        changes |= {"steers": asked.steers, "throttles_moves": asked.throttles_moves}
+        changes |= {field: getattr(asked, field) for field in ("steers", "throttles_moves", "finish_at_ms")}
     return replace(
         then,
         limits=replace(then.limits, **changes),

@@ -17,7 +17,7 @@ Fault = tuple[Path, str]
 
 def check(words: ScenarioWords) -> list[Fault]:
     """Every fault, with the key where it stands."""
-    return [*_brokers(words), *_topics(words), *_move(words), *_times(words), *_disturbances(words)]
+    return [*_brokers(words), *_topics(words), *_move(words), *_times(words), *_goal(words), *_disturbances(words)]
 
 
 def _brokers(words: ScenarioWords) -> Iterator[Fault]:
@@ -95,6 +95,15 @@ def _times(words: ScenarioWords) -> Iterator[Fault]:
     for i, step in enumerate(words.load.steps):
         yield from _in_time(("load", "steps", i, "at"), step.at, words.duration)
         yield from _unknown(("load", "steps", i, "brokers"), step.brokers or (), {b.id for b in words.brokers})
+
+
+def _goal(words: ScenarioWords) -> Iterator[Fault]:
+    if words.deadline is not None and words.share is not None:
+        yield (
+            ("share",),
+            "expected deadline or share, as rheostat has one goal at a time, found both: leave share out, and try it with "
+            f"--policy rheostat:share:{words.share:g}",
+        )
 
 
 def _disturbances(words: ScenarioWords) -> Iterator[Fault]:

@@ -6,93 +6,34 @@ Nothing here reaches a cluster. The same scenario, policy and seed give the same
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rheostat import units
 from rheostat.errors import EXIT_DONE, BadInputError
+from rheostat.simulate.policies import policy_of
 from rheostat.simulate.report import as_record, lines, verdict
 from rheostat.simulate.scenario_file import load_scenario, shipped
 from rheostat.yaml_file import YamlFile
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import Limits
-from tuner.model.objectives import LawLimits, Mode, Objective
-from tuner.settings import TunerSettings
-from tuner.simulation.policy import Desk, LoopPolicy, Policy, RulePolicy, View
+from tuner.simulation.policy import Desk, LoopPolicy
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
-from tuner.simulation.scenario import Scenario, throttled, unthrottled
 from tuner.simulation.world import World
 
-POLICIES = (
-    "rheostat, rheostat:gentle, rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is (what stands at "
-    "the start stays), none (no throttle)"
-)
 _LINE_EVERY_S = 5.0
 _TICKS_PER_LOOK = 40
-
-
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """A throttle that nobody turns."""
-
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
-        return {}
-
-
-def policy_of(text: str, scenario: Scenario) -> tuple[World, Policy]:
-    """The world as it starts under this policy, and who acts in it.
-
-    Raises:
-        BadInputError: naming the choices.
-    """
-    world, limits = scenario.world, _limits(scenario)
-    kind, _, rate = text.partition(":")
-    match kind, rate:
-        case "rheostat", "" | "gentle":
-            mode = Mode.GENTLE if rate else Mode.FAST
-            objective = Objective(world.latency.objective_ms, mode)
-            law_limits = LawLimits(
-                rate_bytes_per_s_min=limits.rate_bytes_per_s_min, rate_bytes_per_s_max=limits.rate_bytes_per_s_max
-            )
-            return world, LoopPolicy(limits, objective, law_limits, name=text)
-        case "rheostat", "rescue":
-            return world, LoopPolicy(limits, name=text)
-        case "as-is", "":
-            return world, _standing(text)
-        case "none", "":
-            return unthrottled(world), _standing(text)
-        case "static", _ if rate:
-            try:
-                return throttled(world, round(units.positive(units.parse_rate)(rate))), _standing(text)
-            except ValueError as error:
-                raise BadInputError(f"--policy {text}: {error}") from error
-    raise BadInputError(f"--policy: unknown policy {text!r}, expected one of {POLICIES}")
-
-
-def _standing(name: str) -> Policy:
-    # Asked once: it never has anything to say.
-    return RulePolicy(name, _Nothing(), every_s=math.inf)
-
-
-def _limits(scenario: Scenario) -> Limits:
-    """As of a settings file that says no more than the ceiling."""
-    ceiling = scenario.rate_bytes_per_s_max
-    floor = min(TunerSettings.model_fields["rate_bytes_per_s_min"].default, ceiling)
-    return TunerSettings(rate_bytes_per_s_max=ceiling, rate_bytes_per_s_min=floor).limits()
 
 
 def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
     """Simulates, tells, and returns the exit code."""
     if plot is not None and not plot.parent.is_dir():
         raise BadInputError(f"--plot {plot}: there is no folder {plot.parent}; make it, or name another")
-    scenario = load_scenario(named, seed)
-    world, hand = policy_of(policy, scenario)
+    scenario, hand = policy_of(policy, load_scenario(named, seed))
+    world = scenario.world
     journal = MemoryJournal()
     if isinstance(hand, LoopPolicy):
         hand = replace(hand, journal=journal)

@@ -23,6 +23,11 @@ def picture(scenario: Scenario, trace: Trace) -> str:
     times_s = [float(at) for at in range(0, seconds, bin_s)]
     ended = f"ended after {span_text(trace.summary.duration_s)}" if trace.summary.completed else "did not end"
     subtitle = f"policy {trace.policy}, seed {trace.world.seed}: {ended}; a point is {bin_s} s"
+    return svg(scenario.name, subtitle, times_s, panels(trace, bin_s))
+
+
+def panels(trace: Trace, bin_s: int) -> tuple[Panel, ...]:
+    """A point is ``bin_s`` wide."""
 
     def mean(values: Floats) -> list[float]:
         return _binned(values, bin_s, np.mean)
@@ -31,7 +36,8 @@ def picture(scenario: Scenario, trace: Trace) -> str:
         return _binned(values, bin_s, np.max)
 
     objective_ms = trace.world.latency.objective_ms
-    panels = (
+    points = math.ceil(len(trace.remaining_bytes) / bin_s)
+    return (
         _sides("Copied out of brokers, and the leader throttles", trace, "leader", mean),
         _sides("Copied into brokers, and the follower throttles", trace, "follower", mean),
         Panel("Left to copy", (Line("all moves", mean(trace.remaining_bytes), COLOURS[0]),), size_text),
@@ -40,12 +46,11 @@ def picture(scenario: Scenario, trace: Trace) -> str:
             (
                 Line("slowest broker", worst(trace.p99_ms.max(axis=1)), COLOURS[1]),
                 Line("median broker", worst(np.median(trace.p99_ms, axis=1)), COLOURS[0]),
-                Line("objective", [objective_ms] * len(times_s), "#777777", dashed=True),
+                Line("objective", [objective_ms] * points, "#777777", dashed=True),
             ),
             _ms,
         ),
     )
-    return svg(scenario.name, subtitle, times_s, panels)
 
 
 def _sides(title: str, trace: Trace, side: str, mean: Callable[[Floats], list[float]]) -> Panel:

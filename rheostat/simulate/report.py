@@ -11,11 +11,14 @@ from rheostat.plan.words import side_name
 from rheostat.units import rate_text, share_text, size_text, span_text
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide
+from tuner.model.decision import ELSEWHERE, Reason
 from tuner.plan.move_time import rate_bytes_per_s_min
 from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.scenario import Scenario, loads_of
 from tuner.simulation.trace import Trace, rate_series
 
+# What is not the throttle's doing, or more than one can give.
+DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 SIDES_MAX = 10
 DECISIONS_MAX = 5
 
@@ -36,6 +39,7 @@ class Verdict:
     trace: Trace
     blocked: tuple[Blocked, ...]  # Only where the moves have not ended ...
     last: tuple[Entry, ...] = ()  # ... and so is this: what the tuner decided last, oldest first.
+    diagnoses: tuple[Entry, ...] = ()  # What it found that no throttle cures, the first of each kind.
 
     @property
     def in_time(self) -> bool:
@@ -52,9 +56,18 @@ def verdict(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> 
     Args:
         journal: what the tuner wrote down, where it was one that turned the throttles.
     """
+    diagnoses = tuple(_diagnoses(journal))
     if trace.summary.completed:
-        return Verdict(scenario, trace, ())
-    return Verdict(scenario, trace, tuple(_blocked(trace)), tuple(_last(journal)))
+        return Verdict(scenario, trace, (), (), diagnoses)
+    return Verdict(scenario, trace, tuple(_blocked(trace)), tuple(_last(journal)), diagnoses)
+
+
+def _diagnoses(journal: Sequence[Entry]) -> Iterator[Entry]:
+    told = set()
+    for entry in journal:
+        if entry.reason in DIAGNOSES and entry.reason not in told:
+            told.add(entry.reason)
+            yield entry
 
 
 def _last(journal: Sequence[Entry]) -> list[Entry]:
@@ -100,11 +113,15 @@ def as_record(found: Verdict) -> dict[str, Any]:
             }
             for blocked in found.blocked
         ],
-        "last_decisions": [
-            {"at_s": _at_s(e), "action": e.action, "reason": e.reason, "text": e.text, "failure": e.failure}
-            for e in found.last
-        ],
+        "diagnoses": [_decision(entry) for entry in found.diagnoses],
+        "last_decisions": [_decision(entry) for entry in found.last],
     }
+
+
+def _decision(entry: Entry) -> dict[str, Any]:
+    return {
+        "at_s": _at_s(entry), "action": entry.action, "reason": entry.reason, "text": entry.text, "failure": entry.failure,
+    }  # fmt: skip
 
 
 def _at_s(entry: Entry) -> float:
@@ -134,13 +151,17 @@ def lines(found: Verdict) -> list[str]:
         "copied": size_text(summary.caught_up_bytes),
     }
     width = max(map(len, rows)) + 3
-    return [*said, *(f"  {label:{width}}{text}" for label, text in rows.items()), *_decisions(found.last)]
+    told = [f"  {label:{width}}{text}" for label, text in rows.items()]
+    diagnoses = [entry for entry in found.diagnoses if entry not in found.last]
+    return [
+        *said, *told, *_decisions("What was found on the way:", diagnoses), *_decisions("The last decisions:", found.last),
+    ]  # fmt: skip
 
 
-def _decisions(last: Sequence[Entry]) -> Iterator[str]:
-    if last:
-        yield "The last decisions:"
-    for entry in last:
+def _decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
+    if entries:
+        yield title
+    for entry in entries:
         failed = "" if entry.failure is None else f" This failed: {entry.failure}."
         yield f"  after {span_text(_at_s(entry))}: {entry.text}{failed}"
 

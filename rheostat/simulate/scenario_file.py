@@ -103,7 +103,7 @@ def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) 
             raise BadInputError(source.fault(("deadline",), message))
     slowest = min(min(b.link_in_bytes_per_s, b.link_out_bytes_per_s) for b in world.brokers)
     ceiling = words.ceiling if words.ceiling is not None else _CEILING_SHARE * slowest
-    return made.Scenario(name, " ".join(words.about.split()), world, ceiling, words.deadline)
+    return made.Scenario(name, " ".join(words.about.split()), world, ceiling, words.deadline, words.share)
 
 
 def _kind(words: ScenarioWords) -> str:

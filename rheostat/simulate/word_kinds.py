@@ -24,6 +24,7 @@ Size = Annotated[float, _amount(units.parse_bytes)]
 Span = Annotated[float, _amount(units.parse_span)]
 Moment = Annotated[float, _amount(_moment)]
 Share = Annotated[float, _amount(units.parse_share)]
+ShareOfSome = Annotated[float, _amount(units.positive(units.parse_share))]
 BrokerIds = Annotated[tuple[int, ...], Field(min_length=1)]
 
 

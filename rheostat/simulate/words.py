@@ -7,7 +7,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from rheostat.simulate.disturbance_words import Disturbance
-from rheostat.simulate.word_kinds import BrokerIds, Moment, Rate, RateOrNone, Share, Size, Span, Spell, Words
+from rheostat.simulate.word_kinds import (
+    BrokerIds,
+    Moment,
+    Rate,
+    RateOrNone,
+    Share,
+    ShareOfSome,
+    Size,
+    Span,
+    Spell,
+    Words,
+)
 
 
 def _numbered(value: Any) -> Any:
@@ -154,7 +165,11 @@ class ScenarioWords(Words):
     disturbances: tuple[Disturbance, ...] = Field(default=(), description="what happens on the way")
     begin: Moment = Field(default=0.0, description="when the move begins")
     duration: Span = Field(default=3600.0, description="how long is simulated at most")
-    deadline: Span | None = Field(default=None, description="from the beginning of the move; missing it is exit code 1")
+    deadline: Span | None = Field(
+        default=None,
+        description="from the beginning of the move; rheostat is in no hurry before, and missing it is exit code 1",
+    )
+    share: ShareOfSome | None = Field(default=None, description="what rheostat may take of every link: 25%")
     seed: int = Field(default=1, ge=0, description="draws spread, noise and delays")
     signals: SignalWords = Field(default_factory=SignalWords, description="how late and complete rheostat sees it")
     fetch: FetchWords = Field(default_factory=FetchWords, description="the brokers' settings")

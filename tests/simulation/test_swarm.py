@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner import steering
 from tuner.decide.freshness import Freshness
 from tuner.endings import Endings
 from tuner.listing import Listing
 from tuner.model.memory import Memory
+from tuner.simulation.scenario import loads_of
 from tuner.simulation.swarm import findings_of
 from tuner.simulation.swarm_draw import draw
 from tuner.simulation.swarm_watch import SwarmJournal, WatchedThrottles
@@ -40,6 +42,8 @@ def test_the_worlds_are_many_kinds() -> None:
     assert any(one.mishaps.released and one.mishaps.paused_s[1] for one in drawn)
     assert any(not one.world.lists and not one.world.rates for one in drawn), "nobody throttled it"
     assert any(one.mishaps.swept_at_s < 60.0 and not one.world.lists for one in drawn)
+    keep_up = [loads_of(one.world)[(1, Side.LEADER)].keep_up_bytes_per_s for one in drawn]
+    assert sum(w > 5e6 for w in keep_up) >= 5, "keeping up takes more than the least rate"
 
 
 def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +89,12 @@ def above_the_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steering, "_change", lambda side, rate, *more: change(side, 2 * rate, *more))
 
 
+def below_what_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 5 MB/s were always enough."""
+    change = steering._change
+    monkeypatch.setattr(steering, "_change", lambda side, rate, *more: change(side, min(rate, 5_100_000), *more))
+
+
 def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Listing, "_start", lambda *_: set())
 
@@ -128,6 +138,7 @@ def with_others_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
         (without_an_end, "its lists are left behind", 500),
         (without_age, "without fresh signals", 500),
         (above_the_ceiling, "not within", 500),
+        (below_what_keeps_up, "not within", 500),
         (without_a_rate, "listed without a rate", 500),
         (without_a_record_of_pairs, "listed, and not on record as ours", 500),
         (without_taking_off, "its lists are left behind", 500),

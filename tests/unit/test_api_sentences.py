@@ -6,7 +6,8 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, observation, owned
 
 from tuner.api import sentences
-from tuner.api.sentences import headline, next_steps, size, span
+from tuner.api.sentences import headline, next_steps, size
+from tuner.decide.words import span
 from tuner.model.cluster import NotSeen, Observation
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import MB

@@ -78,6 +78,51 @@ def test_a_link_that_replication_does_not_fill_gives_no_margin_back() -> None:
     assert next_margin(0.03, 1.5, False, LIMITS) > 0.03
 
 
+SHIPPED = LawLimits()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "after"),
+    [
+        (0.3, 0.03 - 0.01 * 0.3),  # The aim that ships is 0.6 of the objective,
+        (0.05, 0.03 - 0.01 * 0.5),  # and no step gives back more than half of what one adds.
+        (0.6, 0.03),
+        (0.9, 0.03 + 0.01 * 0.3),
+        (1.0, 0.03 + 0.01 * 0.4),
+        (1.2, 0.03 + 0.01 * (0.6 + 2.0)),  # A miss weighs two on top,
+        (3.0, 0.03 + 0.01 * (1.0 + 2.0)),  # and how large it was no more than one.
+    ],
+)
+def test_one_step_of_the_margin_by_the_constants_that_ship(ratio: float, after: float) -> None:
+    assert next_margin(0.03, ratio, True, SHIPPED) == pytest.approx(after)
+
+
+def test_the_margin_by_the_constants_that_ship_goes_from_two_per_cent_to_thirty() -> None:
+    low = high = SHIPPED.margin_start
+    for _ in range(20):
+        low, high = next_margin(low, 0.1, True, SHIPPED), next_margin(high, 2.0, True, SHIPPED)
+    assert (low, high) == (pytest.approx(0.02), pytest.approx(0.30))
+    # Where the p99 tells of minutes and not of this moment, the least is nothing: what comes and goes is inside it.
+    assert next_margin(0.02, 0.1, True, SHIPPED, momentary=0.0) == pytest.approx(0.015)
+    assert next_margin(0.001, 0.1, True, SHIPPED, momentary=0.0) == 0.0
+    # And it may come up to 0.9 of the objective.
+    assert next_margin(0.03, 0.9, True, SHIPPED, momentary=0.0) == pytest.approx(0.03)
+    assert next_margin(0.03, 0.95, True, SHIPPED, momentary=0.0) == pytest.approx(0.0305)
+
+
+def test_where_it_is_tight_the_constants_that_ship_answer_to_what_comes_near_a_miss() -> None:
+    assert next_margin(0.03, 0.9, True, SHIPPED, tight=True) == pytest.approx(0.0295)
+    assert next_margin(0.03, 1.0, True, SHIPPED, tight=True) == pytest.approx(0.0305)
+
+
+def test_headroom_by_the_constants_that_ship() -> None:
+    """90 of 100 MB/s less a margin of 2, of which clients take 40 and half of the 4 by which they are usually off."""
+    load = Load(40 * MB, 0.0, 4 * MB)
+    assert headroom_bytes_per_s(100 * MB, load, 0.02, 5.0, SHIPPED) == pytest.approx(46 * MB)
+    # Going up by 1 MB/s a second, for the 5 s until anything written now tells.
+    assert headroom_bytes_per_s(100 * MB, Load(40 * MB, 1 * MB, 4 * MB), 0.02, 5.0, SHIPPED) == pytest.approx(41 * MB)
+
+
 def test_where_little_more_than_keeping_up_is_left_only_what_comes_near_a_miss_counts() -> None:
     limits = LawLimits(latency_aim=0.74, latency_aim_tight=0.95)
     assert next_margin(0.03, 0.9, True, limits, tight=True) == pytest.approx(0.0295)

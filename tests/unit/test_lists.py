@@ -130,6 +130,36 @@ def test_a_move_to_another_broker_lists_that_one_and_not_the_first() -> None:
     assert found.follower == {(0, 4)}
 
 
+# -- after a sweep -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stood", "starts_at"),
+    [
+        (30, 30_000_000),
+        (13, 13_000_000),  # Less than 1.2 times the 12 MB/s that keep up, and enough to drain.
+        (12.5, 14_400_000),  # Less than 1.05 times: nobody meant that.
+        (5, 14_400_000),
+        (80, 50_000_000),  # The ceiling.
+    ],
+)
+def test_what_was_swept_is_put_as_it_stood_unless_it_would_not_drain_any_more(stood: float, starts_at: int) -> None:
+    """6 MB/s are written by now, and two followers fetch each byte."""
+    cluster = live({}, lists={})
+    signals = (replace(move_signal(*SOURCE), write_bytes_per_s=6 * MB), move_signal(*TARGET))
+    view = MovesView(observation(cluster, signals), cluster, THROTTLES)
+    found = {
+        (d.broker, d.side): d
+        for d in list_moves(view, Memory(), {SOURCE: round(stood * MB)})
+        if isinstance(d, StartRate)
+    }
+    assert found[SOURCE].value_bytes_per_s == starts_at
+    if starts_at == 14_400_000:
+        assert f"{stood:.1f} MB/s stood until it was swept away, and would not drain any more" in found[SOURCE].text
+    else:
+        assert "as it stood until it was swept away" in found[SOURCE].text
+
+
 # -- replicas that fell out ---------------------------------------------------------------------------------------------
 
 LOST = move(isr=(1,))

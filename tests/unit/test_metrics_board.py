@@ -202,6 +202,9 @@ def test_a_stall_that_no_throttle_makes_is_told_from_one_that_a_throttle_makes(e
     [
         (Reason.STALLED_UNTHROTTLED, 1.0),
         (Reason.STALLED_FETCHER_BOUND, 1.0),
+        (Reason.STALLED_SOURCE_BOUND, 1.0),
+        (Reason.STALLED_DESTINATION_BOUND, 1.0),
+        (Reason.STALLED_REPLICA_DEAD, 1.0),
         (Reason.STALLED_THROTTLE_BOUND, 0.0),
         (Reason.BROKER_DOWN, 0.0),
     ],

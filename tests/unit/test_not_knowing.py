@@ -153,6 +153,26 @@ def test_what_the_law_had_raised_is_held_on_a_contradiction_and_then_sinks_to_it
     assert rates[-1] == pytest.approx(7.2 * MB, rel=0.1), "1.2 times the 6 MB/s that keep up"
 
 
+def test_a_throttle_whose_only_destination_is_down_still_makes_way_for_clients_and_never_rises() -> None:
+    """Nothing is copied, but what stands there waits for broker 3 to come back."""
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 20)
+    stood, written = rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]
+    assert stood > 15 * MB
+    rig.throttles.brokers = {1, 2}
+    rates = []
+    for cycle in range(60):
+        rig.signals.brokers = {1: loaded(1, 100 * MB if cycle > 10 else 75 * MB)}
+        rig.signals.moves = {SOURCE: rig.signals.moves[SOURCE]}
+        seconds(rig, 5)
+        assert set(rig.cycle()) == {Reason.BROKER_DOWN}
+        rates.append(rig.throttles.rates[SOURCE])
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.6 * stood
+    assert rig.throttles.rates[TARGET] == written, "nobody writes to a broker that is down"
+
+
 # -- rescued, and then not seen any more ----------------------------------------------------------------------------------
 
 

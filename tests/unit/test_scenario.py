@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from rheostat.errors import BadInputError
-from rheostat.simulate.command import policy_of
+from rheostat.simulate.policies import policy_of
 from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipped
 from rheostat.simulate.words import ScenarioWords
 from rheostat.yaml_file import _models_in
@@ -421,8 +421,8 @@ def test_a_file_that_is_not_there() -> None:
 def test_kip_73_replicas_move_at_close_to_the_quota_less_what_is_written_and_never_above(
     name: str, moved_bytes: float, keep_up_bytes_per_s: float
 ) -> None:
-    world, policy = policy_of("as-is", load_scenario(name))
-    trace = run(world, policy, settle_s=0.0)
+    scenario, policy = policy_of("as-is", load_scenario(name))
+    trace = run(scenario.world, policy, settle_s=0.0)
     expected_s = moved_bytes / (50e6 - keep_up_bytes_per_s)
     assert trace.summary.completed
     assert 0.97 * expected_s <= trace.summary.duration_s <= 1.15 * expected_s

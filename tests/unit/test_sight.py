@@ -34,8 +34,46 @@ def after(*signals: BrokerSignal, fills: bool = True) -> Sight:
     return sight
 
 
-def test_a_miss_widens_the_margin_and_the_worse_of_both_latencies_counts() -> None:
-    assert after(signal(0), signal(5, p99_ms=60.0)).margin == pytest.approx(0.03 + 0.01 * (0.46 + 2.0))
+def test_a_miss_of_the_producers_p99_widens_the_margin_and_a_fetch_that_takes_long_does_not() -> None:
+    """The objective is of produce requests; a consumer's fetch waits for the next record where nothing is slow."""
+    missed = signal(5, p99_ms=60.0)
+    for fetch_ms in (1.0, 59.0, 500.0):
+        seen_so = replace(missed, fetch_p99_ms=fetch_ms)
+        assert after(signal(0), seen_so).margin == pytest.approx(0.03 + 0.01 * (0.46 + 2.0)), fetch_ms
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "margin"),
+    [
+        (60.0, 0.03 + 0.01 * (0.6 + 2.0)),  # 1.2 of the objective: 0.6 above the aim, and a miss.
+        (50.0, 0.03 + 0.01 * 0.4),  # As promised, and no miss.
+        (37.5, 0.03 + 0.01 * 0.15),
+        (30.0, 0.03),  # The aim: 0.6 of 50 ms.
+        (20.0, 0.03 - 0.01 * 0.2),
+        (2.5, 0.03 - 0.01 * 0.5),  # Given back half as fast as it grows, however low.
+    ],
+)
+def test_the_margin_after_one_signal_by_the_constants_that_ship(p99_ms: float, margin: float) -> None:
+    first = seen(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
+    assert first.margin == pytest.approx(0.03)
+    assert seen(signal(5, p99_ms=p99_ms), first, True, OBJECTIVE, LawLimits()).margin == pytest.approx(margin)
+
+
+def test_by_the_constants_that_ship_a_calm_broker_keeps_two_per_cent() -> None:
+    sight = None
+    for at_s in range(0, 100, 5):
+        sight = seen(signal(at_s, p99_ms=10.0), sight, True, OBJECTIVE, LawLimits())
+    assert sight is not None
+    assert sight.margin == pytest.approx(0.02)
+
+
+def test_a_shrink_by_the_constants_that_ship_is_a_cut_of_five_hundredths_for_half_a_minute() -> None:
+    before = seen(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
+    cut = seen(signal(5, p99_ms=35.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
+    assert cut.margin == pytest.approx(0.03 + 0.01 * 0.1 + 0.05)
+    assert cut.rests_until_ms == 35_000
+    calm = seen(signal(5, p99_ms=29.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
+    assert calm.margin == pytest.approx(0.03 - 0.01 * 0.02)
 
 
 def test_a_miss_that_another_load_has_brought_says_nothing_of_the_margin() -> None:

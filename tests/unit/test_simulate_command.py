@@ -123,6 +123,49 @@ def test_policies_differ_as_they_should(small: Path) -> None:
     assert free["burst_ratio_max"] == 0.0
 
 
+def test_what_nobody_throttled_is_throttled_as_in_production(small: Path) -> None:
+    """100 MB/s without a throttle, 5 MB/s as the first one is, and then up to the ceiling of 50 MB/s."""
+    small.write_text(SMALL)
+    ours, free = record(small), record(small, "--policy", "none")
+    assert ours["config_writes_per_broker_min"] > 1.0
+    assert ours["burst_ratio_max"] > 0.0, "a throttle stood"
+    assert ours["duration_s"] > 1.5 * free["duration_s"]
+    # To raise what is stalled is all that it does without an objective.
+    assert record(small, "--policy", "rheostat:rescue")["config_writes_per_broker_min"] == 0
+
+
+def test_a_deadline_paces_the_move(small: Path) -> None:
+    """1 GB could be copied in 12 s; nobody needs it before five minutes are over."""
+    small.write_text(SMALL + "deadline: 5min\n")
+    found = record(small)
+    assert (found["in_time"], found["deadline_s"]) == (True, 300.0)
+    assert 240.0 <= found["duration_s"] <= 300.0
+    told = run(small).stdout
+    assert "policy rheostat\n" in told
+    assert "in time for the deadline of 5 min" in told
+    fast = record(small, "--policy", "rheostat:fast")
+    assert fast["duration_s"] < 60.0
+    assert (fast["in_time"], fast["deadline_s"]) == (True, 300.0), "it is still what has to be kept"
+
+
+def test_a_deadline_can_be_asked_for(small: Path) -> None:
+    found = record(small, "--policy", "rheostat:deadline:2min")
+    assert (found["policy"], found["deadline_s"], found["in_time"]) == ("rheostat:deadline:2min", 120.0, True)
+    assert 80.0 <= found["duration_s"] <= 120.0
+    late = record(small, "--policy", "rheostat:deadline:2s", code=1)
+    assert (late["completed"], late["in_time"]) == (True, False)
+
+
+def test_a_share_of_the_links_is_kept(small: Path) -> None:
+    """A tenth of 100 MB/s is 10 MB/s for the destination; 3 of it are what is written, so 1 GB takes 143 s at 7 MB/s."""
+    small.write_text(SMALL + "share: 10%\nthrottle: 20MB/s\n")
+    found = record(small)
+    assert 130.0 <= found["duration_s"] <= 150.0
+    assert record(small, "--policy", "rheostat:share")["duration_s"] == found["duration_s"]
+    assert record(small, "--policy", "rheostat:share:50%")["duration_s"] < 45.0
+    assert record(small, "--policy", "rheostat:fast")["duration_s"] < 45.0
+
+
 def test_a_deadline_that_is_missed_is_exit_code_1(small: Path) -> None:
     small.write_text(small.read_text() + "deadline: 30s\n")
     found = record(small, "--policy", "static:12MB/s", code=1)
@@ -155,6 +198,28 @@ def test_a_picture(small: Path, tmp_path: Path) -> None:
     assert "cannot be written" in refused(small, "--policy", "none", "--plot", tmp_path)
 
 
+def test_threads_that_collide_are_named_on_the_shipped_scenario() -> None:
+    """Four partitions on one thread of 60 MB/s; the throttles are far above."""
+    found = record("fetcher-collision")
+    [told] = found["diagnoses"]
+    assert told["reason"] == "stalled_fetcher_bound"
+    assert told["at_s"] < 90.0
+    assert (
+        "it is the fetcher threads: 4 of the 4 partitions that move onto broker 4 from broker 1 are copied by one thread of 4, "
+        "ReplicaFetcherThread-1-1; with num.replica.fetchers=5 it would be 1 at most"
+    ) in told["text"]
+    assert found["last_decisions"] == [], "it has ended"
+
+
+def test_what_was_found_on_the_way_is_said_to_people(small: Path) -> None:
+    """5 GB that 50 MB/s bring in two minutes at best, and one is given."""
+    small.write_text(small.read_text().replace("1GB", "5GB"))
+    told = run(small, "--policy", "rheostat:deadline:1min").stdout
+    assert "too late for the deadline of 60 s" in told
+    assert "What was found on the way:\n  after " in told
+    assert "raise tuner.rate_bytes_per_s_max" in told
+
+
 def test_a_shipped_name_and_the_list_of_them() -> None:
     told = run("--list").stdout
     assert "kip73-2node-produce" in told
@@ -167,16 +232,32 @@ def test_a_shipped_name_and_the_list_of_them() -> None:
     [
         (
             "best",
-            "unknown policy 'best', expected one of rheostat, rheostat:gentle, rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is",
+            "unknown policy 'best', expected one of rheostat (with the scenario's deadline or share, where it has one), rheostat:fast, rheostat:gentle, rheostat:share (rheostat:share:25%), rheostat:deadline (rheostat:deadline:2h), rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is",
         ),
-        ("static", "unknown policy 'static', expected one of rheostat, "),
+        ("static", "unknown policy 'static', expected one of rheostat ("),
         ("rheostat:5", "unknown policy 'rheostat:5'"),
+        ("rheostat:fast:5", "unknown policy 'rheostat:fast:5'"),
+        ("rheostat:rescue:5", "unknown policy 'rheostat:rescue:5'"),
+        ("rheostat:share", "of what share? Give it, as in rheostat:share:25%, or set `share` in the scenario"),
+        ("rheostat:share:250%", "--policy rheostat:share:250%: expected a share from 0% to 100%"),
+        ("rheostat:share:0%", "--policy rheostat:share:0%: expected more than 0, found '0%'"),
+        ("rheostat:deadline", "done when? Give it, as in rheostat:deadline:2h, or set `deadline` in the scenario"),
+        ("rheostat:deadline:soon", "--policy rheostat:deadline:soon: expected"),
         ("static:-5MB/s", "--policy static:-5MB/s: expected a rate such as 50MB/s"),
         ("static:0", "--policy static:0: expected more than 0"),
     ],
 )
 def test_an_unknown_policy_is_named_with_the_choices(small: Path, policy: str, told: str) -> None:
     assert told in refused(small, "--policy", policy)
+
+
+def test_a_scenario_has_one_goal(small: Path) -> None:
+    goals = small.read_text()
+    small.write_text(goals + "deadline: 5min\nshare: 25%\n")
+    told = refused(small)
+    assert f"{small}:14: share: expected deadline or share, as rheostat has one goal at a time, found both" in told
+    small.write_text(goals + "share: 0%\n")
+    assert f"{small}:13: share: expected more than 0, found '0%'" in refused(small)
 
 
 def test_bad_input_is_named(small: Path) -> None:

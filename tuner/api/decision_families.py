@@ -13,7 +13,7 @@ from tuner.api import metric_defs as defs
 from tuner.api.board import Snapshot
 from tuner.api.named import NAMED_MAX
 from tuner.model.cluster import BrokerSide
-from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
+from tuner.model.decision import ELSEWHERE, AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
 from tuner.model.orders import Orders
 
 # Not judged for want of knowledge, or judged and not to be helped by turning the throttle.
@@ -28,10 +28,9 @@ NOT_WELL = frozenset(
         Reason.BROKER_DOWN,
         Reason.INFEASIBLE,
         Reason.NO_HEADROOM,
+        Reason.DEADLINE_NOT_MET,
         Reason.LOAD_NOT_MEASURED,
-        Reason.STALLED_UNTHROTTLED,
-        Reason.STALLED_NOT_THROTTLE_BOUND,
-        Reason.STALLED_FETCHER_BOUND,
+        *ELSEWHERE,
     }
 )
 

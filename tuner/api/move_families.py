@@ -15,11 +15,10 @@ from tuner.api.decision_families import by_side
 from tuner.api.named import worst
 from tuner.decide.fetcher_bound import moving_collisions
 from tuner.model.cluster import LiveCluster, PartitionMove
-from tuner.model.decision import Decision, Reason
+from tuner.model.decision import ELSEWHERE, Decision
 
 _LARGE_MOVE = 2_000  # Partitions; up to here counting takes some milliseconds.
 _COUNTED_EVERY_MS = 60_000
-_ELSEWHERE = (Reason.STALLED_UNTHROTTLED, Reason.STALLED_NOT_THROTTLE_BOUND, Reason.STALLED_FETCHER_BOUND)
 
 
 def move_families(
@@ -112,7 +111,7 @@ def _largest(onto: dict[int, MoveSignal], count: int) -> list[tuple[float, int, 
 
 
 def _is_elsewhere(decided: Decision | None) -> bool:
-    return decided is not None and decided.reason in _ELSEWHERE
+    return decided is not None and decided.reason in ELSEWHERE
 
 
 def _of(c: Labels, side: tuple[int, Side]) -> Labels:

@@ -167,7 +167,7 @@ def _templates() -> Environment:
     made.filters |= {
         "rate": _known(words.rate),
         "size": _known(sentences.size),
-        "span": _known(sentences.span),
+        "span": _known(words.span),
         "moment": _known(sentences.moment),
         "clock": _known(lambda ms: sentences.moment(ms)[11:19]),
         "iso": lambda ms: datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds"),

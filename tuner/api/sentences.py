@@ -12,6 +12,7 @@ from tuner.decide import words
 from tuner.decide.ending import end_of_moves
 from tuner.decide.left_behind import idle_rates
 from tuner.decide.policy import decide
+from tuner.decide.words import span
 from tuner.model.cluster import LiveCluster, Observation, side_name
 from tuner.model.decision import Decision, Hold, LetGo, PutBackRate, Steer
 from tuner.model.limits import Limits, StallLimits
@@ -21,7 +22,6 @@ from tuner.model.orders import Orders
 NAMED_MAX = 6
 # What is worked out in advance takes as long as a cycle does; with more partitions that would be felt.
 FORESEEN_MAX = 5_000
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
 def headline(
@@ -52,21 +52,6 @@ def named(brokers: Sequence[int]) -> str:
 def size(n_bytes: float) -> str:
     """MB, and GB from ten of them on."""
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e10 else words.size(n_bytes)
-
-
-def span(seconds: float) -> str:
-    """As a person says it: two units at most."""
-    whole = round(seconds)
-    if whole < _MINUTE_S:
-        return f"{whole} s"
-    if whole < _HOUR_S:
-        minutes, rest = divmod(whole, _MINUTE_S)
-        return f"{minutes} min" + (f" {rest} s" if rest and minutes < 10 else "")
-    if whole < _DAY_S:
-        hours, rest = divmod(whole, _HOUR_S)
-        return f"{hours} h" + (f" {rest // _MINUTE_S} min" if rest >= _MINUTE_S else "")
-    days, rest = divmod(whole, _DAY_S)
-    return f"{days} d" + (f" {rest // _HOUR_S} h" if rest >= _HOUR_S else "")
 
 
 def moment(at_ms: int) -> str:

@@ -31,6 +31,7 @@ from tuner.decide.orders import permitted
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.model.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
 from tuner.model.memory import Memory
+from tuner.model.objectives import LawLimits
 
 NOTHING = TopicThrottle()
 _NOT_NEEDED = Needed()
@@ -183,8 +184,13 @@ def _start(side: BrokerSide, view: MovesView, copies: int, again: Mapping[Broker
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
     elif side in again:
-        rate = round(min(again[side], view.limits.rate_bytes_per_s_max))
-        why = "as it stood until it was swept away"
+        # Producers may write more by now, and what stood may have been too little all along.
+        drains = start_bytes_per_s(side, view, copies)
+        stood = round(min(again[side], view.limits.rate_bytes_per_s_max))
+        rate, why = stood, "as it stood until it was swept away"
+        # The law may have meant it to be as little as it may be; less is not meant by anybody.
+        if stood < LawLimits().floor_over_keep_up_tight / view.limits.floor_over_keep_up * drains:
+            rate, why = drains, f"{words.rate(stood)} stood until it was swept away, and would not drain any more"
     else:
         rate, why = (
             start_bytes_per_s(side, view, copies),

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from streaming.contract import Side
-from tuner.decide import rescue_rate, words
-from tuner.decide.fetcher_bound import Crowd
+from tuner.decide import deadline, rescue_rate, words
+from tuner.decide.deadline import OBSERVED_S_MIN, Late, late
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
+from tuner.decide.not_bound import Causes, not_bound
 from tuner.decide.orders import being_overridden, overridden, permitted
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
@@ -26,11 +27,25 @@ def decide_sides(
 ) -> list[Decision]:
     """Each throttle by itself."""
     stalled = {destination for destination, state in memory.stalls.items() if state.stalled}
-    return [_decide_side(side, view, memory, stall_limits, stalled) for side in sides]
+    watched = (side for side in view.sides if _is_watched(side, view, memory))
+    too_late = late(view.loads, view.courses, watched, view.now_ms, view.limits)
+    causes = Causes(view, memory, stall_limits)
+    return [_decide_side(side, view, memory, stall_limits, stalled, too_late, causes) for side in sides]
+
+
+def _is_watched(side: BrokerSide, view: MovesView, memory: Memory) -> bool:
+    """For long enough to say when it ends."""
+    return all(memory.stalls[d].observed_s >= OBSERVED_S_MIN for d in view.heard_of(side))
 
 
 def _decide_side(
-    side: BrokerSide, view: MovesView, memory: Memory, stall_limits: StallLimits, stalled_brokers: Set[int]
+    side: BrokerSide,
+    view: MovesView,
+    memory: Memory,
+    stall_limits: StallLimits,
+    stalled_brokers: Set[int],
+    too_late: Late | None,
+    causes: Causes,
 ) -> Decision:
     """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
     limits = view.limits
@@ -74,6 +89,12 @@ def _decide_side(
         return _hold(side, Reason.SIGNALS_CONTRADICT, view.doubts[side])
     # A destination that is down or silent holds only itself up, not the others of its leader.
     destinations = view.heard_of(side)
+    if not destinations and view.live.brokers.isdisjoint(onto := view.destinations_of(side)):
+        return _hold(
+            side,
+            Reason.BROKER_DOWN,
+            f"nothing is copied onto {words.brokers(sorted(onto))}, not alive: bring it back, or cancel its part of the move",
+        )
     if not destinations:
         return _blind(side, (min(view.destinations_of(side)), Side.FOLLOWER), view) or _hold(
             side, Reason.SIGNALS_MISSING, "no destination is measured"
@@ -114,7 +135,9 @@ def _decide_side(
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
     if limits.steers:
-        return _steer(side, setting, load, view, stalled, nobody_binds=bool(stalled) and not bound and not unknown)
+        nobody_binds = bool(stalled) and not bound and not unknown
+        unbound = not_bound(side, setting.bytes_per_s, stalled, view, causes) if nobody_binds else None
+        return _steer(side, setting, load, view, too_late, unbound)
     if not stalled:
         rescued = any(d in memory.rescued for d in destinations)
         observed_s = min(memory.stalls[d].observed_s for d in destinations)
@@ -134,14 +157,23 @@ def _decide_side(
         )
     # Stalled, but the throttle is not what holds it: a higher one would only be dangerous later.
     elif not bound:
-        return _hold(side, *_not_bound(side, setting.bytes_per_s, stalled, view))
+        return _hold(side, *not_bound(side, setting.bytes_per_s, stalled, view, causes))
     return _raise(side, setting, load, stalled, view, memory)
 
 
 def _steer(
-    side: BrokerSide, setting: RateSetting, load: SideLoad, view: MovesView, stalled: list[int], *, nobody_binds: bool
+    side: BrokerSide,
+    setting: RateSetting,
+    load: SideLoad,
+    view: MovesView,
+    too_late: Late | None,
+    unbound: tuple[Reason, str] | None,
 ) -> Steer:
-    """The law has it: it knows the clients, the ladder above what it must not be given."""
+    """The law has it: it knows the clients, the ladder above what it must not be given.
+
+    Args:
+        unbound: a stall that no throttle makes, in words.
+    """
     course = view.courses.get(side)
     live = setting.bytes_per_s
 
@@ -156,8 +188,8 @@ def _steer(
             "for them, up to what the link and the operator allow",
         )
     # The law goes on, as its ceiling is what clients can bear; but a person should look.
-    if nobody_binds:
-        return steer(*_not_bound(side, live, stalled, view))
+    if unbound is not None:
+        return steer(*unbound)
     # Without the broker's network bytes nobody knows what clients leave; the operator's rate is as good as any.
     if course is not None and course.blind:
         return steer(
@@ -165,13 +197,18 @@ def _steer(
             f"what clients use of broker {side[0]} is not measured, or not any more (network and reassignment bytes): it is not "
             "raised; see docs/streaming.md for what a collector has to deliver",
         )
+    late_text = deadline.told(too_late, side, load, course) if too_late is not None and course is not None else None
     # Its clients come first; the move goes on with the least that drains.
     if course is not None and course.no_headroom:
         return steer(
             Reason.NO_HEADROOM,
             f"clients leave less than the {words.rate(load.keep_up_bytes_per_s)} that keeping up takes, so it runs at its "
-            f"least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a quieter hour",
+            f"least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a quieter hour"
+            + (f"; {late_text}" if late_text else ""),
         )
+    # It gets all that may be had, and that is too little for the moment that was promised: a person decides what gives.
+    if late_text is not None:
+        return steer(Reason.DEADLINE_NOT_MET, late_text)
     meant = f"{words.rate(course.meant_bytes_per_s)} meant" if course is not None else f"from {words.rate(live)} on"
     return steer(
         Reason.FOLLOWS_CLIENTS,
@@ -258,26 +295,6 @@ def _raise(
         return SetRate(*side, live, wanted, Reason.STALLED_BELOW_KEEP_UP, f"{head}: {story}; {why}", own)
     role = "this throttle binds" if view.bound(side) else "so that this side does not bind next"
     return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {role}; {need}", own)
-
-
-def _not_bound(side: BrokerSide, live: int, stalled: list[int], view: MovesView) -> tuple[Reason, str]:
-    measured = view.measured_bytes_per_s(side)
-    used = (
-        "how much of it is used is not measured" if measured is None else f"only {words.rate(measured)} of it is used"
-    )
-    head = f"the move onto {words.brokers(stalled)} has stalled, but not by the throttle ({words.rate(live)}, {used}): "
-    crowd = next((found for d in stalled if (found := view.crowd(d)) is not None and _passes(side, found)), None)
-    if crowd is not None:
-        why = "a higher throttle does not help: change it with `rheostat fetchers --apply`, once nothing moves"
-        return Reason.STALLED_FETCHER_BOUND, f"{head}it is the fetcher threads: {crowd}; {why}"
-    return Reason.STALLED_NOT_THROTTLE_BOUND, (
-        f"{head}look at the source's disk, the network, the fetchers, and whether the destination is alive"
-    )
-
-
-def _passes(side: BrokerSide, crowd: Crowd) -> bool:
-    """Whether what the crowd copies goes through this side."""
-    return side in ((crowd.leader, Side.LEADER), (crowd.destination, Side.FOLLOWER))
 
 
 def _hold(side: BrokerSide, reason: Reason, text: str) -> Hold:

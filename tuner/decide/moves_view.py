@@ -7,7 +7,7 @@ destination and answered on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
@@ -107,6 +107,15 @@ class MovesView:
         if not self._unknown:
             return None
         return min((side for side in self.sides_of(destination) if side in self._unknown), default=None)
+
+    def leaders_of(self, destination: int) -> Sequence[int]:
+        """Sorted."""
+        return self._paths.leaders_of(destination)
+
+    def idle_ratio(self, broker: int) -> float | None:
+        """Of its request handlers; None where it is not measured now."""
+        signal = self._fresh_broker(broker)
+        return None if signal is None else signal.request_handler_idle_ratio
 
     def crowd(self, destination: int) -> Crowd | None:
         """The fetcher threads' part in it that a move onto this broker has stalled and no throttle binds."""

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     # Steered by the law, every second.
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
+    DEADLINE_NOT_MET = "deadline_not_met"
     LOAD_NOT_MEASURED = "load_not_measured"
     RECOVERS = "recovers"
     # Not well, and not ours to cure by raising: hold and say so.
@@ -44,6 +45,9 @@ class Reason(StrEnum):
     STALLED_UNTHROTTLED = "stalled_unthrottled"
     STALLED_NOT_THROTTLE_BOUND = "stalled_not_throttle_bound"
     STALLED_FETCHER_BOUND = "stalled_fetcher_bound"
+    STALLED_SOURCE_BOUND = "stalled_source_bound"
+    STALLED_DESTINATION_BOUND = "stalled_destination_bound"
+    STALLED_REPLICA_DEAD = "stalled_replica_dead"
     # Act.
     STALLED_BELOW_KEEP_UP = "stalled_below_keep_up"
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
@@ -54,6 +58,19 @@ class Reason(StrEnum):
     UNSEEN_FOR_LONG = "unseen_for_long"
     MOVE_ENDED = "move_ended"
     CHANGED_BY_SOMEBODY = "changed_by_somebody"
+
+
+# A move has stalled, and it is not a throttle that holds it.
+ELSEWHERE = frozenset(
+    {
+        Reason.STALLED_UNTHROTTLED,
+        Reason.STALLED_NOT_THROTTLE_BOUND,
+        Reason.STALLED_FETCHER_BOUND,
+        Reason.STALLED_SOURCE_BOUND,
+        Reason.STALLED_DESTINATION_BOUND,
+        Reason.STALLED_REPLICA_DEAD,
+    }
+)
 
 
 @value

@@ -44,6 +44,8 @@ class Limits:
     steers: bool = False
     # A move that nobody throttles is throttled: what steers has to have something to turn.
     throttles_moves: bool = False
+    # Deadline mode: when the moves are to be done (epoch), so that it can be said when they will not be.
+    finish_at_ms: int | None = None
     # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
     clear_finished: bool = True
 

@@ -130,6 +130,8 @@ class _LoopHand:
         self._desk = desk
         self._cycle_s = policy.cycle_s
         self._next_s = self._look_s = 0.0
+        steers = policy.objective is not None
+        finish_at_ms = policy.objective.finish_at_ms if policy.objective is not None else None
         self._loop = Loop(
             live=desk.live,
             signals=desk.signals,
@@ -140,7 +142,8 @@ class _LoopHand:
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
             watcher=SilentWatcher(),
             memory=Memory(),
-            limits=replace(policy.limits, steers=policy.objective is not None),
+            # As production does it: what may be steered is throttled, too, where nobody has done it.
+            limits=replace(policy.limits, steers=steers, throttles_moves=steers, finish_at_ms=finish_at_ms),
             stall_limits=policy.stall_limits,
             wall_clock=lambda: EPOCH_MS / 1000 + desk.cluster.now_s,
             monotonic=lambda: desk.cluster.now_s,

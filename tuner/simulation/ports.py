@@ -51,8 +51,15 @@ class SimulatedLive:
             self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
         rates = {side: RateSetting(rate) for side, rate in cluster.controller.rates.items() if side[0] in alive}
-        samples = dict.fromkeys(alive, cluster.world.fetch.quota_samples)
-        return LiveCluster(alive, self._moves, rates, dict(cluster.lists), quota_samples=samples)
+        fetch = cluster.world.fetch
+        return LiveCluster(
+            alive,
+            self._moves,
+            rates,
+            dict(cluster.lists),
+            quota_samples=dict.fromkeys(alive, fetch.quota_samples),
+            fetchers=dict.fromkeys(alive, fetch.fetchers),
+        )
 
 
 def moves_of(cluster: Cluster) -> Iterable[PartitionMove]:

@@ -29,6 +29,7 @@ class Scenario:
     world: World
     rate_bytes_per_s_max: float  # The ceiling for a policy that turns throttles.
     deadline_s: float | None = None  # From the beginning of the moves.
+    share_max: float | None = None  # Of every link: 0.25 is a quarter.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What must hold in each world of the swarm whatever befalls it, watched where we write and once more in the end.
 
-stay inside      a rate we write lies between floor and ceiling, or stood there before
+stay inside      a rate we write lies between floor and ceiling, or stood there before: none sinks below what still drains, W
+                 included, and while nothing is stale the law lets none stand below it
 write before     a rate we write was on record as ours
 yield            what a person wrote over ours is not touched any more
 no good news     without fresh signals no rate rises
@@ -21,6 +22,7 @@ from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
+from tuner.model.objectives import LawLimits
 from tuner.simulation.policy import EPOCH_MS, Desk
 from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
 from tuner.simulation.swarm_draw import TICK_MS, Drawn
@@ -113,21 +115,35 @@ class WatchedThrottles(SimulatedThrottles):
         found = []
         put_back = rate == before or (ours is not None and rate == ours.before_bytes_per_s)
         if rate is not None and not put_back:
-            # Up from below the floor it goes step by step.
-            least = min(rate for rate in (limits.rate_bytes_per_s_min, before, stands) if rate is not None)
+            signal = self._desk.signals.moves.get(side)
+            wall_ms = EPOCH_MS + round(now_s * 1000)
+            blind = signal is None or age_s(signal, wall_ms) > limits.signal_age_s_max + CYCLE_S
+            # What is put where nothing stood is for a tuner that may not have heard of W, or not lately.
+            heard = signal is not None and age_s(signal, wall_ms) <= limits.signal_age_s_max
+            floor = self._floor_bytes_per_s(side) if heard or stands is not None else limits.rate_bytes_per_s_min
+            # A rescue goes up from below the floor step by step.
+            may_be_below = stands is not None and (blind or self._drawn.objective is None)
+            least = min(floor, stands) if may_be_below and stands is not None else floor
             if not least / _ROUND <= rate <= max(limits.rate_bytes_per_s_max, stands or 0) * _ROUND:
                 found.append(f"not within {least} and {limits.rate_bytes_per_s_max:.0f}")
             if ours is None or rate not in ours.may_stand:
                 found.append("not on record as ours")
-            signal = self._desk.signals.moves.get(side)
-            wall_ms = EPOCH_MS + round(now_s * 1000)
-            blind = signal is None or age_s(signal, wall_ms) > limits.signal_age_s_max + CYCLE_S
             if blind and stands is not None and rate > stands * _ROUND and now_s < self._drawn.mishaps.clock_set_at_s:
                 found.append(f"raised from {stands} without fresh signals")
         for person in self._drawn.persons:
             if (person.broker, person.side) == side and now_s > person.at_s + SHOWN_S and self.overwrote(person):
                 found.append(f"a person had written {person.rate_bytes_per_s} over ours")
         return found
+
+    def _floor_bytes_per_s(self, side: BrokerSide) -> float:
+        """What drains at the least, by the newest that was told of W; clients can bring the law down to it."""
+        limits, signal = self._drawn.limits, self._desk.signals.moves.get(side)
+        # After a change of leaders the newest signal of the old one is still of what it led.
+        leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._desk.cluster))
+        moves = leads and signal is not None and signal.moving_partitions > 0
+        keep_up = (signal.keep_up_bytes_per_s or 0.0) if moves and signal is not None else 0.0
+        drains = LawLimits().floor_over_keep_up_tight * keep_up
+        return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, drains))
 
     def overwrote(self, person: OperatorWrite) -> bool:
         """Whether a person wrote over ours, and not in the very moment in which we wrote: Kafka has no compare-and-set."""

@@ -1,0 +1,234 @@
+"""What the control benchmark says of its rows, and the laws of others that it makes its rows of, by literal numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.control import beaten, missed, totals
+from benchmarks.laws.rivals import (
+    MB,
+    OURS,
+    Static,
+    _Autothrottle,
+    _CruiseControl,
+    clairvoyant_bytes_per_s,
+    policies,
+)
+from benchmarks.laws.worlds import worlds
+from streaming.contract import BrokerSignal, Side
+from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting
+from tuner.simulation.policy import View
+from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, World
+
+SOURCE: BrokerSide = (1, Side.LEADER)
+TARGET: BrokerSide = (2, Side.FOLLOWER)
+
+
+def row(policy: str = OURS, scenario: str = "broker-add", **others: Any) -> dict[str, Any]:
+    return {
+        "scenario": scenario, "policy": policy, "ratio_to_optimum": 1.2, "slo_violation_ratio_5s": 0.008,
+        "slo_violation_ratio_1s": 0.04, "burst_ratio_max": 2.0, "silence_s_max": 3.0, "config_writes_per_broker_min": 10.0,
+        "completed": True, **others,
+    }  # fmt: skip
+
+
+# -- who is better than whom -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rival", "better"),
+    [
+        ({"ratio_to_optimum": 1.1, "slo_violation_ratio_5s": 0.007}, True),  # Sooner, and less on one width: enough.
+        ({"ratio_to_optimum": 1.1, "slo_violation_ratio_1s": 0.03}, True),
+        ({"ratio_to_optimum": 1.1, "slo_violation_ratio_5s": 0.007, "slo_violation_ratio_1s": 0.09}, True),
+        ({"ratio_to_optimum": 1.1}, False),  # Sooner, at the same cost.
+        ({"ratio_to_optimum": 1.2, "slo_violation_ratio_5s": 0.0}, False),  # At the same time.
+        ({"ratio_to_optimum": 1.3, "slo_violation_ratio_5s": 0.0, "slo_violation_ratio_1s": 0.0}, False),
+        ({"ratio_to_optimum": None, "slo_violation_ratio_5s": 0.0, "completed": False}, False),  # It never ends.
+    ],
+)
+def test_a_rival_beats_ours_where_it_ends_sooner_and_hurts_less(rival: dict[str, Any], better: bool) -> None:
+    rows = [row(), row("static 50%", **rival)]
+    assert beaten(rows) == ([("broker-add", "static 50%")] if better else [])
+
+
+def test_who_knows_the_future_is_no_rival() -> None:
+    rows = [row(), row("clairvoyant", ratio_to_optimum=1.0, slo_violation_ratio_5s=0.0)]
+    assert beaten(rows) == []
+    assert [r for _, r in beaten([*rows, row("none", ratio_to_optimum=1.0, slo_violation_ratio_5s=0.0)])] == ["none"]
+
+
+def test_where_ours_does_not_end_whoever_does_is_sooner() -> None:
+    ours = row(completed=False, ratio_to_optimum=None)
+    rival = row("none", ratio_to_optimum=9.0, slo_violation_ratio_1s=0.01)
+    assert beaten([ours, rival]) == [("broker-add", "none")]
+
+
+def test_each_is_compared_in_its_own_scenario() -> None:
+    rows = [
+        row(ratio_to_optimum=1.4), row(scenario="diurnal", ratio_to_optimum=1.1),
+        row("none", scenario="diurnal", ratio_to_optimum=1.2, slo_violation_ratio_5s=0.0),
+    ]  # fmt: skip
+    assert beaten(rows) == []
+
+
+# -- the bounds ----------------------------------------------------------------------------------------------------------
+
+
+def test_totals_are_means_and_extremes_over_the_scenarios() -> None:
+    rows = [
+        row(ratio_to_optimum=1.0, slo_violation_ratio_5s=0.00, slo_violation_ratio_1s=0.02, config_writes_per_broker_min=6.0),
+        row(scenario="b", ratio_to_optimum=1.4, slo_violation_ratio_5s=0.02, slo_violation_ratio_1s=0.06),
+        row(scenario="c", ratio_to_optimum=None, slo_violation_ratio_5s=0.01, slo_violation_ratio_1s=0.01, completed=False),
+        row("none", ratio_to_optimum=None, completed=False),
+    ]  # fmt: skip
+    ours, none = totals(rows)
+    assert (ours["policy"], ours["scenarios"], ours["completed"]) == (OURS, 3, 2)
+    assert ours["ratio_mean"] == pytest.approx(1.2), "of those that end"
+    assert ours["ratio_max"] == 1.4
+    assert ours["slo_5s_mean"] == pytest.approx(0.01), "of all"
+    assert ours["slo_5s_max"] == 0.02
+    assert ours["slo_1s_mean"] == pytest.approx(0.03)
+    assert ours["writes_mean"] == pytest.approx(26.0 / 3)
+    assert (none["policy"], none["ratio_mean"], none["ratio_max"]) == ("none", None, None)
+
+
+def test_what_is_exactly_at_its_bound_is_within() -> None:
+    at = row(ratio_to_optimum=1.3, slo_violation_ratio_5s=0.01, slo_violation_ratio_1s=0.05)
+    assert missed([at]) == []
+
+
+@pytest.mark.parametrize(
+    ("worse", "told"),
+    [
+        ([{"ratio_to_optimum": 1.31}], ["the mean ratio to the optimum is 1.3100, at most 1.3 is allowed"]),
+        (
+            [{"ratio_to_optimum": 1.51}, {"ratio_to_optimum": 1.0}],
+            ["the largest ratio to the optimum is 1.5100, at most 1.5 is allowed"],
+        ),
+        (
+            [{"slo_violation_ratio_5s": 0.011}],
+            ["the mean share over the objective on 5 s bins is 0.0110, at most 0.01 is allowed"],
+        ),
+        (
+            [{"slo_violation_ratio_5s": 0.051}, *[{"slo_violation_ratio_5s": 0.0}] * 9],
+            ["the largest share over the objective on 5 s bins is 0.0510, at most 0.05 is allowed"],
+        ),
+        (
+            [{"slo_violation_ratio_1s": 0.051}],
+            ["the mean share over the objective on 1 s bins is 0.0510, at most 0.05 is allowed"],
+        ),
+        ([{"completed": False, "ratio_to_optimum": None}, {}], ["1 of 2 scenarios do not end"]),
+    ],
+)
+def test_a_bound_that_is_not_kept_is_named(worse: list[dict[str, Any]], told: list[str]) -> None:
+    assert missed([row(scenario=str(i), **values) for i, values in enumerate(worse)]) == told
+
+
+def test_a_rival_that_is_better_is_a_miss_too() -> None:
+    rows = [row(), row("none", ratio_to_optimum=1.0, slo_violation_ratio_1s=0.0)]
+    assert missed(rows) == ["none is better in both time and violations in broker-add"]
+
+
+# -- what others do ------------------------------------------------------------------------------------------------------
+
+WORLD = World(
+    seed=1,
+    brokers=tuple(BrokerSpec(b, 125 * MB, 125 * MB, 400 * MB, 400 * MB) for b in (1, 2)),
+    partitions=(PartitionSpec("t", 0, 11e9, 2 * MB, (1,), (2,)),),
+    loads=tuple(ClientLoad(b, 25 * MB, 25 * MB) for b in (1, 2)),
+)
+
+
+def view(rates: dict[BrokerSide, int], *brokers: BrokerSignal) -> View:
+    live = LiveCluster(frozenset({1, 2}), rates={side: RateSetting(rate) for side, rate in rates.items()})
+    return View(0.0, WORLD, live, {b.broker: b for b in brokers}, {})
+
+
+def signal(broker: int, **values: float) -> BrokerSignal:
+    return BrokerSignal("c", broker, 0, 0, 6, 1.0, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("link_share", "stands", "network", "rate"),
+    [
+        (1.0, 50, 90, 76_500_000),  # 125 less the 40 beside the throttle, and nine tenths of that.
+        (0.8, 50, 90, None),  # 54 would be: less than a tenth off.
+        (0.8, 50, 80, 63_000_000),
+        (0.8, 50, 130, 10_000_000),  # 80 beside it and 30 too many on a link of 100 leave nothing: the least.
+        (1.0, 50, 10, 112_500_000),  # What the move does not use is not anybody else's.
+    ],
+)
+def test_autothrottle_takes_nine_tenths_of_what_the_network_leaves_beside_the_throttle(
+    link_share: float, stands: int, network: int, rate: int | None
+) -> None:
+    law = _Autothrottle(WORLD, link_share)
+    rates = {SOURCE: stands * 1_000_000, TARGET: stands * 1_000_000}
+    sent = signal(1, network_out_bytes_per_s=network * MB, network_in_bytes_per_s=0.0)
+    came = signal(2, network_in_bytes_per_s=network * MB, network_out_bytes_per_s=0.0)
+    expected = {} if rate is None else {SOURCE: rate, TARGET: rate}
+    assert law.rates(0.0, view(rates, sent, came)) == expected
+    assert law.rates(0.0, view(rates, signal(1), came)) == {s: r for s, r in expected.items() if s == TARGET}, (
+        "not measured"
+    )
+    assert law.rates(0.0, view(rates)) == {}
+
+
+def test_cruise_control_adds_one_move_and_halves_them() -> None:
+    """10 MB/s a move, five to begin with, twelve at most and one at least; broker 2 is never measured."""
+    law, rates = _CruiseControl(WORLD, 1.0), {SOURCE: 50_000_000, TARGET: 50_000_000}
+    well, unwell = signal(1, produce_p99_ms=50.0), signal(1, produce_p99_ms=50.1)
+
+    def after(now_s: float, heard: BrokerSignal) -> int | None:
+        found = law.rates(now_s, view(rates, heard))
+        assert found[TARGET] == 50_000_000
+        return found[SOURCE]
+
+    assert after(0.0, unwell) == 50_000_000, "nothing is judged at the start"
+    assert [after(360.0 * i, well) for i in range(1, 9)] == [
+        mb * 1_000_000 for mb in (60, 70, 80, 90, 100, 110, 120, 120)
+    ]
+    assert [after(360.0 * i, unwell) for i in range(9, 14)] == [
+        60_000_000,
+        30_000_000,
+        15_000_000,
+        10_000_000,
+        10_000_000,
+    ]
+
+
+def test_static_is_one_rate_everywhere_or_none() -> None:
+    rates = {SOURCE: 50_000_000, TARGET: 20_000_000}
+    assert Static(30_000_000).rates(0.0, view(rates)) == {SOURCE: 30_000_000, TARGET: 30_000_000}
+    assert Static(None).rates(0.0, view(rates)) == {SOURCE: None, TARGET: None}
+
+
+def test_the_clairvoyant_rate_ends_the_busiest_side_just_at_the_optimum() -> None:
+    """Clients take 25 of 125 MB/s, whose consumers read the 2 that are written: 112.5 less what clients and W take carry 11 GB."""
+    rate = clairvoyant_bytes_per_s(WORLD)
+    assert 80 * MB < rate < 90 * MB
+    assert clairvoyant_bytes_per_s(replace(WORLD, loads=())) > rate + 20 * MB
+    assert clairvoyant_bytes_per_s(replace(WORLD, duration_s_max=10.0)) == 50 * MB, "no schedule ends: the habit"
+    named = {policy.name: policy for policy in policies(WORLD)}
+    assert list(named) == [
+        OURS, "static 25%", "static 50%", "static 100%", "habit 50 MB/s", "autothrottle 1.0", "autothrottle 0.8",
+        "cruise control", "none",
+    ]  # fmt: skip
+    assert named["static 50%"].rule == Static(round(0.5 * rate))  # type: ignore[attr-defined]
+
+
+def test_the_worlds_of_the_issue_are_there_and_those_before_are_drawn_as_they_were() -> None:
+    """A world is drawn by its place in the table: whatever comes anew comes last."""
+    found = worlds(2)
+    assert list(found)[14:] == [
+        "hot-partition-busy", "kip73-3node-1to2-produce", "kip73-3node-2to1-produce", "brokers-100", "brokers-1000",
+    ]  # fmt: skip
+    assert {name: len(world.brokers) for name, world in found.items() if len(world.brokers) > 6} == {
+        "brokers-100": 100, "brokers-1000": 1000,
+    }  # fmt: skip
+    for name in ("kip73-3node-1to2-produce", "kip73-3node-2to1-produce"):
+        assert sum(p.write_bytes_per_s for p in found[name].moving) == 16e6
+        assert sum(p.size_bytes for p in found[name].moving) == pytest.approx(30e9)

@@ -1,0 +1,209 @@
+"""Who holds a stalled move back, where no throttle does: told from whom else the same brokers serve, and from who is busy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import (
+    LIMITS,
+    NOW_MS,
+    SOURCE,
+    STALL,
+    STALLED,
+    TARGET,
+    WELL,
+    F,
+    L,
+    broker_signal,
+    live,
+    move,
+    move_signal,
+    observation,
+    traced,
+)
+
+from streaming.contract import BrokerSignal, MoveStep
+from tuner.decide.culprit import Culprit, Feeds, culprit
+from tuner.decide.policy import decide
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
+from tuner.model.decision import Decision, Hold, Reason
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, StallState
+
+TRICKLE = tuple(traced([0.2 * MB] * 6, start_ms=NOW_MS - 40_000))
+NOTHING = tuple(traced([0.0] * 6, start_ms=NOW_MS - 40_000))
+
+
+def found(
+    sources: dict[int, Feeds], steps: tuple[MoveStep, ...] = TRICKLE, idle: dict[int, float] | None = None
+) -> tuple[Reason, int] | None:
+    """Of broker 9, onto which the ``sources`` copy."""
+    one = culprit(9, sources, steps, idle or {})
+    return None if one is None else (one.reason, one.broker)
+
+
+def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
+    assert culprit(9, {1: Feeds(well=(4,), stalled=(9,))}, TRICKLE, {}) == Culprit(
+        Reason.STALLED_DESTINATION_BOUND, 9,
+        "it is likely broker 9, the destination: broker 1 feeds broker 4 as it should; look at its disks and its network",
+    )  # fmt: skip
+
+
+def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
+    """Registered, six steps of 5 s without a byte."""
+    assert culprit(9, {1: Feeds(well=(4, 5), stalled=(9,))}, NOTHING, {}) == Culprit(
+        Reason.STALLED_REPLICA_DEAD, 9,
+        "the replicas on broker 9 are likely dead, though it is registered: nothing has come to it for 30 s, while broker 1 feeds "
+        "brokers 4, 5 as it should; look at its log directories, and in its log for partitions whose fetching has failed; "
+        "restart it, or cancel its part of the move",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("silent", "reason"), [(3, Reason.STALLED_DESTINATION_BOUND), (4, Reason.STALLED_REPLICA_DEAD)]
+)
+def test_twenty_seconds_without_a_byte_are_more_than_the_quotas_silence(silent: int, reason: Reason) -> None:
+    steps = tuple(traced([1 * MB] * (6 - silent) + [0.0] * silent))
+    assert found({1: Feeds(well=(4,))}, steps) == (reason, 9)
+    assert found({1: Feeds(well=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
+
+
+def test_a_source_all_of_whose_destinations_stall_is_ill_itself() -> None:
+    assert culprit(9, {1: Feeds(stalled=(4, 9))}, TRICKLE, {}) == Culprit(
+        Reason.STALLED_SOURCE_BOUND, 1,
+        "it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks (what followers lack "
+        "for long is read from there) and its network",
+    )  # fmt: skip
+    # So is one of two, where the other feeds somebody.
+    assert found({1: Feeds(stalled=(4, 9)), 2: Feeds(well=(5,), stalled=(9,))}) == (Reason.STALLED_SOURCE_BOUND, 1)
+
+
+def test_several_sources_are_not_all_ill_at_once() -> None:
+    sources = {1: Feeds(stalled=(9,)), 2: Feeds(stalled=(9,)), 3: Feeds(stalled=(9,))}
+    one = culprit(9, sources, TRICKLE, {})
+    assert one is not None
+    assert (one.reason, one.broker) == (Reason.STALLED_DESTINATION_BOUND, 9)
+    assert "brokers 1, 2, 3 all have room in their throttles towards it" in one.text
+    # Unless it is they who are busy, and the destination is not.
+    assert found(sources, idle={1: 0.1, 2: 0.2, 9: 0.9}) is None
+
+
+def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
+    alone = {1: Feeds(stalled=(9,))}
+    assert found(alone, idle={1: 0.12, 9: 0.80}) == (Reason.STALLED_SOURCE_BOUND, 1)
+    assert found(alone, idle={1: 0.80, 9: 0.12}) == (Reason.STALLED_DESTINATION_BOUND, 9)
+    one = culprit(9, alone, TRICKLE, {1: 0.12})
+    assert one is not None
+    assert "its request handlers are idle for 12 % of the time only" in one.text
+
+
+@pytest.mark.parametrize(
+    ("sources", "idle"),
+    [
+        ({1: Feeds(stalled=(9,))}, {}),  # Nobody to compare them with, nothing measured.
+        ({1: Feeds(stalled=(9,))}, {1: 0.30, 9: 0.31}),  # Neither is busy,
+        ({1: Feeds(stalled=(9,))}, {1: 0.29, 9: 0.10}),  # or both are.
+        ({1: Feeds(stalled=(4, 9)), 2: Feeds(stalled=(4, 9))}, {}),  # Two brokers from two: it may be either end.
+        ({1: Feeds(stalled=(4, 9)), 2: Feeds(stalled=(9,))}, {}),  # Of the second nothing is known.
+        ({}, {}),
+    ],
+)
+def test_where_nothing_speaks_nobody_is_accused(sources: dict[int, Feeds], idle: dict[int, float]) -> None:
+    assert found(sources, idle=idle) is None
+    assert found(sources, steps=NOTHING, idle=idle) is None
+
+
+# -- in what is said of a throttle -----------------------------------------------------------------------------------------
+
+TWO_ONTO = (move(partition=0), move(partition=1, adding=(4,), replicas=(4, 2, 1)))
+
+
+def said(
+    stalls: dict[int, StallState],
+    *,
+    moves: tuple[PartitionMove, ...] = TWO_ONTO,
+    rates: dict[BrokerSide, float] | None = None,
+    brokers: tuple[BrokerSignal, ...] = (),
+) -> dict[BrokerSide, Hold]:
+    """2 of 20 MB/s are used, so that no throttle binds."""
+    cluster: LiveCluster = live(
+        rates or {SOURCE: 20 * MB, TARGET: 20 * MB, (4, F): 20 * MB}, moves=moves, brokers=(1, 2, 3, 4)
+    )
+    signals = [
+        move_signal(1, L), move_signal(2, L), *(move_signal(b, F, keep_up=3 * MB, steps=TRICKLE) for b in (3, 4)),
+    ]  # fmt: skip
+    used = brokers or tuple(broker_signal(b, leader=2 * MB, follower=2 * MB) for b in (1, 2, 3, 4))
+    known = Memory(stalls={b: replace(s, judged_until_ms=NOW_MS + 3_600_000) for b, s in stalls.items()})
+    _, decisions = decide(observation(cluster, signals, used), known, LIMITS, STALL)
+    return {
+        (d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.broker is not None and d.side is not None
+    }
+
+
+def reasons(found: dict[BrokerSide, Hold]) -> dict[BrokerSide, Reason]:
+    return {side: decision.reason for side, decision in found.items()}
+
+
+def test_a_source_bound_stall_is_said_of_the_source_and_of_both_destinations() -> None:
+    found = said({3: STALLED, 4: STALLED})
+    assert reasons(found) == dict.fromkeys([SOURCE, TARGET, (4, F)], Reason.STALLED_SOURCE_BOUND)
+    assert found[TARGET].text.startswith(
+        "broker 3 follower throttle: the move onto broker 3 has stalled, but not by the throttle (20.0 MB/s, only 2.0 MB/s of it is "
+        "used): it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks"
+    )
+
+
+def test_a_destination_bound_stall_is_said_of_that_destination() -> None:
+    found = said({3: STALLED, 4: WELL})
+    assert reasons(found) == {
+        SOURCE: Reason.STALLED_DESTINATION_BOUND, TARGET: Reason.STALLED_DESTINATION_BOUND, (4, F): Reason.PROGRESSING,
+    }  # fmt: skip
+    assert "it is likely broker 3, the destination: broker 1 feeds broker 4 as it should" in found[SOURCE].text
+
+
+def test_whom_a_throttle_holds_or_nobody_has_watched_yet_says_nothing_of_the_source() -> None:
+    bound = {SOURCE: 20 * MB, TARGET: 20 * MB, (4, F): 2 * MB}
+    assert said({3: STALLED, 4: STALLED}, rates=bound)[TARGET].reason is Reason.STALLED_NOT_THROTTLE_BOUND
+    unseen = replace(WELL, observed_s=10.0)
+    assert said({3: STALLED, 4: unseen})[TARGET].reason is Reason.STALLED_NOT_THROTTLE_BOUND
+
+
+def test_a_slow_source_says_nothing_of_the_other_source() -> None:
+    """Broker 1 starves 3 and 4, broker 2 is a source of 3 as well, and feeds 5."""
+    moves = (*TWO_ONTO, move(partition=2, leader=2), move(partition=3, leader=2, adding=(5,), replicas=(5, 2)))
+    cluster = live({SOURCE: 20 * MB, (2, L): 20 * MB, TARGET: 20 * MB}, moves=moves, brokers=(1, 2, 3, 4, 5))
+    signals = [
+        move_signal(1, L), move_signal(2, L), *(move_signal(b, F, keep_up=3 * MB, steps=TRICKLE) for b in (3, 4, 5)),
+    ]  # fmt: skip
+    later = {"judged_until_ms": NOW_MS + 3_600_000}
+    stalls = {3: replace(STALLED, **later), 4: replace(STALLED, **later), 5: replace(WELL, **later)}
+    used = [broker_signal(b, leader=2 * MB, follower=2 * MB) for b in (1, 2, 3, 4, 5)]
+    _, decisions = decide(observation(cluster, signals, used), Memory(stalls=stalls), LIMITS, STALL)
+    found = {(d.broker, d.side): d.reason for d in decisions}
+    assert found[SOURCE] is found[TARGET] is Reason.STALLED_SOURCE_BOUND
+    assert found[(2, L)] is Reason.STALLED_NOT_THROTTLE_BOUND
+
+
+def test_a_busy_source_of_a_single_destination() -> None:
+    busy = (
+        replace(broker_signal(1, leader=2 * MB), request_handler_idle_ratio=0.05),
+        replace(broker_signal(3, follower=2 * MB), request_handler_idle_ratio=0.9),
+    )
+    found = said({3: STALLED}, moves=(move(),), brokers=busy)
+    assert reasons(found) == dict.fromkeys([SOURCE, TARGET], Reason.STALLED_SOURCE_BOUND)
+    old = tuple(replace(b, sampled_at_ms=NOW_MS - 60_000) for b in busy)
+    assert reasons(said({3: STALLED}, moves=(move(),), brokers=old))[TARGET] is Reason.STALLED_NOT_THROTTLE_BOUND
+
+
+def test_a_destination_that_is_not_registered_is_named_on_its_sources_throttle() -> None:
+    cluster = live(brokers=(1, 2))
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, age_s=40)]
+    decisions: tuple[Decision, ...]
+    _, decisions = decide(observation(cluster, signals), Memory(stalls={3: STALLED}), LIMITS, STALL)
+    texts = {(d.broker, d.side): (d.reason, d.text) for d in decisions}
+    assert texts[SOURCE] == (
+        Reason.BROKER_DOWN,
+        "broker 1 leader throttle: nothing is copied onto broker 3, not alive: bring it back, or cancel its part of the move",
+    )
+    assert texts[TARGET][0] is Reason.BROKER_DOWN

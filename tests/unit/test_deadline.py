@@ -1,0 +1,134 @@
+"""A deadline that cannot be kept is said with its numbers, while there is time to do something about it; one that can is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
+
+from tuner.decide.deadline import Late, ends_s, late, told
+from tuner.decide.policy import decide
+from tuner.model.cluster import BrokerSide, Course, LiveCluster
+from tuner.model.decision import Reason, Steer
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory
+from tuner.model.objectives import Mode
+from tuner.plan.move_time import SideLoad
+from tuner.settings import TunerSettings
+
+# 600 MB remain and 6 MB/s keep up: at 12 MB/s they end in 100 s.
+LOAD = SideLoad(600 * MB, 6 * MB)
+AT_12 = Course(12 * MB)
+
+
+def by(seconds: float, limits: Limits = LIMITS) -> Limits:
+    return replace(limits, steers=True, finish_at_ms=NOW_MS + round(1000 * seconds))
+
+
+def one(seconds: float, course: Course = AT_12, load: SideLoad = LOAD) -> Late | None:
+    return late({SOURCE: load}, {SOURCE: course}, [SOURCE], NOW_MS, by(seconds))
+
+
+@pytest.mark.parametrize(("left_s", "is_late"), [(100.0, False), (85.1, False), (85.0, True), (-20.0, True)])
+def test_late_by_a_quarter_of_a_minute_or_more(left_s: float, is_late: bool) -> None:
+    assert (one(left_s) is not None) is is_late
+
+
+def test_without_a_deadline_nothing_is_late() -> None:
+    assert late({SOURCE: LOAD}, {SOURCE: AT_12}, [SOURCE], NOW_MS, LIMITS) is None
+
+
+def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() -> None:
+    """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
+    assert str(one(40)) == (
+        "600 MB remain, at 12.0 MB/s, of which 6.0 MB/s keep up, so it ends in 1 min 40 s; "
+        "finish_at is in 40 s: 1 min late; in time takes 21.0 MB/s, clients leave no more: "
+        "give them a higher objective.latency_ms, or set finish_at 1 min later or more, or move fewer partitions"
+    )
+
+
+def test_at_the_ceiling_it_is_the_ceiling() -> None:
+    """2 GB at 46 MB/s take 50 s; 25 s would take 86 MB/s."""
+    found = str(one(25, Course(46 * MB), SideLoad(2000 * MB, 6 * MB)))
+    assert "in time takes 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set" in found
+
+
+def test_a_moment_that_is_over_cannot_be_kept_by_any_rate() -> None:
+    found = str(one(-20))
+    assert "finish_at was 20 s ago: 2 min late; no rate makes up for it" in found
+
+
+@pytest.mark.parametrize("meant", [6 * MB, 6 * MB + 1])
+def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
+    found = one(3600, Course(meant))
+    assert found is not None
+    assert str(found).startswith(
+        "600 MB remain and never end at 6.0 MB/s, of which 6.0 MB/s keep up; finish_at is in 1 h; "
+    )
+    assert "finish_at" not in str(found).split(";")[2]
+    assert ends_s(LOAD, Course(meant)) == float("inf")
+
+
+def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
+    loads = {SOURCE: LOAD, TARGET: SideLoad(600 * MB, 3 * MB)}
+    courses = {SOURCE: AT_12, TARGET: Course(15 * MB)}  # 100 s, and 50 s.
+    found = late(loads, courses, loads, NOW_MS, by(30))
+    assert found is not None
+    assert (found.side, found.late_s) == (SOURCE, 70.0)
+    assert told(found, TARGET, loads[TARGET], courses[TARGET]) == (
+        "too late for the deadline, with the broker 1 leader throttle, which ends 1 min 10 s after finish_at: see there what has to give"
+    )
+    assert told(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
+
+
+def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
+    assert one(10, Course(12 * MB, blind=True)) is None
+    assert late({SOURCE: LOAD}, {}, [SOURCE], NOW_MS, by(10)) is None
+    assert late({SOURCE: LOAD}, {SOURCE: AT_12}, [], NOW_MS, by(10)) is None
+
+
+# -- in what is decided ------------------------------------------------------------------------------------------------
+
+
+def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[BrokerSide, Steer]:
+    cluster: LiveCluster = live({SOURCE: 12 * MB, TARGET: 40 * MB}, moves=(move(),))
+    courses = {SOURCE: Course(12 * MB, **course), TARGET: Course(40 * MB)}
+    signals = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
+    known = Memory(stalls={3: replace(WELL, observed_s=observed_s)})
+    _, found = decide(observation(cluster, signals, courses=courses), known, by(left_s), STALL)
+    return {(d.broker, d.side): d for d in found if isinstance(d, Steer)}
+
+
+def test_it_is_a_decision_of_its_own_with_the_numbers() -> None:
+    found = decided(60)
+    assert (found[SOURCE].reason, found[TARGET].reason) == (Reason.DEADLINE_NOT_MET, Reason.FOLLOWS_CLIENTS)
+    assert found[SOURCE].text.startswith(
+        "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which 6.0 MB/s keep up, so it ends in 1 min 40 s; finish_at is in 1 min: 40 s late; "
+    )
+    assert found[SOURCE].live_bytes_per_s == 12_000_000, "the law goes on"
+
+
+def test_a_deadline_that_is_kept_is_no_word() -> None:
+    assert {d.reason for d in decided(120).values()} == {Reason.FOLLOWS_CLIENTS}
+
+
+def test_nothing_is_said_before_our_own_way_up_is_over() -> None:
+    assert {d.reason for d in decided(60, observed_s=44.9).values()} == {Reason.FOLLOWS_CLIENTS}
+    assert decided(60, observed_s=45.0)[SOURCE].reason is Reason.DEADLINE_NOT_MET
+
+
+def test_clients_that_leave_nothing_come_first_and_the_lateness_after_it() -> None:
+    found = decided(60, no_headroom=True)[SOURCE]
+    assert found.reason is Reason.NO_HEADROOM
+    assert "at a quieter hour; too late for the deadline: 600 MB remain" in found.text
+
+
+def test_the_settings_say_when() -> None:
+    given = {
+        "rate_bytes_per_s_max": 50e6,
+        "objective": {"latency_ms": 50, "mode": Mode.DEADLINE, "finish_at": "2026-01-31T06:00:00Z"},
+        "capacity": {"in_bytes_per_s": 1e8, "out_bytes_per_s": 1e8},
+    }
+    assert TunerSettings.model_validate(given).limits().finish_at_ms == 1_769_839_200_000
+    assert TunerSettings(rate_bytes_per_s_max=50e6).limits().finish_at_ms is None

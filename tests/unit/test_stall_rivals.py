@@ -1,0 +1,54 @@
+"""Every judge that ours is compared with does its work: it fires on a plain stall, and is silent on a plain healthy move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tuner_cases import traced
+
+from benchmarks.stalls.rivals import RIVALS, Rival
+from benchmarks.stalls.traces import Sampled, Trace
+from tuner.model.limits import MB
+
+EXPECTED = 10 * MB
+SETTINGS = [(rival, settings) for rival in RIVALS for settings in rival.settings()]
+NAMED = [f"{rival.name} {settings}" for rival, settings in SETTINGS]
+
+
+def looked_at(shares: list[float], remaining_bytes: float = 1e6 * MB) -> Sampled:
+    """A step of 5 s for each share of the 10 MB/s that are expected, while 2 MB/s are written."""
+    steps = traced([2 * MB + s * EXPECTED for s in shares], write_bytes_per_s=2 * MB, remaining_bytes=remaining_bytes)
+    return Sampled(Trace("plain", "made", None, ()), tuple(steps), (EXPECTED,) * len(steps))
+
+
+def test_all_seven_are_there() -> None:
+    assert [rival.name for rival in RIVALS] == [
+        "Theil–Sen slope", "EWMA slope", "Mann–Kendall", "Burrow's rules", "river PageHinkley", "river ADWIN", "river KSWIN",
+    ]  # fmt: skip
+    assert len(SETTINGS) == 9 + 9 + 8 + 5 + 12 + 9 + 4
+
+
+@pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
+def test_a_move_that_goes_as_it_should_is_no_alarm(rival: Rival, settings: dict[str, Any]) -> None:
+    healthy = [1.0, 1.1, 0.9, 1.05, 0.95] * 24  # Ten minutes.
+    assert not any(rival.alarms(looked_at(healthy), **settings))
+
+
+@pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
+def test_a_move_that_stops_dead_is_an_alarm_and_none_before(rival: Rival, settings: dict[str, Any]) -> None:
+    """Five minutes well, and then five minutes of what is written and not a byte of it more."""
+    alarms = rival.alarms(looked_at([1.0, 1.1, 0.9, 1.05, 0.95] * 12 + [-0.2] * 60), **settings)
+    assert len(alarms) == 120
+    assert not any(alarms[:60])
+    # A window of twelve stretches compares three with three, of which no Kolmogorov–Smirnov test is surer than 0.1. It stays in
+    # the grid, so that figures compare with older ones; the tuning never has a reason to choose it.
+    able = settings.get("window") != 12
+    assert any(alarms[60:]) is able
+    assert alarms[-1] is able, "it stands for as long as the stall does"
+
+
+@pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
+def test_near_the_end_nothing_is_lost(rival: Rival, settings: dict[str, Any]) -> None:
+    """What remains is what was written a moment ago."""
+    assert not any(rival.alarms(looked_at([1.0] * 20 + [0.0] * 60, remaining_bytes=1_000.5 * MB), **settings))
