@@ -42,7 +42,7 @@ class BrokerSignal:
     reassignment_out_bytes_per_s: float | None = None
     client_in_bytes_per_s: float | None = None
     client_out_bytes_per_s: float | None = None
-    network_in_bytes_per_s: float | None = None  # All listeners.
+    network_in_bytes_per_s: float | None = None  # All listeners, and what it fetches as a follower.
     network_out_bytes_per_s: float | None = None
     produce_p99_ms: float | None = None  # Kafka's decaying histogram: remembers minutes.
     produce_mean_ms: float | None = None  # Of the requests answered in this window; None when none was.

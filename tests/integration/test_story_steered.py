@@ -4,8 +4,10 @@ in the middle it takes up again what it left, and at the end nothing is left at 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from lab_parts import rheostat as program
 from story_kit import make_topic, moving, running
 
 from rheostat.lab import Lab, LabSpec, Load
@@ -28,6 +30,15 @@ def rates(client: ClusterClient) -> dict[BrokerSide, int]:
     live = LiveReader(client).look(full=False)
     assert isinstance(live, LiveCluster), live
     return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+
+
+def came_to(config: Path, broker: int) -> float:
+    """What has caught up on a broker to which nobody writes, in bytes/s: all that came over its network, by two counts of Kafka's."""
+    told = program("signals", "--config", config, "--json", "--kind", "broker", "--broker", str(broker))
+    (signal,) = json.loads(told.stdout)
+    whole, part = signal["network_in_bytes_per_s"] or 0.0, signal["reassignment_in_bytes_per_s"] or 0.0
+    assert whole >= part
+    return float(part)
 
 
 @pytest.mark.timeout(400)
@@ -53,6 +64,10 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
             lines = [json.loads(line) for line in rheostat.log.read_text().splitlines() if "ours from before" in line]
             ours = {(line["broker"], line["side"]): line["before_bytes_per_s"] for line in lines}
             assert ours[(1, "leader")] == ours[(3, "follower")] == THROTTLE
+            rheostat.until(
+                "what comes to the destination is seen", lambda: came_to(rheostat.config, 3) > 2 * THROTTLE, 30
+            )
+            assert rheostat.decided("signals_contradict") is None
             assert moving(client), "the move ended before the law had it again: make it longer"
 
             rheostat.until("the move ends", lambda: not moving(client), 120)
