@@ -28,7 +28,7 @@ class QuotaAges:
 
     def seen(self, carrying: Collection[BrokerSide], now_s: float) -> QuotaAges:
         """After one more look, in which these sides take part in a move."""
-        before_s = self.looked_at_s
+        before_s, carrying = self.looked_at_s, frozenset(carrying)
         ended_s = {
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
         }
