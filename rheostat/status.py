@@ -22,6 +22,7 @@ from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
 from tuner.api.views import orders_json
+from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.order_records import decode_orders, orders_key
@@ -35,6 +36,7 @@ from tuner.model.orders import Orders
 from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import NewestSignals, SignalReader
+from tuner.plan.move_time import SideLoad
 
 DECISIONS = 10
 TURNS = 5  # Seconds of the law.
@@ -114,7 +116,7 @@ def status_json(
                     for side in Side
                     for move in (signals.moves.get((broker, side)) if signals is not None else None,)
                 },
-                **{f"{side}_floor_bytes_per_s": sides[broker][side]["floor_bytes_per_s"] for side in Side},
+                **{f"{side}_floor_bytes_per_s": _floor(sides[broker][side], settings) for side in Side},
                 **{f"{side}_infeasible": sides[broker][side]["infeasible"] for side in Side},
             }
             for broker in sorted(live.brokers)
@@ -174,6 +176,12 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
         CommandError: there is one, and it cannot be read.
     """
     return _newest(settings, {ring: count}).entries[ring]
+
+
+def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:
+    """By the settings: what the law means, which may be less where clients leave less, is not known from outside."""
+    keep_up = side["keep_up_bytes_per_s"]
+    return None if keep_up is None else floor_bytes_per_s(SideLoad(0.0, keep_up), settings.tuner.limits())
 
 
 class Newest(NamedTuple):

@@ -119,7 +119,9 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
         until_s = None if wait_s is None else time.monotonic() + wait_s
-        number, trouble = 0, _read(followed, journal, topics.journal) or _followed(followed, tail, first=True)
+        number, unread = 0, _read(followed, journal, topics.journal)
+        # Whatever the first says, the second looks back: what people have ordered is told from its first picture on.
+        trouble = _joined(_followed(followed, tail, first=True), unread)
         while not stop.is_set():
             live = _look(looks, full=number % _FULL_EVERY == 0)
             if isinstance(live, LiveCluster):
@@ -136,8 +138,12 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             number += 1
             signals.poll()
             signals.forget_old(round(time.time() * 1000))
-            trouble = _followed(followed, tail)
+            trouble = _joined(_followed(followed, tail), unread)
     return EXIT_DONE
+
+
+def _joined(*said: str | None) -> str | None:
+    return " ".join(text for text in said if text is not None) or None
 
 
 def objective_ms(settings: Settings) -> float | None:

@@ -154,8 +154,9 @@ class Loop:
         if self._steering is not None:
             self._awaited = awaited(decisions, observation.moves, observation.now_ms, self._limits.signal_age_s_max)
         seen = isinstance(observation.live, LiveCluster)
-        if seen:
-            self._ages = self._ages.seen(self._kept.paths.sides(), self._monotonic())
+        if isinstance(observation.live, LiveCluster):
+            carrying = self._kept.paths.sides() if observation.live.moves else ()
+            self._ages = self._ages.seen(carrying, self._monotonic(), counts=bool(observation.live.lists))
         else:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
             self._watcher.observed(observation, self.memory, decisions)
         try:

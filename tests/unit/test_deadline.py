@@ -43,8 +43,8 @@ def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() ->
     """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
     assert str(one(40)) == (
         "600 MB remain, at 12.0 MB/s, of which 6.0 MB/s keep up, so it ends in 1 min 40 s; "
-        "finish_at is in 40 s: 1 min late; in time takes 21.0 MB/s, clients leave no more: "
-        "give them a higher objective.latency_ms, or set finish_at 1 min later or more, or move fewer partitions"
+        "finish_at is in 40 s: 1 min late; in time takes 21.0 MB/s, the links and their clients leave no more: "
+        "allow clients a higher objective.latency_ms, or set finish_at 1 min later or more, or move fewer partitions"
     )
 
 

@@ -34,7 +34,8 @@ def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
         (live(brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])}), 2),
         (live(brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4), (0, 2)])}), 0),
         (live(brokers=FIVE, lists=OWN_LISTS | {"t": EVERY}), 0),  # Of whichever brokers.
-        (default(live(brokers=FIVE), *FIVE), 2),  # It counts where no move is: one a side, not one a broker.
+        (default(live(brokers=FIVE), *FIVE), 0),  # It holds the move as well.
+        (default(live(brokers=FIVE), 4, 5), 2),  # It counts where no move is: one a side, not one a broker.
         (default(live(brokers=FIVE), 1, 2, 3), 0),
         (default(live({}, moves=(), lists={}), 1, 2, 3), 2),
         (default(live({SOURCE: 5 * MB}, moves=(), lists={"t": EVERY}), 2, 3), 4),

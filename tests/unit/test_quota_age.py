@@ -41,3 +41,9 @@ def test_what_ended_within_a_window_is_still_in_it() -> None:
 
 def test_a_clock_that_stands_makes_nothing_younger_than_none() -> None:
     assert looked((100.0, ()), (100.0, (SOURCE,))).age_s(SOURCE, 99.0) == 0.0
+
+
+def test_what_is_on_a_list_before_its_move_begins_may_have_counted_already() -> None:
+    ages = QuotaAges().seen((), 100.0, counts=True).seen((SOURCE,), 104.0, counts=True)
+    assert ages.age_s(SOURCE, 104.0) == 11.0
+    assert looked((100.0, ())).seen((SOURCE,), 104.0, counts=True).age_s(SOURCE, 104.0) == 4.0

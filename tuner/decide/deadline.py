@@ -63,7 +63,7 @@ class Late:
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
             held = f"the ceiling is {words.rate(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
         else:
-            held = "clients leave no more: give them a higher objective.latency_ms"
+            held = "the links and their clients leave no more: allow clients a higher objective.latency_ms"
         return f"{takes}, {held}{later}, or move fewer partitions"
 
 

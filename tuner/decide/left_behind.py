@@ -30,8 +30,10 @@ def idle_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
 def _rates(live: LiveCluster, memory: Memory, touched: Set[int]) -> int:
     ours = memory.owned if live.moves else ()
     standing = {side: setting for side, setting in live.rates.items() if side[0] not in touched and side not in ours}
+    # What holds for all brokers serves a move on any of them.
+    serving = {side for (broker, side), setting in live.rates.items() if broker in touched and not setting.own}
     return sum(setting.own for setting in standing.values()) + len(
-        {side for (_, side), setting in standing.items() if not setting.own}
+        {side for (_, side), setting in standing.items() if not setting.own} - serving
     )
 
 

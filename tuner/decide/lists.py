@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
+from typing import NamedTuple
 
 from streaming.contract import Side
 from streaming.throttles import LIST_CHARS_MAX, Pair, ThrottledReplicas, TopicThrottle, text_of
@@ -175,21 +176,21 @@ def _starts(
         for side in Side:
             pairs = missing[topic][side] | (ours.of(side).pairs & of_topic.of(side))
             wanted.update((broker, side) for _, broker in pairs)
-    copies = most_copies(view.live.moves)
-    return [_start(side, view, copies.get(side[0], 1), again) for side in sorted(wanted & bare)]
+    copies = copies_of(view.live.moves)
+    return [_start(side, view, copies.get(side[0], ONE_COPY), again) for side in sorted(wanted & bare)]
 
 
-def _start(side: BrokerSide, view: MovesView, copies: int, again: Mapping[BrokerSide, int]) -> StartRate:
+def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[BrokerSide, int]) -> StartRate:
     order = permitted(view.orders.overrides.get(side), view.limits)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
     elif side in again:
-        # Producers may write more by now, and what stood may have been too little all along.
-        drains = start_bytes_per_s(side, view, copies)
         stood = round(min(again[side], view.limits.rate_bytes_per_s_max))
         rate, why = stood, "as it stood until it was swept away"
-        # The law may have meant it to be as little as it may be; less is not meant by anybody.
-        if stood < LawLimits().floor_over_keep_up_tight / view.limits.floor_over_keep_up * drains:
+        # Producers may write more by now. The law may have meant it to be as little as it may be; what does not even carry
+        # the fewest copies is meant by nobody.
+        drains = drains_bytes_per_s(side, view, copies)
+        if stood < drains:
             rate, why = drains, f"{words.rate(stood)} stood until it was swept away, and would not drain any more"
     else:
         rate, why = (
@@ -200,27 +201,47 @@ def _start(side: BrokerSide, view: MovesView, copies: int, again: Mapping[Broker
     return StartRate(*side, rate, Reason.MOVE_FOUND, text)
 
 
-def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: int) -> int:
-    """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile.
-
-    Args:
-        copies: how often the broker sends each byte that it leads, at the most.
-    """
-    limits, signal = view.limits, view.fresh_signal(side)
+def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
+    """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile."""
+    limits = view.limits
     # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
-    factor = copies if side[1] is Side.LEADER else 1
-    write = (signal.write_bytes_per_s or 0.0) if signal is not None else 0.0
-    least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * factor * write)
+    factor = copies.most if side[1] is Side.LEADER else 1
+    least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * factor * (_write(side, view) or 0.0))
     return round(min(limits.rate_bytes_per_s_max, least))
 
 
-def most_copies(moves: Iterable[PartitionMove]) -> dict[int, int]:
-    """By leader, the most followers that fetch each byte of a partition: those in sync, and those that are added."""
-    most: dict[int, int] = {}
+def drains_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
+    """Below this it surely does not drain; 0 where nothing fresh is known of it."""
+    factor = copies.fewest if side[1] is Side.LEADER else 1
+    least = LawLimits().floor_over_keep_up_tight * factor * (_write(side, view) or 0.0)
+    return round(min(view.limits.rate_bytes_per_s_max, least))
+
+
+def _write(side: BrokerSide, view: MovesView) -> float | None:
+    signal = view.fresh_signal(side)
+    return signal.write_bytes_per_s if signal is not None else None
+
+
+class Copies(NamedTuple):
+    """How often a broker sends the bytes of a partition that it leads: to followers in sync, and to those that are added."""
+
+    fewest: int
+    most: int
+
+
+ONE_COPY = Copies(1, 1)
+
+
+def copies_of(moves: Iterable[PartitionMove]) -> dict[int, Copies]:
+    """By leader."""
+    found: dict[int, Copies] = {}
     for move in moves:
         copies = len({*move.isr, *move.adding} - {move.leader})
-        most[move.leader] = max(copies, most.get(move.leader, 0))
-    return most
+        before = found.get(move.leader)
+        found[move.leader] = (
+            Copies(copies, copies) if before is None else Copies(min(copies, before.fewest), max(copies, before.most))
+        )
+    return found
 
 
 def _that_fit(pairs: set[Pair], stands: ThrottledReplicas, first: frozenset[Pair]) -> tuple[Pair, ...]:

@@ -202,9 +202,9 @@ def _steer(
     if course is not None and course.no_headroom:
         return steer(
             Reason.NO_HEADROOM,
-            f"clients leave less than the {words.rate(load.keep_up_bytes_per_s)} that keeping up takes, so it runs at its "
-            f"least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a quieter hour"
-            + (f"; {late_text}" if late_text else ""),
+            f"clients (or objective.share_max) leave less than the {words.rate(load.keep_up_bytes_per_s)} that keeping up "
+            f"takes, so it runs at its least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a "
+            "quieter hour" + (f"; {late_text}" if late_text else ""),
         )
     # It gets all that may be had, and that is too little for the moment that was promised: a person decides what gives.
     if late_text is not None:

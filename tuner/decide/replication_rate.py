@@ -110,10 +110,10 @@ def turn(
         blind = known_now_ms is None or age_s > limits.hold_age_s
         # Never measured here. What somebody has set stands, for we know nothing better; what is our own, from before we were
         # started again, was right for clients of then, and goes back to what stood before it or to what drains.
+        sinks = side in view.ours and (view.now_ms - course.since_ms) / 1000 > limits.decay_age_s
         if known_at_ms is None:
-            ours = side in view.ours and (view.now_ms - course.since_ms) / 1000 > limits.decay_age_s
             least = max(least, view.ours.get(side, 0))
-            meant = _sunk(course.wanted, stands, least, limits) if ours else _unbound(course.wanted)
+            meant = _sunk(course.wanted, stands, least, limits) if sinks else _unbound(course.wanted)
         # Too long ago: whatever clients do by now, the least that still drains cannot hurt them much.
         elif age_s > limits.decay_age_s:
             meant = _sunk(course.wanted, stands, least, limits)
@@ -146,7 +146,9 @@ def turn(
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
         rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
         rate = min(stands, max(rate, round(least))) if blind else rate
-        rate = stands if known_at_ms is None and side not in view.ours else rate
+        if known_at_ms is None:
+            # What its window holds was never seen, so the line down begins at what stands.
+            rate = min(stands, round(max(least, meant.rate_bytes_per_s))) if sinks else stands
         deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
         if abs(rate - stands) > deadband_ratio * stands:
             writes[side] = rate

@@ -23,11 +23,12 @@ class QuotaAges:
     """What successive looks at the cluster say of it; times by one monotonic clock."""
 
     looked_at_s: float | None = None  # None: never.
+    counts: bool = False  # Lists stood at that look: who is on one counts, whether something moves or not.
     began_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of sides that carry something; −∞ is not known.
     ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of those that did within a window.
 
-    def seen(self, carrying: Collection[BrokerSide], now_s: float) -> QuotaAges:
-        """After one more look, in which these sides take part in a move."""
+    def seen(self, carrying: Collection[BrokerSide], now_s: float, *, counts: bool = False) -> QuotaAges:
+        """After one more look, in which these sides take part in a move, and ``counts`` says whether any list stands."""
         before_s, carrying = self.looked_at_s, frozenset(carrying)
         ended_s = {
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
@@ -36,9 +37,9 @@ class QuotaAges:
         began_s = {}
         for side in carrying:
             # It may have begun right after the look before; what its window holds of a move that ended is not known.
-            fresh = before_s is not None and side not in self.ended_s
+            fresh = before_s is not None and not self.counts and side not in self.ended_s
             began_s[side] = self.began_s.get(side, before_s if fresh and before_s is not None else -math.inf)
-        return QuotaAges(now_s, began_s, ended_s)
+        return QuotaAges(now_s, counts, began_s, ended_s)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
         """Of what its quota counts; a whole window where that is not known."""
