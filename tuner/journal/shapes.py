@@ -25,7 +25,7 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
     BrokerSignal: {
         "cluster": "", "window_end_ms": 0, "leader_rate_bytes_per_s": None, "follower_rate_bytes_per_s": None,
         "replication_in_bytes_per_s": None, "replication_out_bytes_per_s": None,
-        "client_out_bytes_per_s": None, "request_handler_idle_ratio": None, "isr_expands_per_s": None,
+        "client_out_bytes_per_s": None, "isr_expands_per_s": None,
         "replica_lag_max_messages": None, "replica_lag_sum_messages": None, "partitions": None, "leaders": None,
     },
     MoveSignal: {
