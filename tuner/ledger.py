@@ -18,8 +18,9 @@ import structlog
 
 from streaming.throttles import TopicThrottle
 from tuner.actuate.throttles import Failure
+from tuner.decide.orders_told import ordered
 from tuner.decide.ownership import let_go
-from tuner.journal.entries import Entry, entry_of, turn_entry
+from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.seen_records import SeenByTopic
 from tuner.journal.stood_on import StoodOn
@@ -38,6 +39,7 @@ from tuner.model.decision import (
 )
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders
 
 log = structlog.get_logger("tuner")
 
@@ -86,6 +88,7 @@ class Ledger:
         self._saved: Memory | None = None
         self._seen = SeenByTopic()
         self._stood: StoodOn | None = None  # What the last entries stood on.
+        self._orders: Orders | None = None  # As the last cycle had them.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
@@ -127,7 +130,10 @@ class Ledger:
             self._inputs.cycle(observation, self.memory, memory, decisions)
         self._stood = None
         said: dict[tuple[object, ...], Reason] = {}
-        entries, lines = [], []
+        # What people had ordered before the first cycle is not news.
+        before = observation.orders if self._orders is None else self._orders
+        news = ordered(before, observation.orders, observation.now_ms)
+        entries, lines = [order_entry(each, observation.now_ms) for each in news], []
         for decision in decisions:
             subject = subject_of(decision)
             repeats = self._said.get(subject) is decision.reason
@@ -139,7 +145,9 @@ class Ledger:
                 lines.append(decision)
             said[subject] = decision.reason
         self.record(entries, memory)
-        self._said = said
+        self._said, self._orders = said, observation.orders
+        for each in news:
+            log.info(each.text, action=ORDER, broker=each.broker, side=each.side)
         for decision in lines:
             self.tell(decision)
 

@@ -271,3 +271,56 @@ def test_the_commands_change_only_what_they_mean() -> None:
     assert commands.override({(3, L): 1}, 1.0)(begun, NOW_MS + 60_001).overrides.keys() == {
         (3, L)
     }  # The old one is over.
+
+
+# -- what is on record of it --------------------------------------------------------------------------------------------
+
+
+def texts(rig: Rig) -> list[str]:
+    return [entry.text for entry in rig.journal.entries if entry.action == "ordered"]
+
+
+def test_every_order_and_its_end_are_on_record_with_who_gave_it() -> None:
+    """The order itself is one record, which the next one takes the place of."""
+    rig = Rig()
+    rig.cycle()
+    rig.orders.latest = replace(PAUSED, by="kim@desk")
+    rig.cycle()
+    rig.cycle()
+    rig.orders.latest = Orders(at_ms=NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by="lee@home")
+    rig.cycle()
+    rig.orders.latest = replace(overridden(7 * MB), by="kim@desk", resumed_at_ms=NOW_MS + 1)
+    rig.cycle()
+    rig.orders.latest = Orders(at_ms=NOW_MS + 3, resumed_at_ms=NOW_MS + 1, by="lee@home")
+    rig.cycle()
+    assert texts(rig) == [
+        "rheostat is paused, by order of kim@desk",
+        "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
+        "broker 1 leader throttle: 7.0 MB/s by order of kim@desk",
+        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s is taken back, by order of lee@home",
+    ]
+
+
+def test_an_order_of_before_the_start_is_no_news_and_one_that_expired_says_so() -> None:
+    rig = Rig()
+    rig.orders.latest = overridden(7 * MB)
+    rig.cycle()
+    rig.now_ms = NOW_MS + 60_001
+    rig.orders.latest = Orders(at_ms=NOW_MS + 60_001, resumed_at_ms=NOW_MS + 60_001, by="lee@home")
+    rig.cycle()
+    assert texts(rig) == [
+        "what others have set is rheostat's to turn again, by order of lee@home",
+        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
+    ]
+
+
+def test_an_order_that_the_journal_did_not_take_is_told_again() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.journal.refusing = True
+    rig.orders.latest = replace(RELEASED, by="kim@desk")
+    rig.cycle()
+    assert texts(rig) == []
+    rig.journal.refusing = False
+    rig.cycle()
+    assert texts(rig) == ["everything is released, by order of kim@desk"]

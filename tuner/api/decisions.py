@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.journal.entries import QUOTAS, TURN, Entry
+from tuner.journal.entries import ORDER, QUOTAS, TURN, Entry
 
 ROWS_MAX = 5_000
 TURNS_MAX = 600  # Seconds of the law; in a deque of their own, or they would push everything else out.
@@ -60,7 +60,7 @@ class Filter:
             return False
         if self.reason is not None and entry.reason != self.reason:
             return False
-        if self.acts and entry.kind == "decision" and entry.action != "let_go":
+        if self.acts and entry.kind == "decision" and entry.action not in ("let_go", ORDER):
             return False
         return (self.broker is None and self.side is None) or any(
             self.broker in (None, broker) and self.side in (None, side) for broker, side in _sides(entry)

@@ -1,6 +1,6 @@
 """The journal's records, all JSON.
 
-entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, or its outcome. The ring of keys
+entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or what a person has ordered. The ring of keys
          lets compaction bound the topic to the last RING entries.
 turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in one second; a ring of its own, so that
          the seconds of one day do not push the decisions of a month out.
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from streaming.contract import Side
+from tuner.decide.orders_told import Ordered
 from tuner.journal import list_records
 from tuner.journal.list_records import listed_of, listed_row
 from tuner.model.cluster import BrokerSide
@@ -30,6 +31,7 @@ RING = 100_000
 TURN = "turn"
 QUOTAS = "quotas"
 STEPS, STEPS_OVER, PACE = "steps", "steps-over", "pace"
+ORDER = "ordered"
 RINGS = ("entry", "turn", "quotas-entry", "plan-entry")
 _RING_OF = {TURN: "turn", QUOTAS: "quotas-entry", **dict.fromkeys((STEPS, STEPS_OVER, PACE), "plan-entry")}
 VERSION = 1
@@ -81,6 +83,11 @@ def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
         text += f"; and {len(changes) - _TURN_TEXTS} more"
     rates = [[c.broker, c.side.value, c.live_bytes_per_s, c.wanted_bytes_per_s] for c in changes]
     return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
+
+
+def order_entry(told: Ordered, at_ms: int) -> Entry:
+    """What a person has said: their words themselves are kept by the newest alone (order_records.py)."""
+    return Entry(at_ms, "decision", ORDER, ORDER, told.text, {"broker": told.broker, "side": told.side})
 
 
 def lists_entry(
