@@ -1,7 +1,7 @@
 """The journal's records, all JSON.
 
-entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or what a person has ordered. The ring of keys
-         lets compaction bound the topic to the last RING entries.
+entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or what a person has
+         ordered. The ring of keys lets compaction bound the topic to the last RING entries.
 turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in one second; a ring of its own, so that
          the seconds of one day do not push the decisions of a month out.
 quotas   key ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that a cycle writes; a ring of its own, too.
