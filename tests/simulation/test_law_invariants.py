@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.decide.course import LawMemory, LawView
+from tuner.decide.course import Course, LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB
@@ -54,19 +54,26 @@ def least_bytes_per_s(keep_up_bytes_per_s: float, over_keep_up: float = 1.2) -> 
 
 
 def check_bounds(
-    rate: int, before: int, keep_up_bytes_per_s: float, objective: Objective, *, blind: bool, recovering: bool = False
+    rate: int,
+    before: int,
+    course: Course,
+    objective: Objective,
+    *,
+    blind: bool,
+    recovering: bool = False,
 ) -> None:
     """Invariant 3. A share of the link is the operator's ceiling as well, in-sync followers aside: the floor is below it. What somebody had set outside of the bounds may be on its way into them, and is never taken further out.
 
     Where nothing is stale no rate lies below the floor, whatever stood there, and the floor comes down to what clients leave, but no
     nearer to what keeps up than 1.05 of it. Where something is, a rate sinks to the whole floor and no further.
     """
+    keep_up_bytes_per_s, meant_bytes_per_s = course.load.keep_up_bytes_per_s, course.wanted.rate_bytes_per_s
     assert math.isfinite(rate)
     assert rate <= max(CEILING, before) + 1
     share = math.inf if objective.share_max is None else objective.share_max * LINK.out_bytes_per_s
-    if not recovering:
-        # In-sync followers are a part of what keeps up; a setting plays around what is meant.
-        assert rate <= max(before, (1 + LIMITS.bound_play) * (share + keep_up_bytes_per_s)) + 1
+    if not (recovering or blind):
+        # In-sync followers are a part of what keeps up. A setting plays around what is meant, as its window asks for it.
+        assert meant_bytes_per_s <= max(before, share + keep_up_bytes_per_s) + 1
     if blind:
         assert min(before, share, least_bytes_per_s(keep_up_bytes_per_s)) - 1 <= rate <= before
     else:
@@ -168,9 +175,8 @@ def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
                 at_ms = whole(heard)
                 blind = at_ms is None or now_ms - at_ms > LIMITS.hold_age_s * 1000
                 if each in writes:
-                    keep_up = memory.courses[each].load.keep_up_bytes_per_s
-                    recovering = each in view.recovering
-                    check_bounds(writes[each], stands[each], keep_up, objective, blind=blind, recovering=recovering)
+                    course, recovering = memory.courses[each], each in view.recovering
+                    check_bounds(writes[each], stands[each], course, objective, blind=blind, recovering=recovering)
                 if blind and each in before.courses and each in memory.courses:
                     meant = memory.courses[each].wanted.rate_bytes_per_s
                     assert meant <= before.courses[each].wanted.rate_bytes_per_s
@@ -254,9 +260,7 @@ class Watched:
             told = Told(view.brokers.get(side[0]), view.moves.get(side))
             at_ms = whole(told)
             blind = at_ms is None or seen.now_ms - at_ms > LIMITS.hold_age_s * 1000
-            check_bounds(
-                rate, stands[side], self.memory.courses[side].load.keep_up_bytes_per_s, fate.objective, blind=blind
-            )
+            check_bounds(rate, stands[side], self.memory.courses[side], fate.objective, blind=blind)
             if fate.refused_s[0] <= now_s < fate.refused_s[1] and fate.refused_by in (0, side[0]):
                 self.refused += 1
             else:
