@@ -36,6 +36,7 @@ from tuner.model.objectives import LawLimits
 
 NOTHING = TopicThrottle()
 _NOT_NEEDED = Needed()
+_DRAINS_OVER_KEEP_UP = LawLimits().floor_over_keep_up_tight  # The law never means less.
 _PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
 
 
@@ -213,7 +214,7 @@ def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
 def drains_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
     """Below this it surely does not drain; 0 where nothing fresh is known of it."""
     factor = copies.fewest if side[1] is Side.LEADER else 1
-    least = LawLimits().floor_over_keep_up_tight * factor * (_write(side, view) or 0.0)
+    least = _DRAINS_OVER_KEEP_UP * factor * (_write(side, view) or 0.0)
     return round(min(view.limits.rate_bytes_per_s_max, least))
 
 
