@@ -47,6 +47,7 @@ PAGE_KB_MAX = 2_000.0
 BOUND_AT = 1_000
 SIZES = (100, 1_000, 5_000)
 PAGES = 7
+FETCHERS = 4  # num.replica.fetchers: with Kafka's 1 no threads need be counted.
 _SEED = 1
 CLUSTER = "prod-eu-central-1-01"
 
@@ -69,6 +70,7 @@ def registry_at(brokers: int, *, stalled: bool = False) -> CollectorRegistry:
         signals.take(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
     live = LiveReader(cast(ClusterClient, cluster)).look(full=True)
     assert isinstance(live, LiveCluster)
+    live = replace(live, fetchers=dict.fromkeys(live.brokers, FETCHERS))
     courses = {side: Course(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
     orders = metrics_extras.orders(now_ms(cycle))
     observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses, orders=orders)
@@ -104,9 +106,10 @@ def missed(rows: list[Row]) -> list[str]:
     """What is over its bound, in words."""
     at = [row for row in rows if row["brokers"] == BOUND_AT]
     slow = [
-        f"a page takes {row['page_ms']:.0f} ms, allowed are {PAGE_MS_MAX:.0f}"
+        f"{name} takes {row[key]:.0f} ms, allowed are {PAGE_MS_MAX:.0f}"
         for row in at
-        if row["page_ms"] > PAGE_MS_MAX
+        for name, key in (("a page", "page_ms"), ("a page for which threads are counted", "first_ms"))
+        if row[key] > PAGE_MS_MAX
     ]
     long = [
         f"a page has {row['page_kB']:.0f} kB, allowed are {PAGE_KB_MAX:.0f}"

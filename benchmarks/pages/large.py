@@ -44,6 +44,7 @@ _UNLIMITED = Rate(1e9, 1e9)  # All that asks here is one address.
 
 class LargeTuner:
     def __init__(self, brokers: int) -> None:
+        self._cycle = self._now_ms = 0
         self._size = sized(brokers)
         self._cluster = LargeCluster(self._size, _SEED, throttled=False)
         client = cast(ClusterClient, self._cluster)
@@ -58,7 +59,6 @@ class LargeTuner:
         board.acts()
         self._watched = Watched(board)
         self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
-        self._cycle = self._now_ms = 0
         link = Capacity(125 * MB, 125 * MB)
         self._loop = Loop(
             live=self._looked,

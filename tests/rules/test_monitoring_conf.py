@@ -12,6 +12,7 @@ import yaml
 
 from rheostat.resources import conf_file
 from rheostat.settings import load_settings
+from tuner.api.server import IDLE_S_MAX
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "conf" / "prometheus" / "prometheus.yaml"
@@ -159,6 +160,11 @@ def test_without_a_tuner_only_what_stands_on_its_own_is_heard() -> None:
 def test_no_alert_silences_itself_or_whoever_silences_it() -> None:
     pairs = inhibited()
     assert not {(a, b) for a, b in pairs if (b, a) in pairs}
+
+
+def test_prometheus_keeps_its_connection_to_the_tuner_between_two_scrapes() -> None:
+    assert load(PROMETHEUS)["global"]["scrape_interval"] == "15s"
+    assert IDLE_S_MAX > 15
 
 
 # -- Grafana -------------------------------------------------------------------------------------------------------------

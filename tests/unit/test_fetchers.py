@@ -17,6 +17,7 @@ from tuner.plan.fetcher_loads import (
     Outlook,
     cells,
     collisions,
+    idle_threads,
     outlook,
     outlooks,
     shares,
@@ -175,3 +176,22 @@ def test_where_a_threads_speed_is_known_room_is_enough() -> None:
     assert best(all_of[0], all_of, 100.0).fetchers == 2
     assert best(all_of[0], all_of, 200.0).fetchers == 1
     assert best(all_of[0], all_of, 20.0).fetchers == 3, "none has room: as without"
+
+
+@given(
+    partitions=st.lists(
+        st.tuples(
+            st.sampled_from(("a", "orders", "polygenelubricants")), st.integers(0, 40), st.integers(0, 3),
+            st.lists(st.integers(0, 5), max_size=3, unique=True),
+        ),
+        max_size=60, unique_by=lambda one: one[:2],
+    ),
+    fetchers=st.dictionaries(st.integers(0, 5), st.integers(1, 9)),
+)  # fmt: skip
+def test_idle_threads_counted_alone_are_those_of_the_outlook(
+    partitions: list[tuple[str, int, int, list[int]]], fetchers: dict[int, int]
+) -> None:
+    by_pair = shares(Followed(topic, p, leader, tuple(followers)) for topic, p, leader, followers in partitions)
+    asked = {pair[0] for pair in by_pair} & fetchers.keys()
+    known = {b: outlook({pair: those for pair, those in by_pair.items() if pair[0] == b}, fetchers).idle for b in asked}
+    assert idle_threads(partitions, fetchers) == known

@@ -13,8 +13,8 @@ from api_rig import Rig, entry
 
 from benchmarks import page
 from benchmarks.page import ROUNDS_MIN, Pair, cycle_figures, main, measure, verdicts
-from benchmarks.pages.child import TooLong
-from benchmarks.pages.load import PATHS, SCRAPED
+from benchmarks.pages.child import Child, TooLong
+from benchmarks.pages.load import PATHS, SCRAPED, Load
 
 WELL = {"first_view_ms": 900, "update_kb": 90.0, "p99_ms": 45.0, "cycle_ratio": 1.09}
 
@@ -112,6 +112,21 @@ def test_what_is_asked_for_is_there() -> None:
     for path in (*PATHS, SCRAPED):
         there = (200, 404) if path == "/api/v1/brokers/7" else (200,)  # This small cluster has no broker 7.
         assert rig.get(path.format(id=newest)).status_code in there, path
+
+
+def test_the_tuner_it_asks_is_a_real_one_with_moves_and_decisions_to_tell_of() -> None:
+    child = Child(20, time.monotonic() + 60.0)
+    try:
+        told = child.cycles(3, paced=False)
+        with Load(child.port, 50.0) as load:
+            child.cycles(1)
+    finally:
+        child.end()
+    assert len(told["cycles"]) == 3
+    assert all(cycle["cpu_ms"] > 0.0 for cycle in told["cycles"])
+    assert load.refused == 0
+    assert {path for path, _ in load.times_ms} == set(PATHS)
+    assert load.scrapes_ms
 
 
 def test_a_machine_that_does_not_get_on_is_told_so_and_nothing_waits_for_ever(

@@ -48,6 +48,9 @@ _FIRST_CYCLE_S_MAX = (
 )
 _GOODBYE_S = 2  # For answers under way when the server stops.
 _UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
+# Longer than Prometheus and the page wait between two requests. A connection closed just as the next one arrives is an error to
+# some clients, and one that all make anew costs each of them a handshake.
+IDLE_S_MAX = 20
 _MESSAGES_MAX = 5
 _MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else may be a token in the wrong place.
 
@@ -193,7 +196,8 @@ class HttpServer:
         certfile, keyfile = tls or (None, None)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
-            timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection, ssl_certfile=certfile, ssl_keyfile=keyfile,
+            timeout_keep_alive=IDLE_S_MAX, timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection,
+            ssl_certfile=certfile, ssl_keyfile=keyfile,
         )  # fmt: skip
         try:
             config.load()

@@ -23,7 +23,7 @@ from tuner.model.cluster import LiveCluster, PartitionMove
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, client_id
 from tuner.model.limits import MB
 from tuner.plan.fetcher_choice import best, pays
-from tuner.plan.fetcher_loads import Followed, Pair, Share, outlook, outlooks, shares
+from tuner.plan.fetcher_loads import Followed, Pair, Share, idle_threads, outlook, outlooks, shares
 
 # Kafka hands out a megabyte of a partition at a time, so a thread that waits for nothing but a long round trip still makes that
 # in a third of a second. What is slower is not busy.
@@ -81,20 +81,18 @@ def moving_collisions(live: LiveCluster) -> dict[int, int]:
 
     Destinations whose num.replica.fetchers is not known are absent.
     """
-    by_destination: dict[int, dict[Pair, list[Share]]] = {}
-    for pair, those in shares(map(_followed, live.moves)).items():
-        if pair[0] in live.fetchers and pair[1] >= 0:
-            by_destination.setdefault(pair[0], {})[pair] = those
-    return {b: outlook(by_pair, live.fetchers).idle for b, by_pair in sorted(by_destination.items())}
+    led = [m for m in live.moves if m.leader >= 0]
+    found = dict.fromkeys(sorted({b for m in led for b in m.destinations if b in live.fetchers}), 0)
+    # One thread alone cannot be idle, and one is what most brokers have.
+    several = {b: live.fetchers[b] for b in found if live.fetchers[b] > 1}
+    if several:
+        found |= idle_threads([(m.topic, m.partition, m.leader, m.adding) for m in led], several)
+    return found
 
 
 def _onto(destination: int, moves: Iterable[PartitionMove]) -> dict[Pair, list[Share]]:
     found = shares(Followed(m.topic, m.partition, m.leader, (destination,)) for m in moves)
     return {pair: those for pair, those in found.items() if pair[1] >= 0}
-
-
-def _followed(move: PartitionMove) -> Followed:
-    return Followed(move.topic, move.partition, move.leader, move.destinations)
 
 
 def _gained_bytes_per_s(signal: MoveSignal) -> float:

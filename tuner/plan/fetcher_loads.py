@@ -15,6 +15,7 @@ Vocabulary:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
@@ -84,6 +85,35 @@ def shares(partitions: Iterable[Followed]) -> dict[Pair, list[Share]]:
             if follower != p.leader:
                 found.setdefault((follower, p.leader), []).append(share)
     return found
+
+
+def idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]], fetchers: Fetchers) -> dict[int, int]:
+    """``Outlook.idle`` of each follower, without anything else: of tens of thousands of partitions in a fraction of the time.
+
+    Args:
+        partitions: topic, partition, leader, followers.
+        fetchers: of the followers that are asked for; others are left out.
+    """
+    counts = Counter((follower, leader) for _, _, leader, followers in partitions for follower in followers)
+    idle = {follower: 0 for follower, leader in counts if follower in fetchers and follower != leader}
+    # On a large cluster most pairs have one partition, which cannot collide.
+    numbers: dict[Pair, list[int]] = {
+        pair: [] for pair, count in counts.items() if count > 1 and pair[0] in idle and pair[0] != pair[1]
+    }
+    hashes: dict[str, int] = {}
+    for topic, partition, leader, followers in partitions:
+        for follower in followers:
+            those = numbers.get((follower, leader))
+            if those is None:
+                continue
+            code = hashes.get(topic)
+            if code is None:
+                code = hashes[topic] = topic_hash(topic)
+            those.append(numbered(code, partition))
+    for (follower, _), those in numbers.items():
+        n = fetchers[follower]
+        idle[follower] += min(len(those), n) - len({number % n for number in those})
+    return idle
 
 
 def cells(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> dict[Cell, tuple[float, int]]:
