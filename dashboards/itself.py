@@ -26,10 +26,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming import metric_defs as own
-from streaming import stream_metrics as stream
-from streaming.collector import metrics as collector
-from tuner.api import metric_defs as metrics
+from streaming.metric_defs import OfAnyProcess, OfCollector, OfStream, OfTuner
 
 UID = "rheostat-itself"
 _LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.
@@ -40,13 +37,13 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Parts that tell of themselves",
             "Collector, stream and tuner: their /metrics answers (collector.http, stream.http, tuner.http).",
-            f"count({per('part', own.STARTED_AT)}) or vector(0)",
+            f"count({per('part', OfAnyProcess.STARTED_AT)}) or vector(0)",
             thresholds((None, RED), (1, YELLOW), (3, GREEN)),
         ),
         verdict(
             "Last batch",
             "How long ago the stream last made signals.",
-            f"time() - {most(stream.BATCH_AT)}",
+            f"time() - {most(OfStream.BATCH_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
             alert="PipelineLagging",
@@ -54,20 +51,20 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Rejects",
             "Records that could not be read, within the time range shown. The rejects topic has them, with reasons.",
-            grown(stream.REJECTS, over="$__range"),
+            grown(OfStream.REJECTS, over="$__range"),
             none_is_well(),
             alert="RejectsRising",
         ),
         verdict(
             "Scrapes that gave nothing",
             "Within the time range shown.",
-            f"{grown(collector.SCRAPE_FAILURES, over='$__range')} or vector(0)",
+            f"{grown(OfCollector.SCRAPE_FAILURES, over='$__range')} or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
         ),
         verdict(
             "Last cycle",
             "How long ago the tuner's last cycle ended.",
-            f"time() - {most(metrics.CYCLED_AT)}",
+            f"time() - {most(OfTuner.CYCLED_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS * 2, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
             alert="TunerNotLeading",
@@ -75,7 +72,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Settings file",
             "Whether every part runs with what the settings file says now, or a reload or a restart would change that.",
-            f"min({select(own.CONFIG_IN_FORCE)})",
+            f"min({select(OfAnyProcess.CONFIG_IN_FORCE)})",
             thresholds((None, YELLOW), (1, GREEN)),
             words={"0": "changed since", "1": "in force"},
             alert="ConfigReloadFailed",
@@ -83,7 +80,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Certificates and password",
             "Of the JMX agents: whether the collector uses them as they stand on disk.",
-            f"min({select(collector.ACCESS_GOOD)})",
+            f"min({select(OfCollector.ACCESS_GOOD)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not readable", "1": "in use"},
         ),
@@ -97,9 +94,9 @@ def stream_panels() -> list[timeseries.Panel]:
                 "Age of a signal when it is made",
                 "From Kafka taking the newest record of a batch to its end, and the age from which on the tuner raises nothing.",
                 SECONDS,
-                query(f"{most(stream.BATCH_AT)} - {most(stream.NEWEST_INPUT_AT)}", "newest input"),
-                query(f"{most(stream.BATCH_AT)} - {most(stream.WATERMARK_AT)}", "watermark"),
-                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(f"{most(OfStream.BATCH_AT)} - {most(OfStream.NEWEST_INPUT_AT)}", "newest input"),
+                query(f"{most(OfStream.BATCH_AT)} - {most(OfStream.WATERMARK_AT)}", "watermark"),
+                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
                 alert="PipelineLagging",
             ).min(0),
             "raises nothing above",
@@ -109,8 +106,8 @@ def stream_panels() -> list[timeseries.Panel]:
                 "A batch",
                 "How long it takes, and how often windows end: what takes longer falls behind.",
                 SECONDS,
-                query(most(stream.BATCH_SECONDS), "took"),
-                query(most(stream.BATCH_INTERVAL), "a window every"),
+                query(most(OfStream.BATCH_SECONDS), "took"),
+                query(most(OfStream.BATCH_INTERVAL), "a window every"),
                 alert="PipelineLagging",
             ).min(0),
             "a window every",
@@ -119,32 +116,32 @@ def stream_panels() -> list[timeseries.Panel]:
             "Records not read yet",
             "Of all sources when the last batch began; and of an outage, worked off beside the live query.",
             COUNT,
-            query(most(stream.BEHIND), "behind"),
-            query(most(stream.BACKLOG), "of an outage"),
-            query(most(stream.BACKLOG_LOST), "of it deleted before they were read"),
+            query(most(OfStream.BEHIND), "behind"),
+            query(most(OfStream.BACKLOG), "of an outage"),
+            query(most(OfStream.BACKLOG_LOST), "of it deleted before they were read"),
         ).min(0),
         lines(
-            "Rows of state", "What Spark keeps between two batches.", COUNT, query(most(stream.STATE_ROWS), "rows")
+            "Rows of state", "What Spark keeps between two batches.", COUNT, query(most(OfStream.STATE_ROWS), "rows")
         ).min(0),
         bars(
             "Records read, refused, late",
             "refused: could not be read. not written: nor are they in the rejects topic. late: too late for their windows.",
-            query(grown(stream.INPUT_ROWS), "read"),
-            query(grown(stream.REJECTS), "refused"),
-            query(grown(stream.REJECTS_LOST), "refused, not written"),
-            query(grown(stream.LATE_ROWS), "late"),
+            query(grown(OfStream.INPUT_ROWS), "read"),
+            query(grown(OfStream.REJECTS), "refused"),
+            query(grown(OfStream.REJECTS_LOST), "refused, not written"),
+            query(grown(OfStream.LATE_ROWS), "late"),
         ),
         bars(
             "Batches and restarts of the query",
             "A query that died because Kafka was away is started again from its checkpoint.",
-            query(grown(stream.BATCHES), "batches"),
-            query(grown(stream.RESTARTS), "restarts"),
+            query(grown(OfStream.BATCHES), "batches"),
+            query(grown(OfStream.RESTARTS), "restarts"),
         ),
     ]
 
 
 def collector_panels() -> list[timeseries.Panel]:
-    buckets = f'{collector.SCRAPE_SECONDS.name}_bucket{{cluster="$cluster"}}'
+    buckets = f'{OfCollector.SCRAPE_SECONDS.name}_bucket{{cluster="$cluster"}}'
     rates = f"sum by (le) (rate({buckets}[$__rate_interval]))"
     return [
         lines(
@@ -157,30 +154,30 @@ def collector_panels() -> list[timeseries.Panel]:
         bars(
             "Scrapes that gave nothing, by cause",
             "And which node it was: `rheostat doctor` looks closer.",
-            query(grown(collector.SCRAPE_FAILURES, by="node, cause"), "node {{node}}: {{cause}}"),
+            query(grown(OfCollector.SCRAPE_FAILURES, by="node, cause"), "node {{node}}: {{cause}}"),
         ),
         lines(
             "Age of a node's last good scrape",
             "Longest of all nodes.",
             SECONDS,
-            query(f"time() - min({select(collector.SCRAPED_AT)})", "oldest"),
+            query(f"time() - min({select(OfCollector.SCRAPED_AT)})", "oldest"),
         ).min(0),
         lines(
             "Rounds and sweeps",
             "A round scrapes every node; a sweep looks at every topic's throttle lists.",
             SECONDS,
-            query(most(collector.ROUND_SECONDS), "round"),
-            query(most(collector.SWEEP_SECONDS), "sweep"),
+            query(most(OfCollector.ROUND_SECONDS), "round"),
+            query(most(OfCollector.SWEEP_SECONDS), "sweep"),
         ).min(0),
         bars(
             "Rounds, records and what went wrong",
             "late: took longer than the interval. not taken: the metrics topic did not take a record. not answered: the Admin API.",
-            query(grown(collector.ROUNDS), "rounds"),
-            query(grown(collector.LATE_ROUNDS), "late rounds"),
-            query(grown(collector.SWEEPS), "sweeps"),
-            query(grown(collector.RECORDS), "records"),
-            query(grown(collector.RECORDS_NOT_TAKEN), "records not taken"),
-            query(grown(collector.ADMIN_FAILURES), "not answered"),
+            query(grown(OfCollector.ROUNDS), "rounds"),
+            query(grown(OfCollector.LATE_ROUNDS), "late rounds"),
+            query(grown(OfCollector.SWEEPS), "sweeps"),
+            query(grown(OfCollector.RECORDS), "records"),
+            query(grown(OfCollector.RECORDS_NOT_TAKEN), "records not taken"),
+            query(grown(OfCollector.ADMIN_FAILURES), "not answered"),
         ),
     ]
 
@@ -188,15 +185,15 @@ def collector_panels() -> list[timeseries.Panel]:
 def tuner_panels() -> list[timeseries.Panel]:
     return [
         lines(
-            "A cycle", "How long the tuner's last one took.", SECONDS, query(most(metrics.CYCLE_SECONDS), "cycle")
+            "A cycle", "How long the tuner's last one took.", SECONDS, query(most(OfTuner.CYCLE_SECONDS), "cycle")
         ).min(0),
         limit_line(
             lines(
                 "Age of what the tuner knows",
                 "The look at the cluster, and of each kind of signal the newest sample.",
                 SECONDS,
-                query(per("input", metrics.INPUT_AGE_SECONDS), "{{input}}"),
-                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(per("input", OfTuner.INPUT_AGE_SECONDS), "{{input}}"),
+                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
                 alert="SignalsStale",
             ).min(0),
             "raises nothing above",
@@ -210,25 +207,31 @@ def cost() -> list[timeseries.Panel]:
             "CPU",
             "Of each part, one core being 100 %; Spark's JVM is a process of its own and not in it.",
             RATIO,
-            query(f"sum by (part) (rate({select(own.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
+            query(f"sum by (part) (rate({select(OfAnyProcess.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
         ).min(0),
         lines(
-            "Memory", "Resident; Spark's JVM is not in it.", BYTES, query(per("part", own.RESIDENT_BYTES), "{{part}}")
+            "Memory",
+            "Resident; Spark's JVM is not in it.",
+            BYTES,
+            query(per("part", OfAnyProcess.RESIDENT_BYTES), "{{part}}"),
         ).min(0),
         lines(
-            "Running for", "Since its start.", SECONDS, query(f"time() - {per('part', own.STARTED_AT)}", "{{part}}")
+            "Running for",
+            "Since its start.",
+            SECONDS,
+            query(f"time() - {per('part', OfAnyProcess.STARTED_AT)}", "{{part}}"),
         ).min(0),
         bars(
             "Settings read anew",
             "On SIGHUP, which the tuner alone takes: taken up, or refused as the file has a fault or changes what needs a restart.",
-            query(grown(own.CONFIG_RELOADS, by="result"), "{{result}}"),
+            query(grown(OfAnyProcess.CONFIG_RELOADS, by="result"), "{{result}}"),
             alert="ConfigReloadFailed",
         ),
         lines(
             "Settings file last found in order",
             "How long ago each part read it and found no fault.",
             SECONDS,
-            query(f"time() - {per('part', own.CONFIG_GOOD_AT)}", "{{part}}"),
+            query(f"time() - {per('part', OfAnyProcess.CONFIG_GOOD_AT)}", "{{part}}"),
             alert="ConfigReloadFailed",
         ).min(0),
     ]

@@ -31,8 +31,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming import metric_defs as own
-from tuner.api import metric_defs as metrics
+from streaming.metric_defs import OfAnyProcess, OfTuner
 
 UID = "rheostat-overview"
 
@@ -43,21 +42,21 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Stalled moves",
             "Destination brokers whose move is judged stalled.",
-            f"sum({per_broker(metrics.STALLED)}) or vector(0)",
+            f"sum({per_broker(OfTuner.STALLED)}) or vector(0)",
             none_is_well(),
             alert="ReassignmentStalled",
         ),
         verdict(
             "Infeasible throttles",
             "Broker sides where no throttle up to the ceiling ends the move.",
-            f"sum(max by (broker, side) ({select(metrics.INFEASIBLE)})) or vector(0)",
+            f"sum(max by (broker, side) ({select(OfTuner.INFEASIBLE)})) or vector(0)",
             none_is_well(),
             alert="ThrottleInfeasible",
         ),
         verdict(
             "Under min ISR",
             "Partitions that take no writes with acks=all, as too few replicas are in sync.",
-            f"sum({per_broker(metrics.UNDER_MIN_ISR)})",
+            f"sum({per_broker(OfTuner.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
         ),
@@ -65,7 +64,7 @@ def wrong() -> list[stat.Panel]:
             "Worst produce latency",
             "99th percentile of the broker where it is longest, over the objective: 100 % is as long as promised. Absent "
             "without an objective.",
-            f"{most(metrics.PRODUCE_P99_SECONDS)} / {most(metrics.LATENCY_OBJECTIVE_SECONDS)}",
+            f"{most(OfTuner.PRODUCE_P99_SECONDS)} / {most(OfTuner.LATENCY_OBJECTIVE_SECONDS)}",
             thresholds((None, GREEN), (0.9, YELLOW), (1, RED)),
             unit="percentunit",
             alert="ClientLatencyOverObjective",
@@ -73,7 +72,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Controller pressure",
             "Of its worst objective: 100 % is as hard as it may be pressed. Absent where no mutation quotas are turned.",
-            most(metrics.CONTROLLER_PRESSURE),
+            most(OfTuner.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit="percentunit",
             alert="ControllerUnderPressure",
@@ -81,21 +80,21 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Tenants held back",
             "Tenants whose mutation quota is exhausted now.",
-            most(metrics.TENANTS_HELD),
+            most(OfTuner.TENANTS_HELD),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
         ),
         verdict(
             "Idle throttle settings",
             "Rates and replica lists that stand on brokers where nothing is being reassigned.",
-            most(metrics.THROTTLE_KEYS_IDLE),
+            most(OfTuner.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
         verdict(
             "Not judged, or not to be helped",
             "Throttles that the last cycle could not judge, or that turning does not help; the first hundred.",
-            f"count({select(metrics.SIDE_NOT_WELL)}) or vector(0)",
+            f"count({select(OfTuner.SIDE_NOT_WELL)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="SignalsStale",
         ),
@@ -108,14 +107,14 @@ def itself() -> list[stat.Panel]:
         verdict(
             "Tuner",
             "Ready while the tuner sees the cluster and fresh signals. A tuner that isn't there counts as not ready.",
-            f"{most(metrics.READY)} or vector(0)",
+            f"{most(OfTuner.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
         ),
         verdict(
             "Leading",
             "Whether some tuner of this cluster has the lease. One that looks on in a dry run turns nothing, and is none.",
-            f"max({select(metrics.ACTING)} unless {select(metrics.DRY_RUN)} == 1) or vector(0)",
+            f"max({select(OfTuner.ACTING)} unless {select(OfTuner.DRY_RUN)} == 1) or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "nobody", "1": "yes"},
             alert="TunerNotLeading",
@@ -124,28 +123,28 @@ def itself() -> list[stat.Panel]:
             "Mode",
             "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
             "beside others does not count.",
-            least(metrics.DRY_RUN),
+            least(OfTuner.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),
         verdict(
             "Paused",
             "Whether a person has paused the tuner.",
-            most(metrics.PAUSED),
+            most(OfTuner.PAUSED),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "no", "1": "by a person"},
         ),
         verdict(
             "Overrides",
             "Throttles that a person has set for a while.",
-            f"count({select(metrics.OVERRIDE_UNTIL)}) or vector(0)",
+            f"count({select(OfTuner.OVERRIDE_UNTIL)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="OperatorOverrideInForce",
         ),
         verdict(
             "Oldest signal",
             "Age of the newest sample of the broker that has been silent longest. No throttle is raised on stale signals.",
-            most(metrics.SIGNAL_AGE_SECONDS),
+            most(OfTuner.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
             alert="SignalsStale",
@@ -153,14 +152,14 @@ def itself() -> list[stat.Panel]:
         verdict(
             "Failed writes",
             "Writes to the cluster that failed or did not read back, within the time range shown.",
-            grown(metrics.ACTUATION_FAILURES, over="$__range"),
+            grown(OfTuner.ACTUATION_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",
         ),
         verdict(
             "Settings file",
             "Whether the next start of every part would take the settings file as it stands now.",
-            f"min({select(own.CONFIG_GOOD)})",
+            f"min({select(OfAnyProcess.CONFIG_GOOD)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "would be refused", "1": "in order"},
             alert="ConfigReloadFailed",
@@ -174,14 +173,14 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         verdict(
             "Partitions moving",
             "Partitions being reassigned now, as the controller lists them.",
-            most(metrics.REASSIGNING_PARTITIONS),
+            most(OfTuner.REASSIGNING_PARTITIONS),
             blue,
             span=8,
         ),
         verdict(
             "Still to be copied",
             "Bytes that all adding replicas still lack.",
-            f"sum({per_broker(metrics.REMAINING_BYTES)}) or vector(0)",
+            f"sum({per_broker(OfTuner.REMAINING_BYTES)}) or vector(0)",
             blue,
             unit=BYTES,
             span=8,
@@ -189,7 +188,7 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         verdict(
             "Done",
             "When the slowest move will be done as it goes now; absent while nothing moves, or one of them makes no progress.",
-            f"{most(metrics.EXPECTED_END)} * 1000",
+            f"{most(OfTuner.EXPECTED_END)} * 1000",
             blue,
             unit=FROM_NOW,
             span=8,
@@ -197,12 +196,12 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         bars(
             "Throttles, by what the last cycle decided",
             "Every side of every broker that takes part in a move, by action and reason.",
-            query(per("action, reason", metrics.SIDES), "{{action}}: {{reason}}"),
+            query(per("action, reason", OfTuner.SIDES), "{{action}}: {{reason}}"),
         ),
         bars(
             "Decisions that change something",
             "By action and reason; the journal holds each with its inputs.",
-            query(decided(metrics.DECISIONS, CHANGES), "{{action}}: {{reason}}"),
+            query(decided(OfTuner.DECISIONS, CHANGES), "{{action}}: {{reason}}"),
         ),
     ]
 
@@ -214,8 +213,8 @@ def notice() -> list[timeseries.Panel]:
                 "Produce latency, 99th percentile",
                 "The slowest broker, and what clients are promised.",
                 SECONDS,
-                query(most(metrics.PRODUCE_P99_SECONDS), "slowest broker"),
-                query(most(metrics.LATENCY_OBJECTIVE_SECONDS), "objective"),
+                query(most(OfTuner.PRODUCE_P99_SECONDS), "slowest broker"),
+                query(most(OfTuner.LATENCY_OBJECTIVE_SECONDS), "objective"),
             ).min(0),
             "objective",
         ),
@@ -225,8 +224,8 @@ def notice() -> list[timeseries.Panel]:
                 "The look at the cluster, and of each kind of signal the newest sample. The tuner never raises a throttle on "
                 "signals older than the line.",
                 SECONDS,
-                query(per("input", metrics.INPUT_AGE_SECONDS), "{{input}}"),
-                query(most(metrics.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(per("input", OfTuner.INPUT_AGE_SECONDS), "{{input}}"),
+                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
             ).min(0),
             "raises nothing above",
         ),

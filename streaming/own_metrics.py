@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming import metric_defs as defs
+from streaming.metric_defs import OfAnyProcess
 from streaming.metric_page import family
 
 _STATM = Path("/proc/self/statm")
@@ -46,20 +46,20 @@ class OwnCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         of = self._of
-        yield family(defs.BUILD_INFO, {(installed_version(), of[1]): 1.0})
-        yield family(defs.STARTED_AT, {of: round(self._started_at_s, 3)})
-        yield family(defs.CPU_SECONDS, {of: time.process_time()})
+        yield family(OfAnyProcess.BUILD_INFO, {(installed_version(), of[1]): 1.0})
+        yield family(OfAnyProcess.STARTED_AT, {of: round(self._started_at_s, 3)})
+        yield family(OfAnyProcess.CPU_SECONDS, {of: time.process_time()})
         resident = _resident_bytes()
         if resident is not None:
-            yield family(defs.RESIDENT_BYTES, {of: resident})
+            yield family(OfAnyProcess.RESIDENT_BYTES, {of: resident})
         if self._config is None:
             return
         state = self._config()
-        yield family(defs.CONFIG_GOOD, {of: float(state.good)})
-        yield family(defs.CONFIG_GOOD_AT, {of: round(state.good_at_s, 3)})
-        yield family(defs.CONFIG_IN_FORCE, {of: float(state.in_force)})
+        yield family(OfAnyProcess.CONFIG_GOOD, {of: float(state.good)})
+        yield family(OfAnyProcess.CONFIG_GOOD_AT, {of: round(state.good_at_s, 3)})
+        yield family(OfAnyProcess.CONFIG_IN_FORCE, {of: float(state.in_force)})
         reloads = {"taken": state.reloads_taken, "refused": state.reloads_refused}
-        yield family(defs.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()})
+        yield family(OfAnyProcess.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()})
 
 
 def installed_version() -> str:

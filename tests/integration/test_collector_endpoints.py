@@ -28,11 +28,12 @@ from streaming.collector import jmx
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessError, AccessFiles, Cause, ScrapeError
 from streaming.collector.loop import Collector
-from streaming.collector.metrics import ALL, registry_of
+from streaming.collector.metrics import registry_of
 from streaming.collector.settings import CollectorSettings
 from streaming.contract import Role, Sample, Scrape
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient
+from streaming.metric_defs import BY_PROCESS
 from streaming.metrics_server import serve
 
 BODY = b"# TYPE kafka_a gauge\nkafka_a 1.0\njvm_threads_current 70.0\n"
@@ -516,7 +517,7 @@ def test_the_collectors_own_metrics_follow_its_counts() -> None:
             'rheostat_collector_sweep_seconds{cluster="main"} 0.5',
         ):
             assert line in text.splitlines(), f"{line}\n\n{text}"
-        for definition in ALL:
+        for definition in BY_PROCESS["collector"]:
             assert f"# TYPE {definition.name} {definition.kind}" in text
 
         counts.forget_all_but([2])

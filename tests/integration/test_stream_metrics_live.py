@@ -14,13 +14,13 @@ import pytest
 import yaml
 from lab_parts import RHEOSTAT, running, until
 
-from dashboards.catalogue import BY_PROCESS
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.contract import Metric, Role, Sample, Scrape, Topics
 from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient
+from streaming.metric_defs import BY_PROCESS
 from streaming.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)

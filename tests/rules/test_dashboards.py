@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboards.catalogue import ALL
 from dashboards.runbook_page import RUNBOOK_AT, anchor
+from streaming.metric_defs import ALL
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "dashboards"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboards.catalogue import ALL as METRICS
 from dashboards.runbook_page import RUNBOOK_AT, anchor
+from streaming.metric_defs import ALL as METRICS
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards" / "rules"

@@ -26,8 +26,9 @@ from tuner_cases import (
     owned,
 )
 
+from streaming.metric_def import MetricDef
+from streaming.metric_defs import BY_PROCESS
 from streaming.throttles import ThrottledReplicas, TopicThrottle
-from tuner.api import metric_defs
 from tuner.api.board import LAST_DECISIONS, Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import NAMED_MAX, QuotaBoard, QuotaCollector
@@ -100,8 +101,8 @@ def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board:
     assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {}
 
 
-@pytest.mark.parametrize("definition", metric_defs.ALL, ids=lambda d: d.name)
-def test_names_are_as_prometheus_asks(definition: metric_defs.MetricDef) -> None:
+@pytest.mark.parametrize("definition", BY_PROCESS["tuner"], ids=lambda d: d.name)
+def test_names_are_as_prometheus_asks(definition: MetricDef) -> None:
     assert definition.name.startswith("rheostat_")
     assert definition.name.endswith("_total") == (definition.kind == "counter")
     assert definition.meaning.endswith(".")

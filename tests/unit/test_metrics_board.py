@@ -13,8 +13,8 @@ from metrics_rig import CLUSTER, Everything, F, L, memory, observation, plan
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dashboards.catalogue import ALL, BY_PROCESS
-from streaming.metric_defs import SUFFIXES, MetricDef, Unit
+from streaming.metric_def import SUFFIXES, MetricDef, Unit
+from streaming.metric_defs import ALL, BY_PROCESS
 from streaming.metric_page import page
 from tuner.api.move_families import Collisions, expected_s
 from tuner.api.named import NAMED_MAX

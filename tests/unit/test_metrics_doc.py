@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from dashboards import metrics_doc
-from dashboards.catalogue import ALL
 from rheostat.logs import set_up_logs
 from streaming.contract import Side
+from streaming.metric_defs import ALL
 from tuner.journal.entries import Entry
 from tuner.ledger import Ledger
 from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate

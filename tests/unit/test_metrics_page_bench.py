@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks.metrics_page import BOUND_AT, CLUSTER, PAGE_KB_MAX, missed, registry_at
-from dashboards.catalogue import BY_PROCESS
+from streaming.metric_defs import BY_PROCESS
 from streaming.metric_page import page
 
 # What nobody in this world has, or only where all is stalled.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import Metric
 
 from streaming.contract import BrokerSignal
+from streaming.metric_defs import OfTuner
 from streaming.metric_page import Labels, family
-from tuner.api import metric_defs as defs
 from tuner.api.board import Board, Snapshot
 from tuner.api.named import not_zero
 from tuner.decide.freshness import age_s
@@ -20,13 +20,13 @@ Signals = Mapping[int, BrokerSignal]
 
 def broker_families(board: Board, snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
     if board.objective is not None:
-        yield family(defs.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
+        yield family(OfTuner.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
     yield from _capacities(board, c)
     brokers = snapshot.observation.brokers if snapshot.observation is not None else {}
     if not brokers:
         return
     ages = {broker: age_s(signal, now_ms) for broker, signal in brokers.items()}
-    yield family(defs.SIGNAL_AGE_SECONDS, {(*c, str(b)): age for b, age in ages.items()})
+    yield family(OfTuner.SIGNAL_AGE_SECONDS, {(*c, str(b)): age for b, age in ages.items()})
     # What a silent broker said last is not how it is now.
     fresh = {b: s for b, s in brokers.items() if ages[b] <= board.limits.signal_age_s_max}
     yield from _clients(fresh, c)
@@ -46,15 +46,15 @@ def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
                 found[(*c, str(broker), other)] = float(round(second))
         return found
 
-    yield family(defs.PRODUCE_P99_SECONDS, each((b, _seconds(s.produce_p99_ms)) for b, s in fresh.items()))
-    yield family(defs.PRODUCE_MEAN_SECONDS, each((b, _seconds(s.produce_mean_ms)) for b, s in fresh.items()))
+    yield family(OfTuner.PRODUCE_P99_SECONDS, each((b, _seconds(s.produce_p99_ms)) for b, s in fresh.items()))
+    yield family(OfTuner.PRODUCE_MEAN_SECONDS, each((b, _seconds(s.produce_mean_ms)) for b, s in fresh.items()))
     throttled = ((b, s.leader_throttled_bytes_per_s, s.follower_throttled_bytes_per_s) for b, s in fresh.items())
-    yield family(defs.THROTTLED_BYTES, both("leader", "follower", throttled))
+    yield family(OfTuner.THROTTLED_BYTES, both("leader", "follower", throttled))
     moved = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
-    yield family(defs.CLIENT_BYTES, both("in", "out", moved))
-    yield family(defs.UNDER_MIN_ISR, not_zero(each((b, s.under_min_isr_partitions) for b, s in fresh.items())))
+    yield family(OfTuner.CLIENT_BYTES, both("in", "out", moved))
+    yield family(OfTuner.UNDER_MIN_ISR, not_zero(each((b, s.under_min_isr_partitions) for b, s in fresh.items())))
     shrinks = [s.isr_shrinks_per_s for s in fresh.values() if s.isr_shrinks_per_s is not None]
-    yield family(defs.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
+    yield family(OfTuner.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
 
 
 def _capacities(board: Board, c: Labels) -> Iterator[Metric]:
@@ -63,7 +63,9 @@ def _capacities(board: Board, c: Labels) -> Iterator[Metric]:
         return
     can = {"": board.capacity} | {str(broker): of for broker, of in board.capacity_by_broker.items()}
     carried = {(*c, broker, "in"): of.in_bytes_per_s for broker, of in can.items()}
-    yield family(defs.CAPACITY_BYTES, carried | {(*c, broker, "out"): of.out_bytes_per_s for broker, of in can.items()})
+    yield family(
+        OfTuner.CAPACITY_BYTES, carried | {(*c, broker, "out"): of.out_bytes_per_s for broker, of in can.items()}
+    )
 
 
 def _fills(board: Board, brokers: Signals, now_ms: int, c: Labels) -> Iterator[Metric]:
@@ -71,13 +73,13 @@ def _fills(board: Board, brokers: Signals, now_ms: int, c: Labels) -> Iterator[M
     rows = fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)
     each = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
-    yield family(defs.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
+    yield family(OfTuner.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
     of_cluster = cluster.limit if cluster is not None else None
-    yield family(defs.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
-    yield family(defs.PARTITIONS, each)
+    yield family(OfTuner.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
+    yield family(OfTuner.PARTITIONS, each)
     of_all = set_or_none(limits.broker_partitions_max)
     named = {(*c, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
-    yield family(defs.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
+    yield family(OfTuner.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
 
 
 def _seconds(ms: float | None) -> float | None:

@@ -12,8 +12,8 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.contract import ControllerSignal, TenantSignal
+from streaming.metric_defs import OfTuner
 from streaming.metric_page import family
-from tuner.api import metric_defs as defs
 from tuner.api.board import Board, Snapshot
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
@@ -33,18 +33,18 @@ class BoardCollector(Collector):
         board = self._board
         snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
-        yield family(defs.READY, {c: float(board.ready()[0])})
-        yield family(defs.PLAN_EXECUTOR_FAILED, {c: float(board.no_plans_why is not None)})
-        yield family(defs.ACTING, {c: float(board.acting)})
-        yield family(defs.DRY_RUN, {c: float(board.dry_run)})
-        yield family(defs.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
+        yield family(OfTuner.READY, {c: float(board.ready()[0])})
+        yield family(OfTuner.PLAN_EXECUTOR_FAILED, {c: float(board.no_plans_why is not None)})
+        yield family(OfTuner.ACTING, {c: float(board.acting)})
+        yield family(OfTuner.DRY_RUN, {c: float(board.dry_run)})
+        yield family(OfTuner.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
         at_s = board.cycled_at_s
-        yield family(defs.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
-        yield family(defs.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
+        yield family(OfTuner.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
+        yield family(OfTuner.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
         ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.shown()[0], now_ms)
-        yield family(defs.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
-        yield family(defs.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
-        yield family(defs.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
+        yield family(OfTuner.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
+        yield family(OfTuner.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
+        yield family(OfTuner.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
         yield from decision_families(snapshot, now_ms, c)
         yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
         yield from broker_families(board, snapshot, now_ms, c)

@@ -8,8 +8,8 @@ from heapq import nlargest
 from prometheus_client.core import Metric
 
 from streaming.contract import MoveSignal, Side
+from streaming.metric_defs import OfTuner
 from streaming.metric_page import Labels, family
-from tuner.api import metric_defs as defs
 from tuner.api.board import Snapshot
 from tuner.api.decision_families import by_side
 from tuner.api.named import worst
@@ -31,41 +31,41 @@ def move_families(
     """
     live, seen = snapshot.live, snapshot.observation
     if live is not None:
-        yield family(defs.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
-        yield family(defs.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
-        yield family(defs.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
-        yield family(defs.RATE_LIVE, {_of(c, s): float(r.bytes_per_s) for s, r in live.rates.items()})
+        yield family(OfTuner.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
+        yield family(OfTuner.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
+        yield family(OfTuner.THROTTLE_KEYS_IDLE, {c: float(snapshot.idle_throttle_keys())})
+        yield family(OfTuner.RATE_LIVE, {_of(c, s): float(r.bytes_per_s) for s, r in live.rates.items()})
         idle = collisions.of(live, now_ms)
-        yield family(defs.FETCHER_COLLISIONS, worst({(*c, str(b)): float(n) for b, n in idle.items() if n}))
-    yield family(defs.RATE_WANTED, {_of(c, s): float(r) for s, r in snapshot.wanted.items()})
+        yield family(OfTuner.FETCHER_COLLISIONS, worst({(*c, str(b)): float(n) for b, n in idle.items() if n}))
+    yield family(OfTuner.RATE_WANTED, {_of(c, s): float(r) for s, r in snapshot.wanted.items()})
     courses = seen.courses if seen is not None else {}
-    yield family(defs.NO_HEADROOM, worst({_of(c, s): float(course.no_headroom) for s, course in courses.items()}))
+    yield family(OfTuner.NO_HEADROOM, worst({_of(c, s): float(course.no_headroom) for s, course in courses.items()}))
     loads = snapshot.loads()
-    yield family(defs.KEEP_UP_BYTES, {_of(c, s): float(round(w.keep_up_bytes_per_s)) for s, w in loads.items()})
-    yield family(defs.INFEASIBLE, worst({_of(c, s): float(snapshot.infeasible(s)) for s in loads}))
+    yield family(OfTuner.KEEP_UP_BYTES, {_of(c, s): float(round(w.keep_up_bytes_per_s)) for s, w in loads.items()})
+    yield family(OfTuner.INFEASIBLE, worst({_of(c, s): float(snapshot.infeasible(s)) for s in loads}))
     yield from _onto(snapshot, now_ms, partitions_named_max, c)
 
 
 def _onto(snapshot: Snapshot, now_ms: int, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
     """By destination."""
     stalls = snapshot.memory.stalls
-    yield family(defs.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
-    yield family(defs.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
+    yield family(OfTuner.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
+    yield family(OfTuner.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
     onto = {b: s for (b, side), s in snapshot.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
     newest = by_side(snapshot.decided)
     stalled = [b for b, state in stalls.items() if state.stalled]
     elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in stalled}
-    yield family(defs.BOUND_ELSEWHERE, worst(elsewhere))
+    yield family(OfTuner.BOUND_ELSEWHERE, worst(elsewhere))
     remaining = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
-    yield family(defs.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()})
+    yield family(OfTuner.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()})
     slopes = {b: s.remaining_slope_bytes_per_s for b, s in onto.items() if s.remaining_slope_bytes_per_s is not None}
-    yield family(defs.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
+    yield family(OfTuner.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
     lags = {(*c, str(b)): float(round(s.lag_messages)) for b, s in onto.items() if s.lag_messages is not None}
-    yield family(defs.LAG_MESSAGES, worst(lags))
+    yield family(OfTuner.LAG_MESSAGES, worst(lags))
     end_s = expected_s(remaining, slopes) if remaining.keys() == onto.keys() else None
-    yield family(defs.EXPECTED_END, {c: round(now_ms / 1000 + end_s, 3)} if end_s is not None else {})
+    yield family(OfTuner.EXPECTED_END, {c: round(now_ms / 1000 + end_s, 3)} if end_s is not None else {})
     yield family(
-        defs.PARTITION_REMAINING_BYTES,
+        OfTuner.PARTITION_REMAINING_BYTES,
         {
             (*c, str(broker), topic, str(partition)): left
             for left, broker, topic, partition in _largest(onto, partitions_named_max)

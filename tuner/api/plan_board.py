@@ -10,8 +10,8 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from streaming.metric_defs import OfTuner
 from streaming.metric_page import Labels, family
-from tuner.api import metric_defs as defs
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_parts import Parts
 from tuner.decide.reassign_turn import PlanTurn
@@ -105,24 +105,24 @@ class PlanCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         shown, c = self._board.shown(), (self._board.cluster,)
         plans, limits = shown.plans, shown.limits
-        yield family(defs.PLANS_NOT_SEEN, {c: float(shown.not_seen is not None)})
+        yield family(OfTuner.PLANS_NOT_SEEN, {c: float(shown.not_seen is not None)})
         # What was under way when it was seen last is no sign that a plan goes on.
         if limits is None or shown.not_seen is not None:
             return
         named = plans[:NAMED_MAX]
         yield family(
-            defs.PLAN_PARTITIONS,
+            OfTuner.PLAN_PARTITIONS,
             {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.begins)).items()},
         )
         wanted = {_of(c, p): p.plan.head.wanted for p in named}
-        yield family(defs.PLAN_PAUSED, {plan: float(word is Wanted.PAUSED) for plan, word in wanted.items()})
-        yield family(defs.PLAN_CANCELLING, {plan: float(word is Wanted.CANCELLING) for plan, word in wanted.items()})
+        yield family(OfTuner.PLAN_PAUSED, {plan: float(word is Wanted.PAUSED) for plan, word in wanted.items()})
+        yield family(OfTuner.PLAN_CANCELLING, {plan: float(word is Wanted.CANCELLING) for plan, word in wanted.items()})
         movements = {
             "leader": limits.leader_movements_max,
             "partition": limits.partition_movements_max,
             "replica": limits.replica_movements_max,
         }
-        yield family(defs.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
+        yield family(OfTuner.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
 
 
 def states(parts: Parts, starting: int) -> dict[str, int]:

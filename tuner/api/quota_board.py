@@ -11,8 +11,8 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from streaming.metric_defs import OfTuner
 from streaming.metric_page import Labels, family
-from tuner.api import metric_defs as defs
 from tuner.decide.freshness import age_s
 from tuner.decide.mutation_quota import Turn
 from tuner.model.cluster import NotSeen
@@ -113,19 +113,19 @@ class QuotaCollector(Collector):
         shown, failures, decisions = self._board.shown()
         c = (self._board.cluster,)
         if decisions:
-            yield family(defs.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
-            yield family(defs.QUOTA_FAILURES, {c: float(failures)})
+            yield family(OfTuner.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
+            yield family(OfTuner.QUOTA_FAILURES, {c: float(failures)})
         if shown is None:
             return
         total, memory = shown.total, shown.memory
-        yield family(defs.QUOTAS_SEEN, {c: float(not isinstance(shown.view.quotas, NotSeen))})
+        yield family(OfTuner.QUOTAS_SEEN, {c: float(not isinstance(shown.view.quotas, NotSeen))})
         if total is not None:
-            yield family(defs.CONTROLLER_PRESSURE, {c: total.pressure})
+            yield family(OfTuner.CONTROLLER_PRESSURE, {c: total.pressure})
         if memory.total is not None:
-            yield family(defs.MUTATION_TOTAL, {c: memory.total.rate_per_s})
+            yield family(OfTuner.MUTATION_TOTAL, {c: memory.total.rate_per_s})
         rows = shown.made.shares
-        yield family(defs.TENANTS_HELD, {c: float(sum(row.hungry for row in rows))})
-        yield family(defs.QUOTAS_OWNED, {c: float(len(memory.owned))})
+        yield family(OfTuner.TENANTS_HELD, {c: float(sum(row.hungry for row in rows))})
+        yield family(OfTuner.QUOTAS_OWNED, {c: float(len(memory.owned))})
         yield from _controller(shown.view, self._board.objective, c)
         yield from _tenants(shown, c)
 
@@ -139,16 +139,16 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
     if newest is not None:
         queue_ms = newest.event_queue_time_mean_ms
         for definition, value in (
-            (defs.CONTROLLER_QUEUE_SECONDS, None if queue_ms is None else round(queue_ms / 1000, 6)),
-            (defs.CONTROLLER_IDLE, newest.idle_ratio),
-            (defs.CONTROLLER_OPERATIONS, newest.operations_per_s),
-            (defs.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
+            (OfTuner.CONTROLLER_QUEUE_SECONDS, None if queue_ms is None else round(queue_ms / 1000, 6)),
+            (OfTuner.CONTROLLER_IDLE, newest.idle_ratio),
+            (OfTuner.CONTROLLER_OPERATIONS, newest.operations_per_s),
+            (OfTuner.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
             yield family(definition, {c: value} if value is not None else {})
     if objective is not None:
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
-        yield family(defs.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {})
-        yield family(defs.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
+        yield family(OfTuner.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {})
+        yield family(OfTuner.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
 
 
 def _tenants(shown: Shown, c: Labels) -> Iterator[Metric]:
@@ -156,12 +156,12 @@ def _tenants(shown: Shown, c: Labels) -> Iterator[Metric]:
     rows = sorted(shown.made.shares, key=lambda row: (not row.hungry, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
     of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(shown.view)
-    yield family(defs.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.hungry})
-    yield family(defs.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
-    yield family(defs.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
+    yield family(OfTuner.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.hungry})
+    yield family(OfTuner.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
+    yield family(OfTuner.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
     left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
     # Kafka's books say some 1e20 where no quota applies.
-    yield family(defs.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})
+    yield family(OfTuner.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})
 
 
 def _tokens(view: QuotaView) -> dict[tuple[str | None, str | None], float | None]:
