@@ -81,11 +81,21 @@ class LiveReader:
 
     def _moves_now(self) -> tuple[PartitionMove, ...]:
         """What moves as it did is the object that it was: of tens of thousands a look would else leave as many behind."""
-        moves = {}
+        before, moves = self._moves, {}
         for s in self._client.reassignments():
-            move = PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
-            known = self._moves.get((s.topic, s.partition))
-            moves[(s.topic, s.partition)] = known if known is not None and known == move else move
+            key = (s.topic, s.partition)
+            move = before.get(key)
+            # What changes while a partition moves comes first. To make a move just to compare it would be most of a look's work.
+            if (
+                move is None
+                or move.isr != s.isr
+                or move.leader != s.leader
+                or move.replicas != s.replicas
+                or move.adding != s.adding
+                or move.removing != s.removing
+            ):
+                move = PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
+            moves[key] = move
         self._moves = moves
         return tuple(moves.values())
 
