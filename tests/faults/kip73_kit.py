@@ -170,7 +170,11 @@ class Seen(Moved):
                     if began and moving < PARTITIONS:
                         return
                     if began:
-                        self.looks.append(self._look())
+                        look = self._look()
+                        # A leader that is done, and goes: what it held is no longer there, and was not unwritten.
+                        if self.looks and look.leader_bytes < self.looks[-1].leader_bytes:
+                            return
+                        self.looks.append(look)
         except Exception as error:  # noqa: BLE001 - raised where the block ends
             self._failed.append(error)
 

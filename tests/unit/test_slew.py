@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.model.limits import MB
-from tuner.plan.slew import STEP_S_MIN, STEPS_MIN, WINDOW_S, slew
+from tuner.plan.slew import STEP_S_MIN, STEPS_MIN, WINDOW_S, SlewStep, slew
 
 RATES = st.integers(0, 10**10)
 SIDES = st.integers(1, 2_000)
@@ -67,19 +67,22 @@ def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
     assert 1_000 * len(steps) / took_s <= 50.0
 
 
-def test_before_the_first_byte_the_rate_may_stand_at_once() -> None:
-    assert [(s.after_s, s.rate_bytes_per_s) for s in slew(2 * MB, 8 * MB, age_s=0.0)] == [(0.0, 8 * MB)]
+def test_a_raise_waits_until_a_window_has_passed() -> None:
+    """What did not flow in the first seconds of a move, while its replicas were made, would else come all at once."""
+    late, full = slew(2 * MB, 8 * MB, age_s=2.0), slew(2 * MB, 8 * MB)
+    assert (full[0].after_s, late[0].after_s) == (0.0, 9.0)
+    assert [s.rate_bytes_per_s for s in late] == [s.rate_bytes_per_s for s in full]
+    assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {0.5}
 
 
-def test_a_window_that_is_younger_than_itself_is_brought_up_sooner() -> None:
-    """Two seconds at 2 MB/s are in it, so after one more at 8 it holds 12 MB of three seconds: 4 MB/s."""
-    steps = slew(2 * MB, 8 * MB, age_s=2.0)
-    assert steps[0].rate_bytes_per_s == round((2 * 2 + 0.5 * 8) / 2.5 * MB)
-    assert steps[1].rate_bytes_per_s == 4 * MB
+def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
+    assert [(s.after_s, s.rate_bytes_per_s) for s in slew(8 * MB, 2 * MB, age_s=0.0)] == [(0.0, 2 * MB)]
+    steps = slew(8 * MB, 2 * MB, age_s=2.0)
+    assert steps[0] == SlewStep(0.0, round((2 * 8 + 0.5 * 2) / 2.5 * MB))
+    assert steps[1] == SlewStep(0.5, 6 * MB)
     # After nine what was before begins to leave.
-    assert steps[17].rate_bytes_per_s == round((2 * 2 + 9 * 8) / 11 * MB)
-    assert steps[19].rate_bytes_per_s == round((1 * 2 + 10 * 8) / 11 * MB)
-    assert steps[21].rate_bytes_per_s == 8 * MB
+    assert steps[17].rate_bytes_per_s == round((2 * 8 + 9 * 2) / 11 * MB)
+    assert steps[21].rate_bytes_per_s == 2 * MB
 
 
 @given(RATES, RATES, SIDES, st.floats(0.0, 11.0))

@@ -67,6 +67,18 @@ def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
     assert slewing(throttles, []).next_due_s() is None
 
 
+def test_a_change_may_begin_later_than_it_is_decided(throttles: FakeThrottles) -> None:
+    ramp = Slewing(throttles)
+    ramp.start(change(), [SlewStep(9.0, 12 * MB), SlewStep(9.5, 20 * MB)], START_S)
+    assert ramp.busy == {SOURCE}
+    assert ramp.next_due_s() == START_S + 9.0
+    assert ramp.step(START_S + 8.9) == []
+    assert throttles.events == []
+    ramp.step(START_S + 9.0)
+    assert throttles.rates[SOURCE] == 12 * MB
+    assert ramp.next_due_s() == START_S + 9.5
+
+
 def test_a_late_tick_delays_the_steps_after_it_and_skips_none(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)

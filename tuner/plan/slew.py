@@ -19,7 +19,7 @@ STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
 
 @dataclass(frozen=True, slots=True)
 class SlewStep:
-    after_s: float  # Since the start of the slew.
+    after_s: float  # Since the change was decided.
     rate_bytes_per_s: int
 
 
@@ -31,10 +31,12 @@ def slew(
     writes_per_s_max: float = 50.0,
     age_s: float = WINDOW_S,
 ) -> tuple[SlewStep, ...]:
-    """From ``live`` to ``wanted`` over one quota window, so that ``wanted`` passes all the way; the first step comes at once.
+    """From ``live`` to ``wanted`` over one quota window, so that ``wanted`` passes all the way.
 
-    A window that is full asks for a straight line. A younger one holds less of what was before, so the line rises sooner; with
-    none at all, as before a move's first byte, ``wanted`` may stand at once.
+    A window that is full asks for a straight line, whose first step comes at once. What a younger one holds nobody knows: a move's
+    first bytes flow when its replicas are made and its fetchers run, seconds after it is listed. Up it goes when a window has
+    passed: sooner, all that did not flow would come within a second, and again every eleven. Down it goes at once, and the faster
+    the less there can be of what was before.
 
     Args:
         age_s: what the quota counts is not older than that.
@@ -46,11 +48,13 @@ def slew(
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
     step_s = max(step_s, WINDOW_S / count)
     rise = wanted_bytes_per_s - live_bytes_per_s
+    wait_s = WINDOW_S - age_s if rise > 0 else 0.0
     steps = []
     for i in range(count):
         new_s = WINDOW_S * (i + 1) / count
-        old_s = min(age_s, WINDOW_S - new_s) if i + 1 < count else 0.0
-        steps.append(SlewStep(step_s * i, round(live_bytes_per_s + rise * new_s / (old_s + new_s))))
+        old_s = WINDOW_S - new_s if rise > 0 else min(age_s, WINDOW_S - new_s)
+        share = 1.0 if i + 1 == count else new_s / (old_s + new_s)
+        steps.append(SlewStep(wait_s + step_s * i, round(live_bytes_per_s + rise * share)))
     # Where all of the way is done at once, there is nothing more to write.
     while age_s < WINDOW_S and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
         steps.pop()
