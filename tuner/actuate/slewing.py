@@ -53,7 +53,9 @@ class Slewing:
 
     def start(self, decision: SetRate, steps: Sequence[SlewStep], now_s: float) -> None:
         stands = decision.live_bytes_per_s if decision.own else None
-        self._changes[(decision.broker, decision.side)] = _Change(decision, tuple(steps), stands, now_s + steps[0].after_s)
+        self._changes[(decision.broker, decision.side)] = _Change(
+            decision, tuple(steps), stands, now_s + steps[0].after_s
+        )
 
     def drop(self, side: BrokerSide, failure: Failure = "dropped") -> Ended | None:
         """Stops a change where it is; None when there is none."""
