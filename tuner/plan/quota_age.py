@@ -42,5 +42,5 @@ class QuotaAges:
         return QuotaAges(now_s, counts, began_s, ended_s)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
-        """Of what its quota counts; a whole window where that is not known."""
-        return min(WINDOW_S, max(0.0, now_s - self.began_s.get(side, -math.inf)))
+        """Of what its quota counts; for ever where that is not known."""
+        return max(0.0, now_s - self.began_s.get(side, -math.inf))

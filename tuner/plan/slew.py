@@ -10,9 +10,13 @@ Invariant: every step lies between the two ends, so stopping anywhere leaves a r
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 WINDOW_S = 11.0  # replication.quota.window.num × replication.quota.window.size.seconds at their defaults.
+STARTING_S = (
+    10.0  # Until all of a move's replicas are made and their fetchers run; on busy brokers it was seen to take that.
+)
 STEP_S_MIN = 0.5
 STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
 
@@ -29,17 +33,17 @@ def slew(
     *,
     sides: int = 1,
     writes_per_s_max: float = 50.0,
-    age_s: float = WINDOW_S,
+    age_s: float = math.inf,
 ) -> tuple[SlewStep, ...]:
     """From ``live`` to ``wanted`` over one quota window, so that ``wanted`` passes all the way.
 
     A window that is full asks for a straight line, whose first step comes at once. What a younger one holds nobody knows: a move's
     first bytes flow when its replicas are made and its fetchers run, seconds after it is listed. Up it goes when a window has
-    passed: sooner, all that did not flow would come within a second, and again every eleven. Down it goes at once, and the faster
-    the less there can be of what was before.
+    passed since then: sooner, all that did not flow would come within a second, and again every eleven. Down it goes at once, and
+    the faster the less there can be of what was before.
 
     Args:
-        age_s: what the quota counts is not older than that.
+        age_s: of the move that the quota counts; what it counts is not older than that.
         sides: how many throttles slew at the same time. Together with the budget it sets how fine the steps are; where it
             leaves fewer than four steps to a window, the line takes longer than a window.
         writes_per_s_max: the budget. Every write goes into the metadata log and to every broker.
@@ -48,7 +52,7 @@ def slew(
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
     step_s = max(step_s, WINDOW_S / count)
     rise = wanted_bytes_per_s - live_bytes_per_s
-    wait_s = WINDOW_S - age_s if rise > 0 else 0.0
+    wait_s = max(0.0, STARTING_S + WINDOW_S - age_s) if rise > 0 else 0.0
     steps = []
     for i in range(count):
         new_s = WINDOW_S * (i + 1) / count
