@@ -35,8 +35,8 @@ QUOTA = 8 * MB
 WRITTEN = 1 * MB  # A second, where clients write.
 LINK = 20 * MB
 WINDOW_S, SETTLED_S, STEADY_S_MIN = 12.0, 12.0, 20.0
-# A tenth of Kafka's own, as is the quota of what is usual: then one fetch is the same share of a window.
-FETCHES = {"replica.fetch.max.bytes": "104858", "replica.fetch.response.max.bytes": "1048576"}
+# As the KIP asks, so much smaller than Kafka's own that what one fetch is over the quota hardly shows in a window: 0.6 % of it.
+FETCHES = {"replica.fetch.max.bytes": "104858", "replica.fetch.response.max.bytes": "524288"}
 # Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share but for 98 bytes.
 RECORD_BYTES = 20_880
 _LOOK_S = 0.25
@@ -179,9 +179,11 @@ class Seen(Moved):
             self._failed.append(error)
 
     def _look(self) -> Look:
-        case, at_s = self.case, time.monotonic()
+        case, began_s = self.case, time.monotonic()
         added = [held(self._lab, broker, p) for broker, own in case.adding.items() for p in own]
         leaders = [held(self._lab, leader, p) for p, leader in case.leaders.items()]
+        # Hundreds of files are looked at in between; on a busy machine that is a percent of a window.
+        at_s = (began_s + time.monotonic()) / 2
         return Look(at_s, sum(added), sum(leaders), sum(size > 0 for size in added))
 
     def _byte_rate(self) -> float:
