@@ -59,14 +59,17 @@ def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Pa
             lab.start_again(2)
             scene.hears("ticket", "RecoveryDuringMove", 120)
 
-            # What the runbook says: the ceiling is raised, clearly above what keeping up takes.
+            # While a broker is down its copies take nothing of the throttle, and the move may get on: that call is over then, and
+            # comes again, as nothing but a person helps for good.
+            parts.until("the move is stalled, still or again", lambda: _stands(scene, "ReassignmentStalled"), 180)
             assert moving(client)
-            assert ear.heard("ReassignmentStalled", "resolved") is None
+
+            # What the runbook says: the ceiling is raised, clearly above what keeping up takes.
             parts.write(rate_bytes_per_s_max=PLENTY)
             parts.part("tune").terminate()
             parts.until("the move ends", lambda: not moving(client), 180)
             for alert in ("ReassignmentStalled", "ThrottleInfeasible", "RecoveryDuringMove", "UnderMinIsrDuringMove"):
-                scene.hears_the_end_of(alert, 90)
+                parts.until(f"{alert} is over", lambda alert=alert: _is_over(scene, alert), 90)
 
             _what_people_do(lab, scene, client)
             # When the tuner was ended before, somebody may have been told: that call is over, and this is another.
@@ -76,10 +79,15 @@ def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Pa
             until(lambda: ear.times("TunerNotLeading") > told, 60, "without a tuner somebody is told")
 
 
+def _stands(scene: Scene, alert: str) -> bool:
+    """Somebody was told of it, and not of its end."""
+    told = [one.status for one in scene.ear.told if one.labels["alertname"] == alert]
+    return told[-1:] == ["firing"]
+
+
 def _is_over(scene: Scene, alert: str) -> bool:
     """It does not fire, and whoever was told of it was told that it is over."""
-    told = [one.status for one in scene.ear.told if one.labels["alertname"] == alert]
-    return not scene.monitoring.firing(alert) and told[-1:] != ["firing"]
+    return not scene.monitoring.firing(alert) and not _stands(scene, alert)
 
 
 def test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
