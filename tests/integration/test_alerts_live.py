@@ -13,6 +13,7 @@ import pytest
 from alerts_kit import Scene, Watched, watched
 from kafka.admin import NewTopic
 from lab_parts import rheostat, until
+from monitoring_kit import Told
 from story_kit import make_topic, moving
 
 from rheostat.lab import Lab, LabSpec, Load
@@ -155,10 +156,13 @@ def _what_people_do(lab: Lab, scene: Scene, client: ClusterClient) -> None:
     scene.hears_the_end_of("ThrottleLeftBehind", 60)
 
     garbage = producer(lab.kafka_settings(), "somebody-else", linger_ms=0)
-    for _ in range(20):
+
+    def refused() -> Told | None:
         garbage.send("rheostat.metrics", b"not a scrape").get(timeout=10)
+        return scene.ear.heard("RejectsRising")
+
+    assert scene.parts.until("RejectsRising is told", refused, 60).receiver == "ticket"
     garbage.close()
-    scene.hears("ticket", "RejectsRising", 60)
 
     good = config.read_text()
     config.write_text(good.replace('"rate_bytes_per_s_max"', '"rate_bytes_per_s_maximum"'))
