@@ -24,6 +24,7 @@ from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
+from tuner.decide.orders import still_ordered
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
@@ -288,7 +289,7 @@ class Loop:
         )
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> Unthrottled:
-        self._stop_blind_changes(decisions)
+        self._stop_changes(decisions, observation)
         unthrottled = self._listing.carry_out(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         together = len(changes) + len(self._slewing.busy)
@@ -315,15 +316,24 @@ class Loop:
             self._endings.carry_out(endings, observation.live)
         return unthrottled
 
-    def _stop_blind_changes(self, decisions: tuple[Decision, ...]) -> None:
+    def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """A change under way stops when a person says so, or when it is no longer seen what it does: old news never raises a
-        throttle."""
+        throttle. One that has not begun stops as well when somebody has ordered otherwise since."""
         blind = {(d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.reason in _BLIND}
+        waiting, overrides = self._slewing.waiting, observation.orders.overrides
         for side in self._slewing.busy:
-            hold = blind.get(side) or blind.get((None, None))
-            if hold is None:
+            hold, change = blind.get(side) or blind.get((None, None)), waiting.get(side)
+            if hold is not None:
+                why = f"stopped on the way: {hold.text}"
+            elif (
+                change is not None
+                and change.reason is Reason.OVERRIDDEN
+                and not still_ordered(change, overrides.get(side), self._limits, observation.now_ms)
+            ):
+                why = "ordered otherwise, or no longer, before its first step"
+            else:
                 continue
-            stopped = self._slewing.drop(side, f"stopped on the way: {hold.text}")
+            stopped = self._slewing.drop(side, why)
             if stopped is not None:
                 log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
                 self._watcher.acted(stopped.decision, stopped.failure)

@@ -25,6 +25,8 @@ from tuner.model.cluster import LiveCluster, NotSeen
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override
+from tuner.plan.slew import STARTING_S, WINDOW_S
 
 # -- acting ------------------------------------------------------------------------------------------------------------
 
@@ -492,3 +494,55 @@ def test_the_kinds_of_decision_used_here_are_those_that_exist() -> None:
     rig.end_the_move()
     assert [type(d).__name__ for d in rig.loop.cycle()] == ["ClearLists", "PutBackRate", "PutBackRate"]
     assert not [d for d in rig.loop.cycle() if isinstance(d, PutBackRate | Hold)]
+
+
+# -- an override of a move that has just begun ---------------------------------------------------------------------------
+
+
+def just_begun(rate_bytes_per_s: int) -> Rig:
+    """Nothing moved at the look before; now something does, and somebody wants another rate on its source."""
+    rig = Rig(Memory())
+    moves, rig.live.moves = rig.live.moves, ()
+    rig.throttles.lists.clear()
+    rig.loop.cycle()
+    rig.live.moves, rig.now_s = moves, rig.now_s + 5.0
+    order(rig, rate_bytes_per_s)
+    rig.loop.cycle()
+    return rig
+
+
+def order(rig: Rig, rate_bytes_per_s: int) -> None:
+    rig.orders.latest = Orders(
+        at_ms=rig.now_ms, overrides={SOURCE: Override(rate_bytes_per_s, rig.now_ms + 600_000, "kim@desk")}
+    )
+
+
+def test_a_raise_on_a_young_move_waits_until_its_window_is_known() -> None:
+    rig = just_begun(20 * MB)
+    due_s = rig.loop.next_due_s()
+    assert due_s is not None
+    assert due_s - rig.now_s == pytest.approx(WINDOW_S + STARTING_S - 5.0)
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 20 * MB
+
+
+def test_who_orders_otherwise_meanwhile_does_not_wait_for_it() -> None:
+    rig = just_begun(20 * MB)
+    order(rig, 4 * MB)
+    rig.loop.cycle()
+    assert [(d.reason, failure) for d, failure in rig.watcher.acts] == [
+        (Reason.OVERRIDDEN, "ordered otherwise, or no longer, before its first step")
+    ]
+    rig.loop.cycle()
+    assert rig.loop.next_due_s() == rig.now_s  # Down it goes at once.
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 4 * MB
+
+
+def test_an_override_that_is_over_before_its_first_step_is_not_begun() -> None:
+    rig = just_begun(20 * MB)
+    rig.orders.latest = Orders(at_ms=rig.now_ms)
+    rig.loop.cycle()
+    assert [failure for _, failure in rig.watcher.acts] == ["ordered otherwise, or no longer, before its first step"]
+    assert rig.loop.next_due_s() is None
+    assert rig.throttles.rates[SOURCE] == 10 * MB

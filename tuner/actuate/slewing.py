@@ -51,6 +51,11 @@ class Slewing:
     def busy(self) -> frozenset[BrokerSide]:
         return frozenset(self._changes)
 
+    @property
+    def waiting(self) -> dict[BrokerSide, SetRate]:
+        """What no step has been written of yet."""
+        return {side: change.decision for side, change in self._changes.items() if not change.done}
+
     def start(self, decision: SetRate, steps: Sequence[SlewStep], now_s: float) -> None:
         stands = decision.live_bytes_per_s if decision.own else None
         self._changes[(decision.broker, decision.side)] = _Change(

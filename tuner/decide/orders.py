@@ -64,6 +64,12 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
 
 
+def still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:
+    """Whether an override's change of rate, which has not begun, is what somebody wants now."""
+    order = permitted(order, limits)
+    return order is not None and now_ms < order.until_ms and order.bytes_per_s == change.wanted_bytes_per_s
+
+
 def being_overridden(side: BrokerSide, order: Override, ours: Owned | None, now_ms: int) -> Decision | None:
     """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
     if now_ms >= order.until_ms or ours is None or ours.wanted_bytes_per_s != order.bytes_per_s:
