@@ -47,7 +47,7 @@ PAGE_KB_MAX = 2_000.0
 BOUND_AT = 1_000
 SIZES = (100, 1_000, 5_000)
 PAGES = 7
-FETCHERS = 4  # num.replica.fetchers: with Kafka's 1 no threads need be counted.
+FETCHERS = 4
 _SEED = 1
 CLUSTER = "prod-eu-central-1-01"
 
@@ -58,11 +58,12 @@ class _Signals(NewestSignals):
     """Filled here."""
 
 
-def registry_at(brokers: int, *, stalled: bool = False) -> CollectorRegistry:
+def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> CollectorRegistry:
     """Of a tuner whose last cycle saw a cluster of that size, with everything there is to tell.
 
     Args:
         stalled: every move is, and no throttle is what holds it.
+        fetchers: num.replica.fetchers of every broker; with Kafka's 1 no threads need be counted.
     """
     cluster, signals, cycle = LargeCluster(sized(brokers), _SEED, throttled=True), _Signals(), 1
     for value in records(cluster.size, cycle, drained=0.9):
@@ -70,7 +71,7 @@ def registry_at(brokers: int, *, stalled: bool = False) -> CollectorRegistry:
         signals.take(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
     live = LiveReader(cast(ClusterClient, cluster)).look(full=True)
     assert isinstance(live, LiveCluster)
-    live = replace(live, fetchers=dict.fromkeys(live.brokers, FETCHERS))
+    live = replace(live, fetchers=dict.fromkeys(live.brokers, fetchers))
     courses = {side: Course(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
     orders = metrics_extras.orders(now_ms(cycle))
     observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses, orders=orders)
@@ -120,7 +121,7 @@ def missed(rows: list[Row]) -> list[str]:
 
 
 def _row(brokers: int, *, stalled: bool = False) -> Row:
-    registry = registry_at(brokers, stalled=stalled)
+    registry = registry_at(brokers, stalled=stalled, fetchers=FETCHERS)
     began_s = time.process_time()
     text = page(registry)
     first_ms = 1000 * (time.process_time() - began_s)
