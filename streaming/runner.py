@@ -28,7 +28,7 @@ from streaming.errors import StreamError
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterError
 from streaming.pipeline import Live
-from streaming.progress import behind_records, event_time_s
+from streaming.progress import Reports, behind_records, event_time_s
 from streaming.session import Standalone, spark_session
 from streaming.settings import StreamSettings
 from streaming.sources import Feed
@@ -143,19 +143,15 @@ class _Watch:
 
     def until_end(self, live: Live) -> None:
         """Returns when asked to stop, and raises what the query died of."""
-        reported = None
+        reports = Reports()
         while not self._stop.is_set():
             if live.query.awaitTermination(POLL_S):
                 raise StreamError("The query was stopped from outside.")
-            last = live.query.lastProgress
-            if last is None:
-                continue
-            self.was_reached = True
-            if last["numInputRows"] and last["batchId"] != reported:
-                reported = last["batchId"]
+            for report in reports.new(live.query):
                 self.wait_s = _AGAIN_S_MIN
                 left = live.worker.state().remaining_records if live.worker is not None else 0
-                self._listener.progress({**progress(last), "backlog_remaining_records": left})
+                self._listener.progress({**progress(report), "backlog_remaining_records": left})
+            self.was_reached = self.was_reached or reports.any
 
     def pause(self) -> None:
         self._stop.wait(self.wait_s)

@@ -1,7 +1,8 @@
 """The forecasts that are compared: each told one value after another, each asked for the next before it is told.
 
-Three need no library: the last value, the value a day before, and a level with a trend. The others are river's. All of
-them learn as they go; those with settings have them chosen on the first half of each trace.
+Four need no library: the last value, the value a day before, a level with a trend, and what the law itself goes by. The
+others are river's. All of them learn as they go; those with settings have them chosen on the first half of each trace, the
+law's has the constants that ship.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from itertools import product
 from typing import Any, Protocol
 
 from river import linear_model, optim, preprocessing, time_series
+
+from tuner.decide.headroom import Load, with_step
+from tuner.model.objectives import LawLimits
 
 MB = 1_000_000
 DAY_S = 86_400
@@ -70,6 +74,23 @@ class Holt:
         before = self._level
         self._level = self._alpha * value + (1 - self._alpha) * (before + self._trend)
         self._trend = self._beta * (self._level - before) + (1 - self._beta) * self._trend
+
+
+class OfTheLaw:
+    """The feed-forward of tuner/decide/headroom.py, without what it adds to be on the careful side."""
+
+    def __init__(self, period_s: int) -> None:
+        self._period_s = float(period_s)
+        self._limits = LawLimits()
+        self._load: Load | None = None
+
+    def next(self) -> float:
+        if self._load is None:
+            return 0.0
+        return max(0.0, self._load.level_bytes_per_s + self._load.slope_bytes_per_s2 * self._period_s)
+
+    def tell(self, value: float) -> None:
+        self._load = with_step(self._load, value, self._period_s, self._limits)
 
 
 class _OfRiver:
@@ -161,6 +182,7 @@ Maker = Callable[..., Forecast]
 MODELS: Mapping[str, tuple[Maker, Mapping[str, Sequence[Any]]]] = {
     "last value": (LastValue, {}),
     "daily naive": (DailyNaive, {}),
+    "the law's own": (OfTheLaw, {}),
     "exponential mean": (Holt, {"alpha": (0.2, 0.4, 0.6, 0.8), "beta": (0.0,)}),
     "level and trend (Holt)": (Holt, {"alpha": (0.3, 0.6, 0.9), "beta": (0.01, 0.1)}),
     "river HoltWinters, daily": (_holt_winters, {"alpha": (0.3, 0.6), "gamma": (0.1, 0.4)}),

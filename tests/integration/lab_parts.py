@@ -26,12 +26,12 @@ RHEOSTAT = (sys.executable, "-m", "rheostat")
 STOP_S_MAX = 30.0
 
 
-def until(probe: Callable[[], T], timeout_s: float, what: str, *, every_s: float = 0.1) -> T:
-    """The first true answer of ``probe``; fails when there is none in time."""
+def until(probe: Callable[[], T], timeout_s: float, what: str | Callable[[], str], *, every_s: float = 0.1) -> T:
+    """The first true answer of ``probe``; fails when there is none in time, and says ``what`` was waited for."""
     deadline = time.monotonic() + timeout_s
     while not (found := probe()):
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {timeout_s:.0f} s: {what}")
+            pytest.fail(f"not within {timeout_s:.0f} s: {what if isinstance(what, str) else what()}")
         threading.Event().wait(every_s)
     return found
 

@@ -10,11 +10,12 @@ typical of them is compared; where that cannot be, because the measured moment w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from lab_worlds import BOTH, ROUND_TRIP_S, F, L, at_moments, catching, phases
 
+from benchmarks.bursts import recordings
 from benchmarks.bursts.methods import MB, Feedback, Method, Phases, each, in_one_step, linear, typical
 from streaming.contract import Side
 from tuner.simulation.world import MIB, FetchSettings, StartRate, TopicLists
@@ -156,6 +157,9 @@ def test_small_fetches_do_not_cure_the_step_up(tick_ms: int) -> None:
 # -- the rest of what was measured, at the tick that simulations run with ---------------------------------------------------
 
 
+Read = Callable[[Phases], float]
+
+
 def start_peak_mb(p: Phases) -> float:
     return p.start.peak_mb()
 
@@ -196,13 +200,6 @@ def later_step_peak_mb(p: Phases) -> float:
     return p.down.between(2, 35).peak_mb()
 
 
-def off(why: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=why)
-
-
-THREE_AT_FIRST = "as the rate grows, the second response comes 4 s after the first; there, three came in one second"
-ONE_CYCLE = "decided by which of two backoffs of 1 s a fetch falls into; measured once"
-NEVER_BACKS_OFF = "the model sleeps for whole backoffs of 1 s, and moves 4 MB at once between them"
 FEEDBACK_1 = Feedback(1.0)
 FEEDBACK_05 = Feedback(0.5)
 SMALL_WINDOW_3 = FetchSettings(
@@ -213,56 +210,47 @@ SMALL_WINDOW_3 = FetchSettings(
 @pytest.mark.parametrize(
     ("method", "sides", "fetch", "read", "measured"),
     [
-        pytest.param(RAMP_11, BOTH, None, start_peak_mb, 12.0),
-        pytest.param(RAMP_11, BOTH, None, start_silence_s, 3.0),
-        pytest.param(RAMP_22, BOTH, None, start_peak_mb, 12.0, marks=off(f"8.4 MB: {THREE_AT_FIRST}")),
-        pytest.param(RAMP_22, BOTH, None, start_silence_s, 3.25),
-        pytest.param(RAMP_11, (F,), None, start_peak_mb, 8.0, marks=off(f"12.6 MB: {ONE_CYCLE}")),
-        pytest.param(RAMP_11, (F,), None, start_silence_s, 3.1),
-        pytest.param(RAMP_11, (F,), None, up_peak_mb, 43.0),
-        pytest.param(FEEDBACK_05, BOTH, None, start_peak_mb, 20.0),
-        pytest.param(FEEDBACK_05, BOTH, None, start_silence_s, 6.2),
-        pytest.param(FEEDBACK_05, BOTH, None, paced_peak_mb, 27.0),
-        pytest.param(FEEDBACK_05, BOTH, None, released_peak_mb, 61.0),
-        pytest.param(FEEDBACK_05, BOTH, None, up_silence_s, 1.2, marks=off(f"2.75 s: {NEVER_BACKS_OFF}")),
-        pytest.param(FEEDBACK_05, BOTH, None, down_silence_s, 4.5),
-        pytest.param(FEEDBACK_05, BOTH, None, later_peak_mb, 16.0),
-        pytest.param(FEEDBACK_1, BOTH, None, start_peak_mb, 20.0, marks=off(f"29 MB: {ONE_CYCLE}")),
-        pytest.param(FEEDBACK_1, BOTH, None, start_silence_s, 6.2),
-        pytest.param(FEEDBACK_1, BOTH, None, released_peak_mb, 84.0),
-        pytest.param(FEEDBACK_1, BOTH, None, up_silence_s, 2.1, marks=off(f"2.75 s: {NEVER_BACKS_OFF}")),
-        pytest.param(FEEDBACK_1, BOTH, None, down_silence_s, 4.1, marks=off(f"6.2 s: {ONE_CYCLE}")),
-        pytest.param(FEEDBACK_1, BOTH, None, later_peak_mb, 38.0, marks=off("20 MB, 46 at the worst moment")),
-        pytest.param(STEP, (F,), WINDOW_3, start_silence_s, 1.5),
-        pytest.param(STEP, (F,), WINDOW_3, up_silence_s, 1.5, marks=off("0.75 s: a backoff, less two parts of a tick")),
-        pytest.param(STEP, (F,), WINDOW_3, later_step_peak_mb, 7.0, marks=off(f"12.6 MB: {NEVER_BACKS_OFF}")),
-        pytest.param(RAMP_22, (F,), WINDOW_3, start_peak_mb, 7.0),
-        pytest.param(RAMP_22, (F,), WINDOW_3, start_silence_s, 3.1),
-        pytest.param(RAMP_22, (F,), WINDOW_3, up_silence_s, 0.6, marks=off(f"0.75 s, that is 1 s: {NEVER_BACKS_OFF}")),
-        pytest.param(RAMP_22, (F,), WINDOW_3, down_silence_s, 1.5, marks=off(f"2.3 s: {NEVER_BACKS_OFF}")),
-        pytest.param(RAMP_22, (F,), WINDOW_3, later_peak_mb, 14.0),
-        pytest.param(STEP, (F,), SMALL, echo_mb, 82.0),
-        pytest.param(STEP, (F,), SMALL_WINDOW_3, start_peak_mb, 5.0),
-        pytest.param(STEP, (F,), SMALL_WINDOW_3, up_peak_mb, 52.0),
-        pytest.param(STEP, (F,), SMALL_WINDOW_3, up_silence_s, 1.0),
-        pytest.param(STEP, (F,), SMALL_WINDOW_3, down_silence_s, 2.2, marks=off(f"1.5 s: {ONE_CYCLE}")),
-        pytest.param(STEP, (F,), SMALL_WINDOW_3, later_step_peak_mb, 8.0),
-        pytest.param(RAMP_22, (F,), SMALL_WINDOW_3, start_peak_mb, 5.0),
-        pytest.param(RAMP_22, (F,), SMALL_WINDOW_3, up_peak_mb, 26.0, marks=off("19.4 MB, 24 at the worst moment")),
-        pytest.param(RAMP_22, (F,), SMALL_WINDOW_3, down_silence_s, 1.0, marks=off(f"1.6 s: {NEVER_BACKS_OFF}")),
-        pytest.param(
-            RAMP_22, (F,), SMALL_WINDOW_3, later_peak_mb, 18.0, marks=off("7.3 MB; there, more than at a step")
-        ),
+        (RAMP_11, BOTH, None, start_peak_mb, 12.0),
+        (RAMP_11, BOTH, None, start_silence_s, 3.0),
+        (STEP, (F,), SMALL, echo_mb, 82.0),
     ],
 )
-def test_what_else_was_measured(
-    method: Method | Feedback,
-    sides: tuple[Side, ...],
-    fetch: FetchSettings | None,
-    read: Callable[[Phases], float],
-    measured: float,
+def test_what_else_was_measured_once(
+    method: Method, sides: tuple[Side, ...], fetch: FetchSettings, read: Callable[[Phases], float], measured: float
 ) -> None:
     assert typical(read, at_moments(method, sides, 250, fetch)) == near(measured)
+
+
+# -- recorded at moments of all kinds: benchmarks/bursts/record.py ---------------------------------------------------------
+
+START = (start_peak_mb, start_silence_s)
+RECORDED: Mapping[str, tuple[Method | Feedback, tuple[Side, ...], FetchSettings | None, tuple[Read, ...]]] = {
+    "ramp_22": (RAMP_22, BOTH, None, (*START, up_peak_mb, up_silence_s, down_silence_s, later_peak_mb)),
+    "ramp_11_follower": (RAMP_11, (F,), None, (*START, up_peak_mb, up_silence_s, down_silence_s, later_peak_mb)),
+    "feedback_05": (
+        FEEDBACK_05, BOTH, None,
+        (*START, paced_peak_mb, released_peak_mb, up_silence_s, down_silence_s, later_peak_mb),
+    ),
+    "feedback_1": (
+        FEEDBACK_1, BOTH, None,
+        (*START, paced_peak_mb, released_peak_mb, up_silence_s, down_silence_s, later_peak_mb),
+    ),
+    "window_3_step": (STEP, (F,), WINDOW_3, (*START, up_peak_mb, up_silence_s, down_silence_s, later_step_peak_mb)),
+    "window_3_ramp_22": (RAMP_22, (F,), WINDOW_3, (*START, up_peak_mb, up_silence_s, down_silence_s, later_peak_mb)),
+    "small_window_3_step": (
+        STEP, (F,), SMALL_WINDOW_3, (*START, up_peak_mb, up_silence_s, down_silence_s, later_step_peak_mb),
+    ),
+    "small_window_3_ramp_22": (
+        RAMP_22, (F,), SMALL_WINDOW_3, (*START, up_peak_mb, up_silence_s, down_silence_s, later_peak_mb),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "read"), [(name, read) for name, (*_, reads) in RECORDED.items() for read in reads])
+def test_what_is_typical_of_recorded_runs_is_typical_of_simulated_ones(name: str, read: Read) -> None:
+    method, sides, fetch, _ = RECORDED[name]
+    recorded = [run.phases() for run in recordings.read(name)]
+    assert typical(read, at_moments(method, sides, 250, fetch)) == near(typical(read, recorded))
 
 
 # -- drains E1 to E6 -----------------------------------------------------------------------------------------------------
