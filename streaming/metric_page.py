@@ -7,7 +7,7 @@ prometheus_client's own way, ``Family`` is one of its metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -58,10 +58,19 @@ def family(definition: MetricDef, values: Mapping[Labels, float]) -> Metric:
     return Family(definition, values)
 
 
-def page(registry: CollectorRegistry) -> bytes:
-    """All that is registered, in Prometheus' text format."""
+def _at_once() -> None:
+    pass
+
+
+def page(registry: CollectorRegistry, give_way: Callable[[], None] = _at_once) -> bytes:
+    """All that is registered, in Prometheus' text format.
+
+    Args:
+        give_way: called before each metric.
+    """
     text: list[str] = []
     for metric in registry.collect():
+        give_way()
         if isinstance(metric, Family):
             text.extend(metric.lines())
         else:

@@ -14,7 +14,9 @@ from tuner.api.plan_views import plan_row
 from tuner.api.sentences import moment
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Bounds
-from tuner.model.reassigning import PartitionNow, Wanted
+from tuner.decide.reassign_parts import Parts
+from tuner.decide.reassign_turn import PlanTurn
+from tuner.model.reassigning import Key, Part, PartitionNow, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
@@ -301,3 +303,23 @@ def test_a_first_look_that_does_not_end_is_told_too() -> None:
     rig.plans.stands_by()
     rig.clock.now_s += 2 * SILENT_S_MAX
     assert rig.plans.shown().not_seen is None
+
+
+def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> None:
+    summed: list[Key] = []
+
+    class Counted(dict[Key, Part]):
+        def values(self) -> Any:
+            summed.extend(self)
+            return super().values()
+
+    board = PlanBoard("lab")
+    turn = PlanTurn(
+        Plan(PlanHead("p", "kim", 0, 0, 1), Counted({("t", 0): Part((1, 2), (1, 3), size_bytes=7.0)})), Parts()
+    )
+    for _ in range(3):
+        board.planned((turn,), BatchLimits())
+    assert board.shown().total_bytes == {"p": 7.0}
+    assert summed == [("t", 0)]
+    board.planned((), BatchLimits())
+    assert board.shown().total_bytes == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from tuner.api.quota_board import QuotaBoard
 from tuner.api.watched import Watched
 
 JSON = "application/json"
+_PATIENCE_S, _POLL_S = 0.1, 0.001
 
 
 class Desktop:
@@ -30,19 +32,25 @@ class Desktop:
         self._version: object = None
         self._look: Look | None = None
         self._status: dict[str, Any] = {}
+        self._makes = False  # An answer, in the server's thread.
+        watched.when_older(self._forget)
 
     def version(self) -> object:
         board = self.watched.board
         return self.watched.version, board.cycled_at_s, board.acting
 
     def look(self) -> Look:
-        version = self.version()
-        if self._look is None or version != self._version:
+        version, look = self.version(), self._look
+        if look is None or version != self._version:
             watched = self.watched
             board = watched.board
-            self._look = Look(watched.picture(), watched.history.peaks(), board.objective, board.dry_run)
+            look = self._look = Look(watched.picture(), watched.history.peaks(), board.objective, board.dry_run)
             self._status, self._version = {}, version
-        return self._look
+        return look
+
+    def _forget(self) -> None:
+        """In the loop's thread."""
+        self._look = None
 
     def answer(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = unchanging) -> Response:
         """
@@ -63,7 +71,25 @@ class Desktop:
 
         # Before: what comes while it is being made is in the next one.
         stamped = stamp()
-        return Again(make(), media_type, stamped, stamp)
+        self._makes = True
+        try:
+            return Again(make(), media_type, stamped, stamp)
+        finally:
+            self._makes = False
+
+    def giving_way(self) -> Callable[[], None]:
+        """For who works beside the server for nobody in a hurry: each call waits while an answer is made, a tenth of a second
+        in all. Of two threads each has half of the interpreter, of three a third, and behind the answer others wait.
+        """
+        left_s = _PATIENCE_S
+
+        def give_way() -> None:
+            nonlocal left_s
+            while self._makes and left_s > 0:
+                time.sleep(_POLL_S)
+                left_s -= _POLL_S
+
+        return give_way
 
     def status(self, role: str) -> dict[str, Any]:
         board, look = self.watched.board, self.look()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
@@ -15,7 +15,7 @@ from streaming.metric_page import Labels, family
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_parts import Parts
 from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.reassigning import Wanted
+from tuner.model.reassigning import Part, Wanted
 from tuner.plan.batches import BatchLimits
 
 # A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
@@ -35,6 +35,7 @@ class ShownPlans(NamedTuple):
     number: int = 0  # Another one after each look.
     not_seen: str | None = None  # Why it is not known how they are: the rest is older. None: it is known.
     unknown_since_ms: int | None = None  # Epoch; None: it is known, or was not yet.
+    total_bytes: Mapping[str, float] = {}  # By plan: what it copies in all, by the sizes that it was given with.
 
 
 class PlanBoard:
@@ -62,8 +63,15 @@ class PlanBoard:
             figures: what was measured of their partitions.
             at_ms: of the look; epoch.
         """
+        known = self._shown.total_bytes
+        # A plan's parts never change, and there may be hundreds of thousands of them.
+        total_bytes = {
+            p.plan.id: known[p.plan.id] if p.plan.id in known else sum(map(copies_bytes, p.plan.parts.values()))
+            for p in plans
+        }
         with self._lock:
-            self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, self._shown.number + 1)
+            number = self._shown.number + 1
+            self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, number, total_bytes=total_bytes)
             self._awaits = True
             self._told_s = self._monotonic()
 
@@ -96,6 +104,11 @@ class PlanBoard:
         if since_ms is None:
             since_ms = shown.unknown_since_ms or (shown.at_ms if shown.limits is not None else None)
         self._shown = shown._replace(number=shown.number + 1, not_seen=why, unknown_since_ms=since_ms)
+
+
+def copies_bytes(part: Part) -> float:
+    """What it takes to bring this one to its target."""
+    return part.size_bytes * sum(broker not in part.before for broker in part.target)
 
 
 class PlanCollector(Collector):

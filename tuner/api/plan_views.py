@@ -5,13 +5,12 @@ Invariant: what is not known is None, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tuner.api.plan_board import ShownPlans, states
+from tuner.api.plan_board import ShownPlans, copies_bytes, states
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.reassigning import Key, Part, Wanted
+from tuner.model.reassigning import Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.plan.reassignment_steps import UNLIMITED, Step
 
@@ -21,7 +20,7 @@ BATCH_MAX = 20  # Steps under way that are named, of each plan.
 def plan_row(shown: ShownPlans, turn: PlanTurn) -> dict[str, Any]:
     plan, parts, head = turn.plan, turn.parts, turn.plan.head
     counts = states(parts, len(turn.begins))
-    total, copied = total_bytes(plan.parts), copied_bytes(turn, shown.figures)
+    total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
     # Who takes a plan back copies nothing more; how far that is the counts say.
     forth = head.wanted is not Wanted.CANCELLING
     steps = [*parts.running.values(), *turn.begins]
@@ -54,23 +53,14 @@ def limits_row(limits: BatchLimits) -> dict[str, int | None]:
     return {name: None if value == UNLIMITED else value for name, value in named.items()}
 
 
-def total_bytes(parts: Mapping[Key, Part]) -> float:
-    """What a plan copies in all, by the sizes that it was given with."""
-    return sum(_copies(part) * part.size_bytes for part in parts.values())
-
-
 def copied_bytes(turn: PlanTurn, figures: Figures) -> float:
     plan = turn.plan
-    done = sum(_copies(plan.parts[key]) * plan.parts[key].size_bytes for key in turn.parts.arrived)
+    done = sum(copies_bytes(plan.parts[key]) for key in turn.parts.arrived)
     for key, step in turn.parts.running.items():
         remaining = figures.remaining_bytes.get(key)
         if remaining is not None:
             done += max(0.0, figures.size(key, plan.parts[key]) * len(step.adding) - remaining)
     return done
-
-
-def _copies(part: Part) -> int:
-    return len({*part.target} - {*part.before})
 
 
 def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> float:

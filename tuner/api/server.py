@@ -102,7 +102,7 @@ def make_app(
     def of_this_second() -> object:
         return desktop.version(), int(wall_clock())
 
-    scraped = Shared(lambda: page(registry), of_this_second)
+    scraped = Shared(lambda: page(registry, desktop.giving_way()), of_this_second)
     seen = Shared(lambda: json_bytes(_status(board, quotas)), of_this_second)
 
     # A plain function each, so that a second's work in making them holds up one thread of many, and not the server.

@@ -40,6 +40,7 @@ class Watched:
         self.hub = Hub()
         self._lock = threading.Lock()
         self._version = 0
+        self._forget: list[Callable[[], None]] = []
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
@@ -47,6 +48,8 @@ class Watched:
         with self._lock:
             self.board.observed(observation, memory, decisions)
             self._version += 1
+        for forget in self._forget:
+            forget()
         self.history.observed(observation, self.board.limits)
         live = observation.live
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
@@ -66,6 +69,11 @@ class Watched:
         self.hub.tell("history", {"decisions": len(entries)})
 
     # -- the reader's side --------------------------------------------------------------------------------------------
+
+    def when_older(self, forget: Callable[[], None]) -> None:
+        """Who keeps a picture lets go of it as the next one comes: what of a large cluster is gone then takes a while to be
+        freed, and whoever holds it last waits for that."""
+        self._forget.append(forget)
 
     @property
     def version(self) -> int:

@@ -8,36 +8,61 @@ with the last). A list of "*" names no broker, so that of it nothing is said bef
 
 from __future__ import annotations
 
-from collections.abc import Set
+from itertools import chain, islice
 
 from tuner.model.cluster import LiveCluster
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
 
+_AT_A_TIME = 1_000
+
 
 def idle_keys(live: LiveCluster, memory: Memory, limits: Limits) -> int:
     """Settings: a rate for all brokers (``<default>``) is one a side, a list one a topic and side."""
-    if not live.rates and not live.lists:
-        return 0
-    touched = _touched(live, memory, limits)
+    touched = _Touched(live, memory, limits)
     return _rates(live, memory, touched) + _lists(live, memory, touched)
 
 
 def idle_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
-    return _rates(live, memory, _touched(live, memory, limits)) if live.rates else 0
+    return _rates(live, memory, _Touched(live, memory, limits))
 
 
-def _rates(live: LiveCluster, memory: Memory, touched: Set[int]) -> int:
+class _Touched:
+    """Brokers with a replica of what moves, and of what has moved since nothing did where its end takes the throttle with it.
+
+    Asked one by one: a large cluster moves tens of thousands of partitions, and nearly every broker has a replica of one of the
+    first thousand.
+    """
+
+    def __init__(self, live: LiveCluster, memory: Memory, limits: Limits) -> None:
+        self._found: set[int] = set()
+        moves = (move.replicas for move in live.moves)
+        ended = memory.seen.values() if live.moves and limits.clear_finished and memory.throttled else ()
+        self._replicas = chain(moves, ended)
+
+    def __contains__(self, broker: object) -> bool:
+        while broker not in self._found:
+            some = list(islice(self._replicas, _AT_A_TIME))
+            if not some:
+                return False
+            self._found.update(*some)
+        return True
+
+
+def _rates(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
     ours = memory.owned if live.moves else ()
-    standing = {side: setting for side, setting in live.rates.items() if side[0] not in touched and side not in ours}
+    others = {side: setting for side, setting in live.rates.items() if side not in ours}
+    if not others:
+        return 0
+    standing = {side: setting for side, setting in others.items() if side[0] not in touched}
     # What holds for all brokers serves a move on any of them.
-    serving = {side for (broker, side), setting in live.rates.items() if broker in touched and not setting.own}
+    serving = {side for (broker, side), setting in live.rates.items() if not setting.own and broker in touched}
     return sum(setting.own for setting in standing.values()) + len(
         {side for (_, side), setting in standing.items() if not setting.own} - serving
     )
 
 
-def _lists(live: LiveCluster, memory: Memory, touched: Set[int]) -> int:
+def _lists(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
     each = [(topic, one) for topic, both in live.lists.items() for one in (both.leader, both.follower) if one]
     if not live.moves:
         return len(each)
@@ -45,13 +70,3 @@ def _lists(live: LiveCluster, memory: Memory, touched: Set[int]) -> int:
         not one.every and topic not in memory.listed and not any(broker in touched for _, broker in one.pairs)
         for topic, one in each
     )
-
-
-def _touched(live: LiveCluster, memory: Memory, limits: Limits) -> Set[int]:
-    """Brokers with a replica of what moves, and of what has moved since nothing did where its end takes the throttle with it."""
-    if not live.moves:
-        return frozenset()
-    found = frozenset[int]().union(*(move.replicas for move in live.moves))
-    if limits.clear_finished and memory.throttled and not live.brokers <= found:
-        found = found.union(*memory.seen.values())
-    return found

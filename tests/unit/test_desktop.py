@@ -1,0 +1,95 @@
+"""What answers are made of: held no longer than it is new, and made before what nobody waits for."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+from api_rig import Rig
+from prometheus_client import CollectorRegistry
+
+from streaming.metric_page import page
+from tuner.api import desktop as module
+from tuner.api.desktop import Desktop
+
+WAIT_S_MAX = 10.0
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def desktop(rig: Rig) -> Desktop:
+    return Desktop(rig.watched, rig.quotas, rig.plans)
+
+
+def test_a_look_is_let_go_of_as_the_next_cycle_comes(rig: Rig, desktop: Desktop) -> None:
+    rig.cycle()
+    held = weakref.ref(desktop.look())
+    gc.collect()
+    assert held() is not None
+    assert desktop.look() is held()
+    rig.cycle()
+    gc.collect()
+    assert held() is None
+
+
+def test_nobody_gives_way_while_no_answer_is_made(desktop: Desktop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("nothing is waited for"))
+    desktop.giving_way()()
+
+
+def test_who_gives_way_waits_for_the_answer_that_is_made(
+    rig: Rig, desktop: Desktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.cycle()
+    monkeypatch.setattr(module, "_PATIENCE_S", WAIT_S_MAX)
+    made: list[str] = []
+    gives_way = threading.Event()
+
+    def beside() -> None:
+        give_way = desktop.giving_way()
+        gives_way.set()
+        give_way()
+        made.append("page")
+
+    other = threading.Thread(target=beside, daemon=True)
+
+    def make() -> bytes:
+        other.start()
+        assert gives_way.wait(WAIT_S_MAX)
+        other.join(0.05)  # Without giving way it has ended by then.
+        made.append("answer")
+        return b"{}"
+
+    desktop.again(make, "application/json")
+    other.join(WAIT_S_MAX)
+    assert made == ["answer", "page"]
+
+
+def test_patience_has_an_end_and_an_answer_that_fails_is_made_no_more(desktop: Desktop) -> None:
+    def make() -> bytes:
+        give_way, began_s = desktop.giving_way(), time.perf_counter()
+        give_way()
+        assert time.perf_counter() - began_s >= 0.1
+        slept_s = time.perf_counter()
+        give_way()
+        assert time.perf_counter() - slept_s < 0.05, "it is for all of a page, and not for each of its metrics"
+        raise ValueError("as a view may")
+
+    with pytest.raises(ValueError, match="as a view may"):
+        desktop.again(make, "application/json")
+    desktop.giving_way()()
+
+
+def test_a_page_of_metrics_gives_way_before_each_of_them(rig: Rig) -> None:
+    rig.cycle()
+    told: list[int] = []
+    text = page(rig.registry, lambda: told.append(1)).decode()
+    assert len(told) == text.count("# TYPE") > 10
+    assert page(CollectorRegistry(), lambda: told.append(1)) == b""
