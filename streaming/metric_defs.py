@@ -135,7 +135,13 @@ class OfStream:
         "rheostat_stream_state_rows", "gauge", Unit.COUNT, ("cluster",), "Rows that Spark keeps between two batches."
     )
     BATCHES = MetricDef("rheostat_stream_batches_total", "counter", Unit.COUNT, ("cluster",), "Batches that had input.")
-    INPUT_ROWS = MetricDef("rheostat_stream_input_rows_total", "counter", Unit.COUNT, ("cluster",), "Records read.")
+    INPUT_ROWS = MetricDef(
+        "rheostat_stream_input_rows_total",
+        "counter",
+        Unit.COUNT,
+        ("cluster",),
+        "Records read; those of an outage's backlog are not among them.",
+    )
     LATE_ROWS = MetricDef(
         "rheostat_stream_late_rows_total",
         "counter",
@@ -144,7 +150,11 @@ class OfStream:
         "Rows that came too late for their windows and are left out.",
     )
     REJECTS = MetricDef(
-        "rheostat_stream_rejects_total", "counter", Unit.COUNT, ("cluster",), "Records that could not be read."
+        "rheostat_stream_rejects_total",
+        "counter",
+        Unit.COUNT,
+        ("cluster",),
+        "Records that could not be read; those of an outage's backlog, worked off apart, are in the rejects topic alone.",
     )
     REJECTS_LOST = MetricDef(
         "rheostat_stream_rejects_not_written_total", "counter", Unit.COUNT, ("cluster",),

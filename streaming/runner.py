@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,9 @@ from streaming.settings import StreamSettings
 from streaming.sources import Feed
 
 POLL_S = 1
+# All that are kept are read where batches end faster than they are asked for, so not a hundred; and never more than a few
+# end within a second.
+_REPORTS_KEPT = 32
 _AGAIN_S_MIN = 1.0
 _AGAIN_S_MAX = 30.0
 
@@ -96,6 +99,7 @@ def run(
             raise StreamError(
                 f"Spark does not start with stream.master {settings.master}: {first_line(error)}"
             ) from error
+        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
         watch = _Watch(stop, listener)
         if class_archive is not None:
             # A run that never made a signal has loaded half of the classes, and an archive is made once.
@@ -144,14 +148,22 @@ class _Watch:
     def until_end(self, live: Live) -> None:
         """Returns when asked to stop, and raises what the query died of."""
         reports = Reports()
-        while not self._stop.is_set():
-            if live.query.awaitTermination(POLL_S):
-                raise StreamError("The query was stopped from outside.")
-            for report in reports.new(live.query):
-                self.wait_s = _AGAIN_S_MIN
-                left = live.worker.state().remaining_records if live.worker is not None else 0
-                self._listener.progress({**progress(report), "backlog_remaining_records": left})
-            self.was_reached = self.was_reached or reports.any
+        try:
+            while not self._stop.is_set():
+                if live.query.awaitTermination(POLL_S):
+                    raise StreamError("The query was stopped from outside.")
+                self._tell(live, reports)
+        finally:
+            # Batches that ended since count as well, also of a query that has died; of a JVM that is gone nobody can tell.
+            with suppress(Py4JError, PySparkException, ConnectionError):
+                self._tell(live, reports)
+
+    def _tell(self, live: Live, reports: Reports) -> None:
+        for report in reports.new(live.query):
+            self.wait_s = _AGAIN_S_MIN
+            left = live.worker.state().remaining_records if live.worker is not None else 0
+            self._listener.progress({**progress(report), "backlog_remaining_records": left})
+        self.was_reached = self.was_reached or reports.any
 
     def pause(self) -> None:
         self._stop.wait(self.wait_s)

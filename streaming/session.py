@@ -162,8 +162,6 @@ def spark_session(
         "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.HDFSBackedStateStoreProvider",
         # In update mode the empty batch that moves the watermark brings nothing.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        # Somebody asks for reports every second (streaming/progress.py), and reads all that are kept.
-        "spark.sql.streaming.numRecentProgressUpdates": "32",
         # Beyond 128 keys in a batch it would sort instead of hash, at five times the cost.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
         # What is used twice is bound to a name (formats/common.py, let); looking for more costs with every row.

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import structlog
 
 from streaming.throttles import TopicThrottle
 from tuner.actuate.throttles import Failure
-from tuner.decide.orders_told import ordered
+from tuner.decide.orders_told import expired, ordered
 from tuner.decide.ownership import let_go
 from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
 from tuner.journal.inputs import InputLog
@@ -89,6 +90,7 @@ class Ledger:
         self._seen = SeenByTopic()
         self._stood: StoodOn | None = None  # What the last entries stood on.
         self._orders: Orders | None = None  # As the last cycle had them.
+        self._noted_ms: int | None = None  # Its time.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
@@ -123,17 +125,30 @@ class Ledger:
         self._saved = replace(self._saved, owned={**self._saved.owned, **owned})
         self.memory = memory
 
-    def note(self, decisions: Sequence[Decision], observation: Observation, memory: Memory) -> None:
+    def note(
+        self,
+        decisions: Sequence[Decision],
+        observation: Observation,
+        memory: Memory,
+        overtaken: Sequence[Orders] = (),
+    ) -> None:
         """A cycle's word: a line for people for each decision, and a record of those that nothing follows; what only repeats
-        is neither. ``memory`` goes on record with them."""
+        is neither. ``memory`` goes on record with them.
+
+        Args:
+            overtaken: orders that were in force for a while since the last word, and that nobody has acted on.
+        """
         if self._inputs is not None:
             self._inputs.cycle(observation, self.memory, memory, decisions)
         self._stood = None
         said: dict[tuple[object, ...], Reason] = {}
         # What people had ordered before the first cycle is not news.
-        before = observation.orders if self._orders is None else self._orders
-        news = ordered(before, observation.orders, observation.now_ms)
-        entries, lines = [order_entry(each, observation.now_ms) for each in news], []
+        now_ms = observation.now_ms
+        given = [observation.orders] if self._orders is None else [self._orders, *overtaken, observation.orders]
+        told_ms = now_ms if self._noted_ms is None else self._noted_ms
+        news = [each for before, after in pairwise(given) for each in ordered(before, after, told_ms, now_ms)]
+        news += expired(observation.orders, told_ms, now_ms)
+        entries, lines = [order_entry(each, now_ms) for each in news], []
         for decision in decisions:
             subject = subject_of(decision)
             repeats = self._said.get(subject) is decision.reason
@@ -145,7 +160,7 @@ class Ledger:
                 lines.append(decision)
             said[subject] = decision.reason
         self.record(entries, memory)
-        self._said, self._orders = said, observation.orders
+        self._said, self._orders, self._noted_ms = said, observation.orders, now_ms
         for each in news:
             log.info(each.text, action=ORDER, broker=each.broker, side=each.side)
         for decision in lines:

@@ -71,6 +71,8 @@ class OrdersGiven(Protocol):
     @property
     def latest(self) -> Orders: ...
 
+    overtaken: tuple[Orders, ...]  # What was in force since this was emptied, before the latest; the oldest first.
+
     def follow(self) -> None: ...
 
 
@@ -161,7 +163,8 @@ class Loop:
         else:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
             self._watcher.observed(observation, self.memory, decisions)
         try:
-            self.ledger.note(decisions, observation, memory)
+            self.ledger.note(decisions, observation, memory, self._orders.overtaken)
+            self._orders.overtaken = ()
             if not self._dry_run:
                 unthrottled = self._carry_out(decisions, observation)
                 if isinstance(observation.live, LiveCluster):
@@ -310,7 +313,9 @@ class Loop:
             self._slewing.start(change, steps, self._monotonic())
         for decision in decisions:
             if isinstance(decision, LetGo):
-                self._slewing.drop((decision.broker, decision.side))
+                stopped = self._slewing.drop((decision.broker, decision.side), f"stopped on the way: {decision.text}")
+                if stopped is not None:
+                    self._tell_stopped(stopped, self.memory)
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
@@ -335,7 +340,9 @@ class Loop:
                 continue
             stopped = self._slewing.drop(side, why)
             if stopped is not None:
-                log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
-                self._watcher.acted(stopped.decision, stopped.failure)
-                memory = narrow(self.memory, side, stopped.may_stand)
-                self.ledger.record([self.ledger.outcome(stopped.decision, stopped.failure)], memory)
+                self._tell_stopped(stopped, narrow(self.memory, side, stopped.may_stand))
+
+    def _tell_stopped(self, stopped: Ended, memory: Memory) -> None:
+        log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
+        self._watcher.acted(stopped.decision, stopped.failure)
+        self.ledger.record([self.ledger.outcome(stopped.decision, stopped.failure)], memory)

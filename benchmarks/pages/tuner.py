@@ -40,6 +40,7 @@ class KeptOrders:
     def __init__(self) -> None:
         self._given = Orders()
         self.latest = Orders()
+        self.overtaken: tuple[Orders, ...] = ()
         self.now_ms = 0
 
     def give(self, change: Change) -> Orders:

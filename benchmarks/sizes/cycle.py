@@ -130,6 +130,7 @@ class NoOrders:
     """Nobody gives any."""
 
     latest = Orders()
+    overtaken: tuple[Orders, ...] = ()
 
     def follow(self) -> None:
         pass

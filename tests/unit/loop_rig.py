@@ -133,6 +133,7 @@ class FakeJournal:
 @dataclass
 class FakeOrders:
     latest: Orders = field(default_factory=Orders)
+    overtaken: tuple[Orders, ...] = ()
 
     def follow(self) -> None:
         pass

@@ -10,7 +10,9 @@ import weakref
 import pytest
 from api_rig import Rig
 from prometheus_client import CollectorRegistry
+from tuner_cases import move_signal
 
+from streaming.contract import Side
 from streaming.metric_page import page
 from tuner.api import desktop as module
 from tuner.api.desktop import Desktop
@@ -72,7 +74,9 @@ def test_who_gives_way_waits_for_the_answer_that_is_made(
     assert made == ["answer", "page"]
 
 
-def test_patience_has_an_end_and_an_answer_that_fails_is_made_no_more(desktop: Desktop) -> None:
+def test_patience_has_an_end_and_an_answer_that_fails_is_made_no_more(
+    desktop: Desktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def make() -> bytes:
         give_way, began_s = desktop.giving_way(), time.perf_counter()
         give_way()
@@ -84,7 +88,37 @@ def test_patience_has_an_end_and_an_answer_that_fails_is_made_no_more(desktop: D
 
     with pytest.raises(ValueError, match="as a view may"):
         desktop.again(make, "application/json")
+    monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("nothing is waited for"))
     desktop.giving_way()()
+
+
+def test_a_look_that_was_made_since_is_kept(rig: Rig, desktop: Desktop) -> None:
+    made: list[object] = []
+    rig.watched.when_older(lambda: made.append(desktop.look()))
+    other = Desktop(rig.watched, rig.quotas, rig.plans)
+    rig.watched.when_older(lambda: made.append(other.look()))
+    rig.watched._forget.reverse()  # As if a thread of the server's had been quicker than the loop's.
+    rig.cycle()
+    assert [desktop.look(), other.look()] == made[::-1]
+    assert other.look() is made[0]
+
+
+def test_who_sees_a_new_version_sees_the_history_that_goes_with_it(rig: Rig) -> None:
+    rig.cycle()
+    peaks, versions = [], []
+    rig.watched.when_older(lambda: versions.append(rig.watched.version))
+    rig.watched.when_older(lambda: peaks.append(dict(rig.watched.history.peaks().by_broker)))
+    rig.cycle(signals=[move_signal(3, Side.FOLLOWER, remaining=9e12)])
+    assert versions == [2]
+    assert peaks[0][3].remaining_bytes == 9e12
+
+
+def test_the_page_of_a_tuner_gives_way_to_its_answers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.cycle()
+    asked: list[int] = []
+    monkeypatch.setattr(Desktop, "giving_way", lambda _: lambda: asked.append(1))
+    assert rig.get("/metrics").status_code == 200
+    assert len(asked) > 10
 
 
 def test_a_page_of_metrics_gives_way_before_each_of_them(rig: Rig) -> None:

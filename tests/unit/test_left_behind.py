@@ -63,6 +63,13 @@ def test_what_goes_with_the_last_of_the_moves_is_not_counted_before() -> None:
     assert idle_keys(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
 
 
+def test_what_goes_with_the_moves_of_a_broker_that_is_down_is_not_counted_either() -> None:
+    cluster = live(MOVES, lists=OWN_LISTS | {"t": throttle([(0, 4)])})
+    memory = Memory(seen=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
+    assert cluster.brokers == {1, 2, 3}
+    assert idle_keys(cluster, memory, LIMITS) == 0
+
+
 def test_rates_alone() -> None:
     assert idle_rates(live({**MOVES, **AWAY}, brokers=FIVE), Memory(), LIMITS) == 2
     assert idle_rates(live({}, moves=()), Memory(), LIMITS) == 0

@@ -226,7 +226,12 @@ def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
     assert isinstance(decisions[0], LetGo)
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 7 * MB, TARGET: 50 * MB}
-    assert [((d.broker, d.side), failure) for d, failure in rig.watcher.acts] == [(TARGET, None)]
+    (stopped, why), *others = [((d.broker, d.side), failure) for d, failure in rig.watcher.acts]
+    assert (stopped, others) == (SOURCE, [(TARGET, None)])
+    assert str(why).startswith("stopped on the way: broker 1 leader throttle")
+    assert [entry.failure for entry in rig.journal.entries if entry.kind == "outcome"] == [why, None], (
+        "each intent has one"
+    )
     assert SOURCE not in rig.loop.memory.owned
     assert rig.journal.memories[-1].theirs_until_ms == {SOURCE: NOW_MS + 3_600_000}
     assert rig.kinds("let_go") == ["decision"]

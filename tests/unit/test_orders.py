@@ -314,6 +314,36 @@ def test_an_order_of_before_the_start_is_no_news_and_one_that_expired_says_so() 
     ]
 
 
+def test_an_order_that_another_overtook_before_a_cycle_is_on_record_too() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.orders.overtaken = (Orders(), replace(PAUSED, by="kim@desk"))
+    rig.orders.latest = Orders(at_ms=NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by="lee@home")
+    rig.journal.refusing = True
+    rig.cycle()
+    rig.journal.refusing = False
+    rig.cycle()
+    rig.cycle()
+    assert texts(rig) == [
+        "rheostat is paused, by order of kim@desk",
+        "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
+    ]
+    assert rig.orders.overtaken == ()
+
+
+def test_an_override_that_runs_out_says_so_once_though_nobody_says_a_word() -> None:
+    rig = Rig()
+    rig.orders.latest = overridden(7 * MB)
+    rig.cycle()
+    rig.now_ms = NOW_MS + 60_001
+    rig.cycle()
+    rig.cycle()
+    rig.now_ms += 60_000
+    rig.orders.latest = Orders(at_ms=rig.now_ms, by="lee@home")  # A new word leaves out what is over.
+    rig.cycle()
+    assert texts(rig) == ["broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired"]
+
+
 def test_an_order_that_the_journal_did_not_take_is_told_again() -> None:
     rig = Rig()
     rig.cycle()

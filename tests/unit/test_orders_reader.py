@@ -1,4 +1,4 @@
-"""What of plans comes in by the journal's topic: to whoever executes them what people say, to whoever looks on all of it."""
+"""What comes in by the journal's topic: every order of a person, and of plans what concerns who reads it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
     encode_head,
@@ -18,6 +19,7 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
+from tuner.model.orders import Orders, Pause
 from tuner.model.reassigning import Ending, Part, PlanHead, PlanState
 from tuner.observe.orders import OrdersReader
 
@@ -52,3 +54,16 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool) ->
     reader._tail = Tail(ended)  # type: ignore[assignment]
     reader.follow()
     assert any(plan.active for plan in reader.plans.plans) is not looks_on
+
+
+def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down() -> None:
+    reader = OrdersReader(None, "journal", "c")
+    pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
+    resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
+    reader._tail = Tail([Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)])  # type: ignore[assignment]
+    reader.follow()
+    assert (reader.overtaken, reader.latest) == ((Orders(), pause), resume)
+    reader.overtaken = ()
+    reader._tail = Tail([Record(orders_key("c"), b"no order")])  # type: ignore[assignment]
+    reader.follow()
+    assert (reader.overtaken, reader.latest) == ((), resume)

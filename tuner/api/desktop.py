@@ -49,8 +49,10 @@ class Desktop:
         return look
 
     def _forget(self) -> None:
-        """In the loop's thread."""
-        self._look = None
+        """In the loop's thread. One that was made since is of the newest cycle."""
+        look = self._look
+        if look is not None and look.picture.version != self.watched.version:
+            self._look = None
 
     def answer(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = unchanging) -> Response:
         """
@@ -85,9 +87,11 @@ class Desktop:
 
         def give_way() -> None:
             nonlocal left_s
-            while self._makes and left_s > 0:
+            began_s = time.monotonic()
+            ends_s = began_s + left_s
+            while self._makes and time.monotonic() < ends_s:
                 time.sleep(_POLL_S)
-                left_s -= _POLL_S
+            left_s -= time.monotonic() - began_s
 
         return give_way
 

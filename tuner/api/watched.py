@@ -45,12 +45,13 @@ class Watched:
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+        # Before the version: who sees that makes what holds until the next cycle, of the picture and of what came before it.
+        self.history.observed(observation, self.board.limits)
         with self._lock:
             self.board.observed(observation, memory, decisions)
             self._version += 1
         for forget in self._forget:
             forget()
-        self.history.observed(observation, self.board.limits)
         live = observation.live
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
         self.hub.tell("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})

@@ -19,8 +19,12 @@ class Ordered(NamedTuple):
     side: Side | None = None
 
 
-def ordered(before: Orders, after: Orders, now_ms: int) -> list[Ordered]:
-    """In a row, what makes ``after`` of ``before``, and by whom; nothing where they are the same."""
+def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[Ordered]:
+    """In a row, what makes ``after`` of ``before``, and by whom; nothing where they are the same.
+
+    Args:
+        told_ms: until when it was told what has expired.
+    """
     if before == after:
         return []
     by = after.by or "somebody"
@@ -33,17 +37,30 @@ def ordered(before: Orders, after: Orders, now_ms: int) -> list[Ordered]:
     elif after.resumed_at_ms > before.resumed_at_ms:
         told.append(Ordered(f"what others have set is rheostat's to turn again, by order of {by}"))
     for side in sorted({*before.overrides, *after.overrides}):
-        told.extend(_of_side(side, before.overrides.get(side), after.overrides.get(side), by, now_ms))
+        was, is_now = before.overrides.get(side), after.overrides.get(side)
+        if is_now is not None and is_now != was:
+            told.append(_about(side, f"{words.rate(is_now.bytes_per_s)} by order of {is_now.by}"))
+        elif is_now is None and was is not None and was.until_ms > now_ms:
+            told.append(_about(side, f"{_the_order(was)} is taken back, by order of {by}"))
+        elif is_now is None and was is not None and was.until_ms > told_ms:
+            told.append(_expired(side, was))
     return told
 
 
-def _of_side(side: BrokerSide, before: Override | None, after: Override | None, by: str, now_ms: int) -> list[Ordered]:
-    if before == after:
-        return []
-    if after is not None:
-        text = f"{words.rate(after.bytes_per_s)} by order of {after.by}"
-    elif before is not None and before.until_ms <= now_ms:
-        text = f"the order of {before.by} for {words.rate(before.bytes_per_s)} has expired"
-    elif before is not None:
-        text = f"the order of {before.by} for {words.rate(before.bytes_per_s)} is taken back, by order of {by}"
-    return [Ordered(f"{side_name(side)}: {text}", *side)]
+def expired(orders: Orders, told_ms: int, now_ms: int) -> list[Ordered]:
+    """What has run out since ``told_ms``, though nobody has said a word since."""
+    return [
+        _expired(side, order) for side, order in sorted(orders.overrides.items()) if told_ms < order.until_ms <= now_ms
+    ]
+
+
+def _expired(side: BrokerSide, order: Override) -> Ordered:
+    return _about(side, f"{_the_order(order)} has expired")
+
+
+def _the_order(order: Override) -> str:
+    return f"the order of {order.by} for {words.rate(order.bytes_per_s)}"
+
+
+def _about(side: BrokerSide, text: str) -> Ordered:
+    return Ordered(f"{side_name(side)}: {text}", *side)

@@ -18,6 +18,7 @@ class OrdersReader:
 
     def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
         self.latest = Orders()
+        self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
         self.plans_whole = False  # And of what another tuner writes about them, by one that only looks on.
         self._consumer, self._topic = consumer, topic
@@ -27,6 +28,7 @@ class OrdersReader:
     def begin(self) -> None:
         """From the end on: what came while this tuner stood by the journal tells, with what has come of it."""
         self._tail = SignalTail(self._consumer, self._topic)
+        self.overtaken = ()
         self.follow()
 
     def follow(self) -> None:
@@ -42,10 +44,11 @@ class OrdersReader:
 
     def _take(self, value: bytes) -> None:
         try:
-            self.latest = decode_orders(value)
+            given = decode_orders(value)
         except ValueError as error:
             log.error("an order cannot be read: give it with the version of rheostat that runs here", error=str(error))
             return
+        self.overtaken, self.latest = (*self.overtaken, self.latest), given
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
     def _take_plan(self, plans: PlanBook, key: bytes, value: bytes | None) -> None:

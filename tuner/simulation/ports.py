@@ -180,6 +180,7 @@ class NoOrders:
     """Nobody gives orders in a simulation."""
 
     latest = Orders()
+    overtaken: tuple[Orders, ...] = ()
 
     def follow(self) -> None:
         pass

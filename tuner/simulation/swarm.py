@@ -112,6 +112,7 @@ class SwarmHand:
 @dataclass(slots=True)
 class Given:
     latest: Orders = field(default_factory=Orders)
+    overtaken: tuple[Orders, ...] = ()
 
     def follow(self) -> None:
         pass
