@@ -39,7 +39,7 @@ class Tail:
 
 
 @pytest.mark.parametrize("looks_on", [True, False])
-def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool) -> None:
+def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = OrdersReader(None, "journal", "c")
     reader.plans, reader.plans_whole = PlanBook("c"), looks_on
     given = [
@@ -48,22 +48,26 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool) ->
     ]
     ended = [Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2)))]
     ended += [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
-    reader._tail = Tail(given)  # type: ignore[assignment]
+    monkeypatch.setattr(reader, "_tail", Tail(given))
     reader.follow()
     assert [plan.active for plan in reader.plans.plans] == [True]
-    reader._tail = Tail(ended)  # type: ignore[assignment]
+    monkeypatch.setattr(reader, "_tail", Tail(ended))
     reader.follow()
     assert any(plan.active for plan in reader.plans.plans) is not looks_on
 
 
-def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down() -> None:
+def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reader = OrdersReader(None, "journal", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
-    reader._tail = Tail([Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)])  # type: ignore[assignment]
+    monkeypatch.setattr(
+        reader, "_tail", Tail([Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)])
+    )
     reader.follow()
     assert (reader.overtaken, reader.latest) == ((Orders(), pause), resume)
     reader.overtaken = ()
-    reader._tail = Tail([Record(orders_key("c"), b"no order")])  # type: ignore[assignment]
+    monkeypatch.setattr(reader, "_tail", Tail([Record(orders_key("c"), b"no order")]))
     reader.follow()
     assert (reader.overtaken, reader.latest) == ((), resume)

@@ -90,7 +90,9 @@ class Desktop:
             began_s = time.monotonic()
             ends_s = began_s + left_s
             while self._makes and time.monotonic() < ends_s:
-                time.sleep(_POLL_S)
+                time.sleep(
+                    _POLL_S
+                )  # In the scrape's own thread; an answer owes it no signal, and costs nothing more for it.
             left_s -= time.monotonic() - began_s
 
         return give_way
