@@ -57,7 +57,8 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
     said = TotalSaid(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
     board = QuotaBoard(cluster, ControllerObjective())
     view = QuotaView(now_ms, {}, {5_000: controller}, books)
-    board.shared_out(view, Turn(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)), 1)
+    board.shared_out(view, Turn(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)))
+    board.failed(1)
     return board
 
 

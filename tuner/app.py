@@ -39,6 +39,7 @@ from tuner.building.means import Means
 from tuner.building.mutations import mutations_of
 from tuner.building.plans import plans_of
 from tuner.interpreter import answer_soon, calm_the_collector
+from tuner.journal.entries import Entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
@@ -130,6 +131,7 @@ def run_tuner(
             stack.callback(named("lease", lease.leave))
             journal_topic = JournalTopic(client, topics, on_back=named("lease", lease.leave))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
+        owed: list[Entry] = []
         while not stop.is_set():
             if lease is not None and not standing_by.until_held(lease, journal_topic):
                 break
@@ -162,7 +164,7 @@ def run_tuner(
                 memory = standing_by.recovered(journal, kafka)
                 if memory is None:
                     continue
-                orders.latest = journal.orders
+                orders.begin_with(journal.orders, journal.overtaken)
                 before = partial(tell_of_before, kafka, topics.journal, cluster, watched.begin_with)
                 threading.Thread(target=before, name="decisions of before", daemon=True).start()
                 throttles: Throttles = KafkaThrottles(client)
@@ -185,6 +187,7 @@ def run_tuner(
                     writes_per_s_max=settings.config_writes_per_s_max,
                     dry_run=settings.dry_run,
                     inputs=inputs,
+                    owed=owed,
                     processor_s=time.process_time,
                 )
                 log.info(
@@ -194,7 +197,7 @@ def run_tuner(
                 means = Means(
                     cluster, kafka, settings, partition_limits,
                     live=live, signals=signals, orders=orders, journal=journal, inputs=inputs, watched=watched,
-                    ends=term, wall_clock=wall_clock, monotonic=monotonic,
+                    owed=owed, ends=term, wall_clock=wall_clock, monotonic=monotonic,
                 )  # fmt: skip
                 mutations = mutations_of(means, quota_board)
                 plans = plans_of(means, plan_board, loop)

@@ -6,17 +6,16 @@ first write. Lists come before rates: while a list stands, a rate removed would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import structlog
 
-from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.policy import intend_put_back, settle
 from tuner.ledger import Ledger
 from tuner.listing import Told
-from tuner.model.cluster import LiveCluster, NotSeen
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.model.decision import ClearLists, PutBackRate, Reason
 
 log = structlog.get_logger("tuner")
@@ -31,10 +30,19 @@ class Live(Protocol):
 
 
 class Endings:
-    def __init__(self, live: Live, throttles: Throttles, slewing: Slewing, ledger: Ledger, watcher: Told) -> None:
+    def __init__(
+        self,
+        live: Live,
+        throttles: Throttles,
+        ledger: Ledger,
+        watcher: Told,
+        *,
+        stop: Callable[[Mapping[BrokerSide, Failure]], None],
+    ) -> None:
+        """``stop`` ends the changes of rate that are under way on some sides, for a reason each."""
         self._live = live
         self._throttles = throttles
-        self._slewing = slewing
+        self._stop = stop
         self._ledger = ledger
         self._watcher = watcher
 
@@ -51,6 +59,8 @@ class Endings:
             return
         # Only what a person has released is taken back while something moves.
         endings = [e for e in endings[:PER_CYCLE] if not live.moves or e.reason is Reason.RELEASED]
+        back = [e for e in endings if isinstance(e, PutBackRate) and not self._ledger.pausing(e)]
+        self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in back})
         lists_went = not self._ledger.memory.listed
         for decision in endings:
             if self._ledger.pausing(decision):
@@ -60,9 +70,7 @@ class Endings:
                 same = live.lists.get(decision.topic) == decided_on.lists.get(decision.topic)
                 lists_went &= same and self._act(decision, self._clear)
                 continue
-            side = (decision.broker, decision.side)
-            self._slewing.drop(side)
-            setting = live.rates.get(side)
+            setting = live.rates.get((decision.broker, decision.side))
             # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
             if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
                 self._act(decision, self._put_back)
@@ -89,5 +97,6 @@ class Endings:
             log.error(f"not done: {decision.text}: {failure}")
             self._ledger.back_off(decision)
         memory = settle(self._ledger.memory, decision) if failure is None else self._ledger.memory
-        self._ledger.record([self._ledger.outcome(decision, failure)], memory)
+        self._ledger.happened(self._ledger.outcome(decision, failure))
+        self._ledger.record(memory=memory)
         return failure is None

@@ -4,6 +4,7 @@ The order of things that the loop relies on is kept here:
 
     what is ours is on record before it becomes true
     where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
+    what has happened is so, whatever the journal takes: it waits here, and goes with the next record that is taken
 
 A dry run owns nothing and puts nothing back, so it must not write over the memory that a real run has on record.
 """
@@ -75,8 +76,13 @@ class Ledger:
         monotonic: Callable[[], float],
         dry_run: bool,
         inputs: InputLog | None = None,
+        owed: list[Entry] | None = None,
     ) -> None:
-        """``inputs`` is told of every cycle; what it makes of that goes with the journal's next write."""
+        """
+        Args:
+            inputs: is told of every cycle; what it makes of that goes with the journal's next write.
+            owed: what has happened and is not on record yet, the oldest first; what a term leaves there the next one records.
+        """
         self.memory = memory
         self._journal = journal
         self._limits = limits
@@ -87,10 +93,10 @@ class Ledger:
         self._said: dict[tuple[object, ...], Reason] = {}
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
+        self._owed = owed if owed is not None else []
         self._seen = SeenByTopic()
         self._stood: StoodOn | None = None  # What the last entries stood on.
-        self._orders: Orders | None = None  # As the last cycle had them.
-        self._noted_ms: int | None = None  # Its time.
+        self._noted_ms: int | None = None  # When the last cycle was.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
@@ -99,20 +105,20 @@ class Ledger:
             JournalError: nothing of it is on record, and nothing of it is so.
         """
         if memory is None:
-            self._journal.write(entries)
+            self._write(entries)
             return
         saved = self._saved
         if self._dry_run:
-            self._journal.write(entries)
+            self._write(entries)
         elif saved is None or memory.seen.keys() < saved.seen.keys() or _kept(memory) != _kept(saved, memory):
-            self._journal.write(entries, memory=memory)
+            self._write(entries, memory=memory)
             self._saved = memory
         elif memory.seen is not saved.seen or memory.listed is not saved.listed:
             listed = _relisted(memory.listed, saved.listed)
-            self._journal.write(entries, seen=self._seen.grown(saved.seen, memory.seen), listed=listed)
+            self._write(entries, seen=self._seen.grown(saved.seen, memory.seen), listed=listed)
             self._saved = memory
         else:
-            self._journal.write(entries)
+            self._write(entries)
         self.memory = memory
 
     def record_owned(self, entries: Sequence[Entry], memory: Memory, sides: Collection[BrokerSide]) -> None:
@@ -121,9 +127,13 @@ class Ledger:
             self.record(entries, memory)
             return
         owned = {side: memory.owned[side] for side in sides}
-        self._journal.write(entries, owned=owned)
+        self._write(entries, owned=owned)
         self._saved = replace(self._saved, owned={**self._saved.owned, **owned})
         self.memory = memory
+
+    def happened(self, entry: Entry) -> None:
+        """Goes with the next record that the journal takes, before what that is about."""
+        self._owed.append(entry)
 
     def note(
         self,
@@ -142,12 +152,13 @@ class Ledger:
             self._inputs.cycle(observation, self.memory, memory, decisions)
         self._stood = None
         said: dict[tuple[object, ...], Reason] = {}
-        # What people had ordered before the first cycle is not news.
-        now_ms = observation.now_ms
-        given = [observation.orders] if self._orders is None else [self._orders, *overtaken, observation.orders]
+        now_ms, ordered_now = observation.now_ms, observation.orders
+        given = [self.memory.ordered, *overtaken, ordered_now]
+        # A dry run remembers nothing, so what was given before its first cycle may have been told by the one before.
+        given = [ordered_now] if self._dry_run and self._noted_ms is None else given
         told_ms = now_ms if self._noted_ms is None else self._noted_ms
         news = [each for before, after in pairwise(given) for each in ordered(before, after, told_ms, now_ms)]
-        news += expired(observation.orders, told_ms, now_ms)
+        news += expired(ordered_now, told_ms, now_ms)
         entries, lines = [order_entry(each, now_ms) for each in news], []
         for decision in decisions:
             subject = subject_of(decision)
@@ -159,8 +170,8 @@ class Ledger:
                     entries.append(self._entry(kind, decision, self._stood_on(decision, observation, memory)))
                 lines.append(decision)
             said[subject] = decision.reason
-        self.record(entries, memory)
-        self._said, self._orders, self._noted_ms = said, observation.orders, now_ms
+        self.record(entries, memory if memory.ordered == ordered_now else replace(memory, ordered=ordered_now))
+        self._said, self._noted_ms = said, now_ms
         for each in news:
             log.info(each.text, action=ORDER, broker=each.broker, side=each.side)
         for decision in lines:
@@ -179,10 +190,6 @@ class Ledger:
     def outcome(self, decision: Decision, failure: Failure | None) -> Entry:
         return self._entry("outcome", decision, {}, failure)
 
-    def decision(self, decision: Decision) -> Entry:
-        """One that was made between two cycles."""
-        return self._entry("decision", decision, {})
-
     def tell(self, decision: Decision) -> None:
         log.info(
             decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **about(decision)
@@ -191,10 +198,11 @@ class Ledger:
     # -- what is somebody else's now -------------------------------------------------------------------------------------
 
     def let_go(self, side: BrokerSide, found: int | None) -> None:
-        """Between two cycles; where it was not ours there is nothing to let go of."""
+        """Between two cycles, and at once: it is theirs before that is on record, too. Where it was not ours there is nothing to
+        let go of."""
         if side in self.memory.owned:
-            memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
-            self.record([self.decision(changed)], memory)
+            self.memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
+            self.happened(self._entry("decision", changed, {}))
             self.tell(changed)
 
     # -- what failed --------------------------------------------------------------------------------------------------
@@ -211,6 +219,11 @@ class Ledger:
 
     def went_well(self, decision: Decision) -> None:
         self._pauses.pop(subject_of(decision), None)
+
+    def _write(self, entries: Sequence[Entry], **more: Any) -> None:
+        """With what has happened since the last time: all of it, or nothing."""
+        self._journal.write((*self._owed, *entries), **more)
+        self._owed.clear()
 
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)

@@ -65,9 +65,9 @@ class Listing:
         for start in starts:
             failure = answers[(start.broker, start.side)]
             self._came_out(start, failure)
+            self._ledger.happened(self._ledger.outcome(start, failure))
             memory = settle(memory, start) if failure is None else memory
-        outcomes = [self._ledger.outcome(start, answers[(start.broker, start.side)]) for start in starts]
-        self._ledger.record(outcomes, memory)
+        self._ledger.record(memory=memory)
         return unset | {side for side, failure in answers.items() if failure is not None}
 
     def _taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
@@ -113,11 +113,10 @@ class Listing:
         failures = {topic: failure for topic, failure in answers.items() if failure is not None}
         for change in changes:
             self._came_out(change, failures.get(change.topic))
-        outcomes = []
         for some in batches:
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
-            outcomes.append(lists_entry("outcome", some, self._now_ms(), failures=failed))
-        self._ledger.record(outcomes)
+            self._ledger.happened(lists_entry("outcome", some, self._now_ms(), failures=failed))
+        self._ledger.record()
         return failures
 
     def _came_out(self, decision: Decision, failure: Failure | None) -> None:

@@ -12,13 +12,13 @@ those that follow the clients. Where a cycle had to do without some signals, ``c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from tuner.actuate.slewing import Ended, Slewing
-from tuner.actuate.throttles import Throttles
+from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
 from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
@@ -29,6 +29,7 @@ from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.endings import Endings, Live
+from tuner.journal.entries import Entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.ledger import Journal, Ledger
@@ -104,14 +105,23 @@ class Loop:
         writes_per_s_max: float,
         dry_run: bool,
         inputs: InputLog | None = None,
+        owed: list[Entry] | None = None,
         processor_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
         Args:
+            inputs, owed: the ledger's.
             processor_s: what the process has used of the processor; by default a cycle costs nothing.
         """
         self.ledger = Ledger(
-            journal, memory, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run, inputs=inputs
+            journal,
+            memory,
+            limits,
+            wall_clock=wall_clock,
+            monotonic=monotonic,
+            dry_run=dry_run,
+            inputs=inputs,
+            owed=owed,
         )
         self._live = live
         self._signals = signals
@@ -138,7 +148,7 @@ class Loop:
         self._kept = Kept()
         self._ages = QuotaAges()
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
-        self._endings = Endings(live, throttles, slewing, self.ledger, watcher)
+        self._endings = Endings(live, throttles, self.ledger, watcher, stop=self._stop)
         self._steered = None if steering is None else Steered(
             steering, signals, self.ledger, watcher, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run
         )  # fmt: skip
@@ -185,8 +195,7 @@ class Loop:
     def tick(self) -> None:
         """The steps that are due of the changes under way, and the law's next second."""
         now_s = self._monotonic()
-        for ended in self._slewing.step(now_s):
-            self._ended(ended)
+        self._ended(self._slewing.step(now_s))
         if self._steered is not None and (due_s := self._steered.next_due_s()) is not None and due_s <= now_s:
             try:
                 self._steered.turn()
@@ -234,31 +243,36 @@ class Loop:
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 
-    def _ended(self, ended: Ended) -> None:
-        ledger, decision, failure = self.ledger, ended.decision, ended.failure
-        side = (decision.broker, decision.side)
-        what = decision.text.split(":")[0]
-        if failure is None:
-            log.info(f"done: {what}", broker=decision.broker, side=decision.side)
-        else:
-            log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
-        self._watcher.acted(decision, failure)
-        if failure is None:
-            ledger.went_well(decision)
-        else:
-            ledger.back_off(decision)
+    def _ended(self, ended: Sequence[Ended]) -> None:
+        for each in ended:
+            self._came_out(each)
+        memory = self.memory
+        for each in ended:
+            if each.failure is None:
+                memory = settle(memory, each.decision)
+            elif each.may_stand:
+                memory = narrow(memory, (each.decision.broker, each.decision.side), each.may_stand)
         try:
-            if failure is None:
-                memory = settle(self.memory, decision)
-            else:
-                memory = narrow(self.memory, side, ended.may_stand) if ended.may_stand else self.memory
-            ledger.record([ledger.outcome(decision, failure)], memory)
-            # Whether a tool has swept all of it away only a look at everything can tell.
-            if ended.theirs and not may_be_swept(ended.found, self._limits):
-                ledger.let_go(side, ended.found)
+            if ended:
+                self.ledger.record(memory=memory)
         except JournalError as error:
             # What may stand there stays on record as the whole ramp, which is true, only less exact.
-            log.error("the journal takes no outcome", error=str(error))
+            log.error("the journal takes no outcome yet", error=str(error))
+
+    def _came_out(self, ended: Ended) -> None:
+        ledger, decision, failure = self.ledger, ended.decision, ended.failure
+        what, side = decision.text.split(":")[0], (decision.broker, decision.side)
+        if failure is None:
+            log.info(f"done: {what}", broker=decision.broker, side=decision.side)
+            ledger.went_well(decision)
+        else:
+            log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
+            ledger.back_off(decision)
+        self._watcher.acted(decision, failure)
+        ledger.happened(ledger.outcome(decision, failure))
+        # Whether a tool has swept all of it away only a look at everything can tell.
+        if ended.theirs and not may_be_swept(ended.found, self._limits):
+            ledger.let_go(side, ended.found)
 
     # -- steps of a cycle ---------------------------------------------------------------------------------------------
 
@@ -311,38 +325,48 @@ class Loop:
             self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
         for change, steps in ramps:
             self._slewing.start(change, steps, self._monotonic())
-        for decision in decisions:
-            if isinstance(decision, LetGo):
-                stopped = self._slewing.drop((decision.broker, decision.side), f"stopped on the way: {decision.text}")
-                if stopped is not None:
-                    self._tell_stopped(stopped, self.memory)
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
         return unthrottled
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        """A change under way stops when a person says so, or when it is no longer seen what it does: old news never raises a
-        throttle. One that has not begun stops as well when somebody has ordered otherwise since."""
-        blind = {(d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.reason in _BLIND}
+        """A change under way stops when a person says so or has set something else, or when it is no longer seen what it does: old
+        news never raises a throttle. One that has not begun stops as well when somebody has ordered otherwise since, or when by the
+        end of its move nothing is ours there any more: it would begin with nobody to take it back."""
+        over = {
+            (d.broker, d.side): d.text
+            for d in decisions
+            if isinstance(d, LetGo) or (isinstance(d, Hold) and d.reason in _BLIND)
+        }
         waiting, overrides = self._slewing.waiting, observation.orders.overrides
+        stops: dict[BrokerSide, Failure] = {}
         for side in self._slewing.busy:
-            hold, change = blind.get(side) or blind.get((None, None)), waiting.get(side)
-            if hold is not None:
-                why = f"stopped on the way: {hold.text}"
+            word, change = over.get(side) or over.get((None, None)), waiting.get(side)
+            if word is not None:
+                stops[side] = f"stopped on the way: {word}"
+            elif side not in self.memory.owned:
+                stops[side] = "what it was for is over"
             elif (
                 change is not None
                 and change.reason is Reason.OVERRIDDEN
                 and not still_ordered(change, overrides.get(side), self._limits, observation.now_ms)
             ):
-                why = "ordered otherwise, or no longer, before its first step"
-            else:
-                continue
-            stopped = self._slewing.drop(side, why)
-            if stopped is not None:
-                self._tell_stopped(stopped, narrow(self.memory, side, stopped.may_stand))
+                stops[side] = "ordered otherwise, or no longer, before its first step"
+        self._stop(stops)
 
-    def _tell_stopped(self, stopped: Ended, memory: Memory) -> None:
-        log.warning(f"not done: {stopped.decision.text.split(':')[0]}: {stopped.failure}")
-        self._watcher.acted(stopped.decision, stopped.failure)
-        self.ledger.record([self.ledger.outcome(stopped.decision, stopped.failure)], memory)
+    def _stop(self, stops: Mapping[BrokerSide, Failure]) -> None:
+        """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.
+
+        Raises:
+            JournalError: they have ended all the same.
+        """
+        stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
+        memory = self.memory
+        for each in stopped:
+            log.warning(f"not done: {each.decision.text.split(':')[0]}: {each.failure}")
+            self._watcher.acted(each.decision, each.failure)
+            self.ledger.happened(self.ledger.outcome(each.decision, each.failure))
+            memory = narrow(memory, (each.decision.broker, each.decision.side), each.may_stand)
+        if stopped:
+            self.ledger.record(memory=memory)

@@ -52,7 +52,9 @@ class MutationLedger:
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
         dry_run: bool,
+        owed: list[Entry] | None = None,
     ) -> None:
+        """``owed`` as the ledger of the throttles has it; of one term all have the same."""
         self.memory = memory
         self._journal = journal
         self._cluster = cluster
@@ -62,7 +64,7 @@ class MutationLedger:
         self._saved: MutationMemory | None = None if memory == MutationMemory() else memory
         self._said: dict[object, QuotaReason] = {}
         self._pauses: dict[QuotaEntity, tuple[float, float]] = {}  # Until when, and how long.
-        self.failures = 0
+        self._owed = owed if owed is not None else []
 
     def record(
         self,
@@ -87,7 +89,7 @@ class MutationLedger:
             entries.append(quotas_entry(changes, self._now_ms(), inputs, dry_run=self._dry_run))
         records = {} if self._dry_run else self._records(memory)
         # With nothing new as well: what the cycle stood on may have to be written.
-        self._journal.write(entries, beside=records)
+        self._write(entries, beside=records)
         if not self._dry_run:
             self._saved = memory
         self.memory, self._said = memory, said
@@ -102,11 +104,10 @@ class MutationLedger:
         """On record, told once a cause, and tried again later each time.
 
         Raises:
-            JournalError
+            JournalError: it goes on record with what the journal takes next.
         """
         if not failures:
             return
-        self.failures += len(failures)
         for entity in failures:
             _, before_s = self._pauses.get(entity, (0.0, 0.0))
             pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
@@ -115,13 +116,19 @@ class MutationLedger:
             some = next(entity for entity, said in failures.items() if said == failure)
             others = f" and {count - 1} more" if count > 1 else ""
             log.error(f"not done: the quota of {some}{others}: {failure}")
-        self._journal.write([failed_entry(failures, self._now_ms())])
+        self._owed.append(failed_entry(failures, self._now_ms()))
+        self._write()
 
     def went_well(self, entity: QuotaEntity) -> None:
         self._pauses.pop(entity, None)
 
     def pausing(self, entity: QuotaEntity) -> bool:
         return self._monotonic() < self._pauses.get(entity, (0.0, 0.0))[0]
+
+    def _write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
+        """With what has happened since the last time: all of it, or nothing."""
+        self._journal.write((*self._owed, *entries), **more)
+        self._owed.clear()
 
     def _records(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
         saved = self._saved or MutationMemory()

@@ -60,7 +60,10 @@ class OrdersGiven(Protocol):
 
 
 class QuotaWatcher(Protocol):
-    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory, failures: int) -> None: ...
+    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory) -> None: ...
+
+    def failed(self, count: int) -> None:
+        """So many writes did, now."""
 
 
 class MutationLoop:
@@ -150,9 +153,9 @@ class MutationLoop:
             tuple(signals.tenants.values()),
             beside_of(signals.controllers, signals.brokers, now_ms, self._age_s_max),
         )
-        memory, failures = self.ledger.memory, dict[QuotaEntity, Failure]()
+        memory, seen = self.ledger.memory, dict[QuotaEntity, Failure | None]()
         if not isinstance(quotas, NotSeen):
-            memory, failures = self._looked_back(quotas, memory)
+            memory, seen = self._looked_back(quotas, memory)
         orders, policy = self._orders.latest, self._policy
         if policy is not None and self._windows is not None:
             policy = with_window(policy, self._windows())
@@ -163,37 +166,42 @@ class MutationLoop:
         for decision in made.decisions:
             if not isinstance(decision, SetQuota | PutBackQuota):
                 continue
-            if decision.entity in self._unseen or self.ledger.pausing(decision.entity):
+            waits = decision.entity in self._unseen and decision.entity not in seen
+            if waits or self.ledger.pausing(decision.entity):
                 continue
             changes.append(decision)
             memory = memory if self._dry_run else intend(memory, decision)
         self.ledger.record(made.decisions, changes, memory, _inputs(made))
-        self.ledger.failed(failures)
-        self._watcher.shared_out(view, made, memory, self.ledger.failures)
+        self._came_out(seen)
+        self._watcher.shared_out(view, made, memory)
         if changes and not self._dry_run:
             self._write(changes)
 
     def _looked_back(
         self, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
-    ) -> tuple[MutationMemory, dict[QuotaEntity, Failure]]:
-        """What stands as written is settled; what is not there in time was not taken."""
-        failures: dict[QuotaEntity, Failure] = {}
-        for entity, (change, since_s) in list(self._unseen.items()):
+    ) -> tuple[MutationMemory, dict[QuotaEntity, Failure | None]]:
+        """What stands as written is settled; what is not there in time was not taken. The rest is still waited for."""
+        seen: dict[QuotaEntity, Failure | None] = {}
+        for entity, (change, since_s) in self._unseen.items():
             asked, found = asked_per_s(change), quotas.get(entity)
             if found == asked:
-                memory = settle(memory, change)
-                self.ledger.went_well(entity)
-            elif self._monotonic() - since_s <= SHOWN_S_MAX:
-                continue
-            else:
-                failures[entity] = f"{_said(asked)} was written, {_said(found)} stands there"
+                memory, seen[entity] = settle(memory, change), None
+            elif self._monotonic() - since_s > SHOWN_S_MAX:
+                seen[entity] = f"{_said(asked)} was written, {_said(found)} stands there"
+        return memory, seen
+
+    def _came_out(self, seen: Mapping[QuotaEntity, Failure | None]) -> None:
+        """What has been seen is waited for no more; that comes after the record of it, or nobody would look for it again."""
+        for entity, failure in seen.items():
             del self._unseen[entity]
-        return memory, failures
+            if failure is None:
+                self.ledger.went_well(entity)
+        self._failed({entity: failure for entity, failure in seen.items() if failure is not None})
 
     def _write(self, changes: list[Written]) -> None:
         refused = self._refusal()
         if refused is not None:
-            self.ledger.failed({change.entity: refused for change in changes})
+            self._failed({change.entity: refused for change in changes})
             return
         self._asked, self._may = {change.entity: change for change in changes}, True
         rates = {entity: asked_per_s(change) for entity, change in self._asked.items()}
@@ -205,6 +213,10 @@ class MutationLoop:
         now_s = self._monotonic()
         self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
         self._asked = {}
+        self._failed(failures)
+
+    def _failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
+        self._watcher.failed(len(failures))
         self.ledger.failed(failures)
 
 

@@ -53,7 +53,9 @@ class ReassignLedger:
         *,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
+        owed: list[Entry] | None = None,
     ) -> None:
+        """``owed`` as the ledger of the throttles has it; of one term all have the same."""
         self.book = book
         self._journal = journal
         self._cluster = cluster
@@ -63,6 +65,7 @@ class ReassignLedger:
         self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
         self._refused: dict[Key, str] = {}  # Why the last try failed.
         self._headless_since_s: dict[str, float] = {}
+        self._owed = owed if owed is not None else []
 
     @property
     def active(self) -> tuple[Plan, ...]:
@@ -127,7 +130,7 @@ class ReassignLedger:
             rests: of that, what is looked at again only after the shortest pause, however often.
 
         Raises:
-            JournalError
+            JournalError: the entries go on record with what the journal takes next.
         """
         if not failures and not waits:
             return
@@ -145,8 +148,11 @@ class ReassignLedger:
         records: dict[bytes, bytes | None] = {}
         for plan, later in zip(plans, after, strict=True):
             records |= self._records(plan, later, said=False)
-        entries = [failed_entry(failures, self._now_ms())] if failures else []
-        self._write([*entries, *([waits_entry(waits, self._now_ms())] if waits else [])], records)
+        if failures:
+            self._owed.append(failed_entry(failures, self._now_ms()))
+        if waits:
+            self._owed.append(waits_entry(waits, self._now_ms()))
+        self._write([], records)
 
     def forget_headless(self) -> None:
         """Takes parts off the record whose plan has had no head for long.
@@ -172,9 +178,11 @@ class ReassignLedger:
         return dict(self._refused)
 
     def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
-        if not entries and not records:
+        """With what has happened since the last time: all of it, or nothing."""
+        if not entries and not records and not self._owed:
             return
-        self._journal.write(entries, beside=records)
+        self._journal.write((*self._owed, *entries), beside=records)
+        self._owed.clear()
         for key, value in records.items():
             self.book.take(key, value)
 

@@ -109,9 +109,7 @@ class Steered:
         if self._dry_run or not changes:
             return
         refused = steering.refused(changes)
-        for each in refused:
-            if not each.late:
-                self._not_steered(each)
+        self._not_steered([each for each in refused if not each.late])
         no = {(each.decision.broker, each.decision.side) for each in refused}
         free = [change for change in changes if (change.broker, change.side) not in no]
         if not free:
@@ -122,24 +120,29 @@ class Steered:
         self._ledger.record_owned([self._ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
         free = steering.still_free(free)
         answers = steering.write(free)
+        failed = []
         for change in free:
             failure = answers[(change.broker, change.side)]
             if failure is not None:
-                self._not_steered(Refused(change, failure))
+                failed.append(Refused(change, failure))
                 continue
             self._watcher.acted(change, None)
             self._ledger.went_well(change)
+        self._not_steered(failed)
 
-    def _not_steered(self, refused: Refused) -> None:
-        """A side that could not be written rests until it is worth another try; one that somebody changed is theirs."""
-        decision, side = refused.decision, (refused.decision.broker, refused.decision.side)
-        if refused.theirs and may_be_swept(refused.found, self._limits):
-            self._steering.drop(side)
-            return
-        log.error(f"not done: {decision.text.split(':')[0]}: {refused.failure}", broker=side[0], side=side[1])
-        self._steering.drop(side)
-        self._ledger.back_off(decision)
-        self._watcher.acted(decision, refused.failure)
-        self._ledger.record([self._ledger.outcome(decision, refused.failure)])
-        if refused.theirs:
-            self._ledger.let_go(side, refused.found)
+    def _not_steered(self, refused: Sequence[Refused]) -> None:
+        """Sides that could not be written rest until they are worth another try; those that somebody changed are theirs. All of
+        them are left alone before any of it is on record: the journal may be away."""
+        for each in refused:
+            self._steering.drop((each.decision.broker, each.decision.side))
+        told = [each for each in refused if not (each.theirs and may_be_swept(each.found, self._limits))]
+        for each in told:
+            decision, side = each.decision, (each.decision.broker, each.decision.side)
+            log.error(f"not done: {decision.text.split(':')[0]}: {each.failure}", broker=side[0], side=side[1])
+            self._ledger.back_off(decision)
+            self._watcher.acted(decision, each.failure)
+            self._ledger.happened(self._ledger.outcome(decision, each.failure))
+            if each.theirs:
+                self._ledger.let_go(side, each.found)
+        if told:
+            self._ledger.record(memory=self._ledger.memory)

@@ -348,7 +348,7 @@ def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Si
     )
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
-    guarded_tuner.quotas.shared_out(view, Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)), 0)
+    guarded_tuner.quotas.shared_out(view, Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
     seat = sit(guarded_tuner, width=width, dark=dark)
     page = seat.page
     assert seat.axe() == []

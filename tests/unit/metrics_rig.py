@@ -96,7 +96,8 @@ class Everything:
         self.board.acted(decided[0], None)
         self.board.acted(decided[0], "refused")
         self.plans.planned((plan(),), BatchLimits())
-        self.quotas.shared_out(quota_view(now_ms), turn(), quota_memory(), self.beats)
+        self.quotas.shared_out(quota_view(now_ms), turn(), quota_memory())
+        self.quotas.failed(1)
         self._collected()
         self._streamed()
 

@@ -43,9 +43,7 @@ def full_rig() -> Rig:
     rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    rig.quotas.shared_out(
-        QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0)), 0
-    )
+    rig.quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0)))
     return rig
 
 

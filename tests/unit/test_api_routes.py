@@ -272,7 +272,7 @@ def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
         for name, rate, hungry in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
     )
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    rig.quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)), 0)
+    rig.quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
     rig.cycle()
     found = rig.get("/api/v1/tenants?limit=2").json()
     assert [row["user"] for row in found["tenants"]] == ["bob", "ann"]

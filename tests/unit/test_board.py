@@ -39,7 +39,7 @@ from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, StallState
 from tuner.model.mutation import QuotaView
-from tuner.model.mutation_decision import QuotaReason, TenantShare
+from tuner.model.mutation_decision import HoldQuota, QuotaReason, TenantShare
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Override, Pause
 from tuner.model.quota_entity import Tenant
@@ -408,17 +408,34 @@ def held(number: int) -> TenantShare:
 def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
     quotas = QuotaBoard("lab")
     rows = tuple(held(number) for number in range(NAMED_MAX + 30))
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), rows), MutationMemory(), 0)
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), rows), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     named = {sample.labels["user"] for sample in found["rheostat_tenant_quota_exhausted"]}
     assert named == {f"user-{number:03}" for number in range(30, NAMED_MAX + 30)}
     assert found["rheostat_tenants_held_back"][0].value == NAMED_MAX + 30
 
 
+def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
+    quotas = QuotaBoard("lab")
+    decided = Turn(MutationMemory(), (HoldQuota(None, QuotaReason.PAUSED, "paused"),), ())
+
+    def told() -> float:
+        quotas.shared_out(QuotaView(NOW_MS, {}), decided, MutationMemory())
+        found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
+        return found["rheostat_quota_failures"][0].value
+
+    quotas.failed(2)
+    assert told() == 2
+    quotas.stands_by()
+    assert told() == 2, "the next term, in which none has failed yet"
+    quotas.failed(1)
+    assert told() == 3
+
+
 def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_none_at_all() -> None:
     quotas = QuotaBoard("lab")
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), (held(1),)), MutationMemory(), 0)
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), ()), MutationMemory(), 0)
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), (held(1),)), MutationMemory())
+    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), ()), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     assert found["rheostat_tenant_quota_exhausted"] == []
     quotas.stands_by()

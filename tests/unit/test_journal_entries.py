@@ -33,6 +33,7 @@ from tuner.journal.entries import (
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, Owned, StallState
+from tuner.model.orders import Orders, Pause
 
 BYTES = st.integers(0, 2**63 - 1)
 SIDES = st.tuples(st.integers(0, 100_000), st.sampled_from(list(Side)))
@@ -46,6 +47,9 @@ MEMORIES = st.builds(
     seen=st.dictionaries(st.tuples(st.text(max_size=20), st.integers(0, 10**6)), BROKERS, max_size=8),
     throttled=st.booleans(),
     standing=st.dictionaries(SIDES, BYTES, max_size=8),
+    ordered=st.builds(
+        Orders, at_ms=BYTES, pause=st.none() | st.builds(Pause, BYTES, st.text(max_size=20), st.booleans())
+    ),
 )
 JSON = st.recursive(
     st.none()
@@ -74,6 +78,11 @@ ENTRIES = st.builds(
 @given(MEMORIES)
 def test_a_memory_comes_back_as_it_was(memory: Memory) -> None:
     assert decode_memory(encode_memory(memory)) == memory
+
+
+def test_of_a_memory_of_before_orders_were_kept_in_it_it_is_known_when_they_were() -> None:
+    before = changed(encode_memory(Memory(orders_at_ms=7)), ordered=...)
+    assert decode_memory(before) == Memory(orders_at_ms=7, ordered=Orders(7))
 
 
 def test_the_judges_state_is_measured_anew() -> None:

@@ -215,6 +215,20 @@ def test_without_a_record_nothing_is_done() -> None:
     assert rig.loop.memory.listed == {}
 
 
+@pytest.mark.parametrize("act", ["start", "add_pairs"])
+def test_what_came_of_it_is_on_record_when_the_journal_takes_it_again(act: str) -> None:
+    rig = unthrottled()
+    if act == "add_pairs":
+        rig.throttles.rates.update({SOURCE: 30 * MB, STANDBY: 30 * MB, TARGET: 30 * MB})
+    rig.journal.refusing_kinds = frozenset({"outcome"})
+    cycle(rig)
+    intents = rig.kinds(act)
+    assert set(intents) == {"intent"}
+    rig.journal.refusing_kinds = frozenset()
+    cycle(rig)
+    assert rig.kinds(act) == [*intents, *["outcome"] * len(intents)]
+
+
 def test_while_paused_nothing_changes_and_released_all_of_it_goes() -> None:
     rig = unthrottled()
     rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"))

@@ -20,6 +20,7 @@ from tuner_cases import (
 )
 
 from streaming.contract import Side
+from streaming.throttles import TopicThrottle
 from tuner.loop import FULL_LOOK_EVERY
 from tuner.model.cluster import LiveCluster, NotSeen
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
@@ -132,6 +133,45 @@ def test_an_outcome_that_cannot_be_recorded_leaves_the_whole_ramp_as_ours() -> N
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 50 * MB
     assert {10 * MB, 50 * MB} <= set(rig.loop.memory.owned[SOURCE].may_stand)
+    assert rig.kinds("set") == ["intent", "intent"]
+    rig.journal.refusing_kinds = frozenset()
+    rig.cycle()
+    rig.cycle()
+    assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"], "told once it is taken, and once"
+
+
+@pytest.mark.parametrize("acts", ["clear_lists", "put_back"])
+def test_what_came_of_an_ending_is_on_record_when_the_journal_takes_it_again(acts: str) -> None:
+    rig = raised()
+    rig.end_the_move()
+    if acts == "put_back":
+        rig.throttles.lists = {"orders": TopicThrottle()}
+    rig.journal.refusing_kinds = frozenset({"outcome"})
+    rig.cycle()
+    assert rig.kinds(acts) == ["intent"]
+    rig.journal.refusing_kinds = frozenset()
+    for _ in range(3):
+        rig.cycle()
+    kinds = rig.kinds(acts)
+    assert kinds.count("outcome") == kinds.count("intent")
+    assert (rig.throttles.rates, rig.loop.memory.owned) == ({}, {})
+
+
+def test_a_person_who_stops_a_ramp_is_not_overruled_where_the_journal_takes_no_outcome() -> None:
+    rig = Rig()
+    rig.cycle()
+    for _ in range(3):
+        rig.loop.tick()
+        rig.now_s += 0.5
+    rig.throttles.rates[SOURCE] = 10 * MB  # What stood before the ramp.
+    rig.journal.refusing_kinds = frozenset({"outcome"})
+    rig.loop.tick()
+    assert SOURCE in rig.loop.memory.theirs_until_ms
+    rig.journal.refusing_kinds = frozenset()
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+    assert rig.kinds("let_go") == ["decision"]
 
 
 def test_the_watcher_is_told_of_a_cycle_in_which_nothing_could_be_recorded() -> None:
@@ -212,6 +252,26 @@ def test_a_ramp_that_the_end_overtakes_stops() -> None:
     rig.cycle()
     assert rig.loop.next_due_s() is None
     assert rig.throttles.rates == {}
+    assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
+    for entry in rig.journal.entries:
+        if (entry.action, entry.kind) == ("set", "outcome"):
+            assert "the move has ended" in str(entry.failure)
+    stopped = [failure for d, failure in rig.watcher.acts if isinstance(d, SetRate)]
+    assert [str(failure).split(":")[0] for failure in stopped] == ["stopped on the way"] * 2
+
+
+def test_a_change_whose_move_ends_before_its_first_step_does_not_begin_after_it() -> None:
+    """Of a standing throttle that still stands as it stood nothing is put back, and from then on nothing of it is ours."""
+    rig = Rig()
+    rig.throttles.lists |= {"payments": throttle(leader=[(1, 1)])}
+    rig.cycle()
+    rig.live.moves = ()
+    for _ in range(3):
+        rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
+    assert {failure for _, failure in rig.watcher.acts} == {"what it was for is over"}
 
 
 # -- other people ------------------------------------------------------------------------------------------------------

@@ -301,7 +301,10 @@ def test_every_order_and_its_end_are_on_record_with_who_gave_it() -> None:
     ]
 
 
-def test_an_order_of_before_the_start_is_no_news_and_one_that_expired_says_so() -> None:
+KIMS_ORDER = "broker 1 leader throttle: 7.0 MB/s by order of kim@desk"
+
+
+def test_what_expired_until_the_next_word_says_so() -> None:
     rig = Rig()
     rig.orders.latest = overridden(7 * MB)
     rig.cycle()
@@ -309,9 +312,51 @@ def test_an_order_of_before_the_start_is_no_news_and_one_that_expired_says_so() 
     rig.orders.latest = Orders(at_ms=NOW_MS + 60_001, resumed_at_ms=NOW_MS + 60_001, by="lee@home")
     rig.cycle()
     assert texts(rig) == [
+        KIMS_ORDER,
         "what others have set is rheostat's to turn again, by order of lee@home",
         "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
     ]
+
+
+@pytest.mark.parametrize("not_seen", [None, "no broker answers"])
+def test_what_was_ordered_while_no_tuner_ran_is_on_record_once_and_what_was_before_that_not_again(
+    not_seen: str | None,
+) -> None:
+    rig = Rig()
+    rig.live.not_seen = not_seen
+    rig.orders.latest = overridden(7 * MB)
+    rig.cycle()
+    assert texts(rig) == [KIMS_ORDER]
+    both = replace(overridden(7 * MB), at_ms=NOW_MS + 2, pause=Pause(NOW_MS + 2, "lee@home"))
+    for _ in range(2):
+        rig.die_and_start_again()
+        rig.orders.latest = both
+        rig.cycle()
+        rig.cycle()
+        assert texts(rig) == [KIMS_ORDER, "rheostat is paused, by order of lee@home"]
+
+
+def test_what_came_and_went_while_no_tuner_ran_is_on_record_too() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.die_and_start_again()
+    rig.orders.overtaken = (replace(PAUSED, at_ms=NOW_MS + 1),)
+    rig.orders.latest = Orders(at_ms=NOW_MS + 2, resumed_at_ms=NOW_MS + 2, by="lee@home")
+    rig.cycle()
+    assert texts(rig) == [
+        "rheostat is paused, by order of kim@desk",
+        "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
+    ]
+
+
+def test_a_dry_run_which_remembers_nothing_tells_what_is_ordered_from_its_start_on() -> None:
+    rig = Rig(dry_run=True)
+    rig.orders.latest = overridden(7 * MB)
+    rig.cycle()
+    assert texts(rig) == []
+    rig.orders.latest = replace(overridden(7 * MB), at_ms=NOW_MS + 2, pause=Pause(NOW_MS + 2, "lee@home"))
+    rig.cycle()
+    assert texts(rig) == ["rheostat is paused, by order of lee@home"]
 
 
 def test_an_order_that_another_overtook_before_a_cycle_is_on_record_too() -> None:
@@ -341,7 +386,10 @@ def test_an_override_that_runs_out_says_so_once_though_nobody_says_a_word() -> N
     rig.now_ms += 60_000
     rig.orders.latest = Orders(at_ms=rig.now_ms, by="lee@home")  # A new word leaves out what is over.
     rig.cycle()
-    assert texts(rig) == ["broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired"]
+    assert texts(rig) == [
+        KIMS_ORDER,
+        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
+    ]
 
 
 def test_an_order_that_the_journal_did_not_take_is_told_again() -> None:

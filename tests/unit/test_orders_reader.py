@@ -56,6 +56,23 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, mo
     assert any(plan.active for plan in reader.plans.plans) is not looks_on
 
 
+def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader begins before the journal is read, so that it misses none."""
+    reader = OrdersReader(None, "journal", "c")
+    pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
+    resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
+    again = Orders(at_ms=3, pause=Pause(3, "kim@desk"))
+    reader.begin_with(resume, (pause,))
+    records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume, again)]
+    for come in (records[:1], records[1:2]):
+        monkeypatch.setattr(reader, "_tail", Tail(come))
+        reader.follow()
+        assert (reader.overtaken, reader.latest) == ((pause,), resume)
+    monkeypatch.setattr(reader, "_tail", Tail(records[2:]))
+    reader.follow()
+    assert (reader.overtaken, reader.latest) == ((pause, resume), again)
+
+
 def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

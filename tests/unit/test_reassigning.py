@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
 
 from streaming.kafka.cluster import ClusterError
+from tuner.actuate.reassignments import Outcome
 from tuner.api.plan_board import PlanBoard
 from tuner.decide.reassign_pace import Bounds
 from tuner.journal.entries import STEPS, STEPS_OVER
@@ -170,6 +171,30 @@ def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_kno
     rig.journal.away = rig.cluster.away = False
     rig.cycle()
     assert (board.shown().not_seen, board.shown().unknown_since_ms) == (None, None)
+
+
+def test_what_kafka_refused_while_the_journal_went_away_is_on_record_once_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = two(T0, T1)
+    rig.cluster.refuses = {T0: "error 39 InvalidReplicaAssignmentError"}
+    rig.give({T0: (3, 4), T1: (3, 4)})
+    ask = rig.cluster.ask
+
+    def asked_and_away(replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+        outcome = ask(replicas)
+        rig.journal.away = True
+        return outcome
+
+    monkeypatch.setattr(rig.cluster, "ask", asked_and_away)
+    rig.cycle()
+    rig.cycle()
+    assert not any(e.failure for e in rig.journal.entries)
+    monkeypatch.undo()
+    rig.cluster.refuses, rig.journal.away = {}, False
+    rig.until_ended()
+    assert [e.failure for e in rig.journal.entries if e.failure] == ["t-0: error 39 InvalidReplicaAssignmentError"]
+    assert rig.replicas() == {T0: (3, 4), T1: (3, 4)}
 
 
 def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_failed() -> None:

@@ -88,6 +88,20 @@ def test_orders_quotas_and_plans_are_there_beside_it() -> None:
     assert [plan.id for plan in found.plans.plans] == ["p"]
 
 
+def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_overtook() -> None:
+    first, pause, resume = Orders(5), Orders(6, Pause(6, "kim")), Orders(7, resumed_at_ms=7)
+    memory = memory_key("c"), encode_memory(Memory(ordered=first))
+    given = [(orders_key("c"), encode_orders(orders)) for orders in (first, pause, resume)]
+    found = taken(given[0], memory, given[1], given[2])
+    assert (found.overtaken, found.orders) == ((pause,), resume)
+    found = taken(given[0], given[1], memory, given[2])  # Given before the first was told, and not seen by then.
+    assert (found.overtaken, found.orders) == ((pause,), resume)
+    found = taken(*given, (memory_key("c"), encode_memory(Memory(ordered=resume))))
+    assert (found.overtaken, found.orders) == ((), resume)
+    found = taken(given[2], memory)  # Compacted: the newest is always there.
+    assert (found.overtaken, found.orders) == ((), resume)
+
+
 def test_what_a_tombstone_names_is_forgotten() -> None:
     quota = OwnedQuota(None, 3.0, (None, 3.0))
     found = taken(

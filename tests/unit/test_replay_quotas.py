@@ -67,7 +67,7 @@ def test_a_storm_replays_to_the_same_decisions() -> None:
     assert len(played) == len(rig.watcher.seen) == 54
     assert differing(played) == []
     # What is on record of each cycle is what was shown and written then.
-    for one, (_, made, _, _) in zip(played, rig.watcher.seen, strict=True):
+    for one, (_, made, _) in zip(played, rig.watcher.seen, strict=True):
         assert one.texts == tuple(decision.text for decision in made.decisions)
 
 

@@ -177,8 +177,8 @@ def test_an_end_that_does_not_read_back_is_a_failure(throttles: FakeThrottles) -
 def test_what_is_dropped_is_not_written_again(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles, [SOURCE, TARGET])
     ramp.step(START_S)
-    ramp.drop(SOURCE)
-    ramp.drop(SOURCE)
+    assert ramp.drop(SOURCE, "paused") is not None
+    assert ramp.drop(SOURCE, "paused") is None
     ramp.step(START_S + 1)
     assert throttles.rates == {SOURCE: 8 * MB, TARGET: 12 * MB}
     assert ramp.busy == {TARGET}

@@ -134,6 +134,42 @@ def test_a_write_that_kafka_refuses_rests_and_is_tried_again() -> None:
     assert rig.throttles.rates[SOURCE] > 11 * MB
 
 
+def test_what_came_of_a_second_is_done_whole_and_recorded_when_the_journal_takes_it_again() -> None:
+    rig = steered()
+    rig.cycle()
+    rig.throttles.refusing = {1: "broker 1 is busy", 3: "broker 3 is busy"}
+    rig.journal.refusing_kinds = frozenset({"outcome"})
+    seconds(rig, 2)
+    told = [((d.broker, d.side), failure) for d, failure in rig.watcher.acts]  # type: ignore[union-attr]
+    assert sorted(told) == [(SOURCE, "broker 1 is busy"), (TARGET, "broker 3 is busy")]
+    assert rig.kinds("set") == ["turn"]
+    rig.events.clear()
+    seconds(rig, 1)
+    assert rig.writes() == [], "both rest"
+    rig.journal.refusing_kinds = frozenset()
+    rig.cycle()
+    outcomes = [e for e in rig.journal.entries if e.kind == "outcome"]
+    assert sorted(str(e.failure) for e in outcomes) == ["broker 1 is busy", "broker 3 is busy"]
+    assert {e.at_ms for e in outcomes} == {NOW_MS + 2000}, "when it was, not when it could be told"
+    rig.cycle()
+    assert rig.kinds("set") == ["turn", "outcome", "outcome"]
+
+
+def test_what_somebody_wrote_is_theirs_though_the_journal_is_away() -> None:
+    rig = steered()
+    rig.cycle()
+    seconds(rig, 2)
+    rig.throttles.rates[SOURCE] = 7 * MB
+    rig.journal.refusing = True
+    seconds(rig, 1)
+    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE}
+    rig.journal.refusing = False
+    assert rig.cycle() == [Reason.SOMEBODY_ELSES, Reason.FOLLOWS_CLIENTS]
+    assert rig.throttles.rates[SOURCE] == 7 * MB
+    assert (rig.kinds("let_go"), rig.kinds("set")[-1]) == (["decision"], "outcome")
+    assert rig.journal.memories[-1].theirs_until_ms.keys() == {SOURCE}
+
+
 def test_a_broker_that_cannot_be_read_is_not_written() -> None:
     rig = steered()
     rig.cycle()

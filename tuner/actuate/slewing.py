@@ -62,7 +62,7 @@ class Slewing:
             decision, tuple(steps), stands, now_s + steps[0].after_s
         )
 
-    def drop(self, side: BrokerSide, failure: Failure = "dropped") -> Ended | None:
+    def drop(self, side: BrokerSide, failure: Failure) -> Ended | None:
         """Stops a change where it is; None when there is none."""
         return self._end(side, failure) if side in self._changes else None
 

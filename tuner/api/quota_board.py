@@ -52,12 +52,17 @@ class QuotaBoard:
         self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
-    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory, failures: int) -> None:
+    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory) -> None:
         with self._lock:
-            self._shown, self._failures = Shown(view, made, memory), failures
+            self._shown = Shown(view, made, memory)
             self.number += 1
             for decision in made.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
+
+    def failed(self, count: int) -> None:
+        """So many writes of quotas did; the board outlives a term, and counts those of all."""
+        with self._lock:
+            self._failures += count
 
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on."""

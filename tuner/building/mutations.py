@@ -45,6 +45,7 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
             wall_clock=means.wall_clock,
             monotonic=means.monotonic,
             dry_run=dry_run,
+            owed=means.owed,
         ),
         refusal=partial(refusal, journal),
         watcher=board,

@@ -59,6 +59,7 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
             journal.plans,
             wall_clock=means.wall_clock,
             monotonic=means.monotonic,
+            owed=means.owed,
         ),
         refusal=partial(refusal, journal),
         watcher=board,

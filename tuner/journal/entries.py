@@ -23,9 +23,11 @@ from streaming.contract import Side
 from tuner.decide.orders_told import Ordered
 from tuner.journal import list_records
 from tuner.journal.list_records import listed_of, listed_row
+from tuner.journal.order_records import orders_body, orders_of
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
 from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders
 
 RING = 100_000
 TURN = "turn"
@@ -176,6 +178,7 @@ def encode_memory(memory: Memory) -> bytes:
         "idle_lists": sorted(memory.idle_lists),
         "to_clear": sorted(memory.to_clear),
         "orders_at_ms": memory.orders_at_ms,
+        "ordered": orders_body(memory.ordered),
         "swept_at_ms": memory.swept_at_ms,
         "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
     }
@@ -247,6 +250,8 @@ def decode_memory(value: bytes) -> Memory:
             idle_lists=frozenset(body["idle_lists"]),
             to_clear=frozenset(body["to_clear"]),
             orders_at_ms=int(body.get("orders_at_ms", 0)),
+            # Of before this was kept only which were heeded is known, and not what they were.
+            ordered=orders_of(body["ordered"]) if "ordered" in body else Orders(int(body.get("orders_at_ms", 0))),
             swept_at_ms=int(body.get("swept_at_ms", 0)),
             listed=dict(listed_of(row) for row in body.get("listed", ())),
         )

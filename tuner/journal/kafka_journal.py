@@ -98,6 +98,7 @@ class KafkaJournal:
         self._ours_at_s = float("-inf")
         self.lost = False
         self.orders = Orders()  # As ``recover`` found them.
+        self.overtaken: tuple[Orders, ...] = ()  # By these, and nobody has told of them yet; the oldest first.
         self.quotas = MutationMemory()  # The same.
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
 
@@ -145,7 +146,7 @@ class KafkaJournal:
                 raise JournalUnreadable(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
-        self.orders, self.quotas, self.plans = found.orders, found.quotas, found.plans
+        self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
         return found.memory
 

@@ -6,6 +6,8 @@ Written by the program that a person runs, not by the tuner, and so outside its 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from streaming.contract import Side
 from tuner.model.orders import Orders, Override, Pause
@@ -18,8 +20,12 @@ def orders_key(cluster: str) -> bytes:
 
 
 def encode_orders(orders: Orders) -> bytes:
+    return json.dumps(orders_body(orders)).encode()
+
+
+def orders_body(orders: Orders) -> dict[str, Any]:
     pause = orders.pause
-    body = {
+    return {
         "v": VERSION,
         "at_ms": orders.at_ms,
         "by": orders.by,
@@ -27,7 +33,6 @@ def encode_orders(orders: Orders) -> bytes:
         "resumed_at_ms": orders.resumed_at_ms,
         "overrides": [[b, s.value, o.bytes_per_s, o.until_ms, o.by] for (b, s), o in sorted(orders.overrides.items())],
     }
-    return json.dumps(body).encode()
 
 
 def decode_orders(value: bytes) -> Orders:
@@ -35,8 +40,12 @@ def decode_orders(value: bytes) -> Orders:
     Raises:
         ValueError: not orders of a version we read. To go on without knowing whether one is to pause would be to ignore it.
     """
+    return orders_of(json.loads(value))
+
+
+def orders_of(body: Mapping[str, Any]) -> Orders:
+    """Raises ValueError as ``decode_orders``."""
     try:
-        body = json.loads(value)
         if body["v"] != VERSION:
             raise ValueError(f"version {body['v']}, this program reads {VERSION}")
         pause = body["pause"]

@@ -29,13 +29,22 @@ class Remembered:
         self._cluster = cluster
         self._quotas = Recovered(cluster)
         self.memory = Memory()
-        self.orders = Orders()
+        self._given: list[Orders] = []  # By people, as far as the journal still has them, the oldest first.
         self.plans = PlanBook(cluster)
         self.seqs = dict.fromkeys(RINGS, 0)  # The newest entry's number in each ring.
 
     @property
     def quotas(self) -> MutationMemory:
         return self._quotas.memory
+
+    @property
+    def orders(self) -> Orders:
+        return self._given[-1] if self._given else Orders()
+
+    @property
+    def overtaken(self) -> tuple[Orders, ...]:
+        """What was given since the journal has last told of orders, and is not the newest; the oldest first."""
+        return tuple(given for given in self._given[:-1] if given.at_ms > self.memory.ordered.at_ms)
 
     def take(self, key: bytes, value: bytes | None) -> None:
         """
@@ -54,7 +63,7 @@ class Remembered:
             side, owned = decode_owned(value)
             self.memory = replace(self.memory, owned=self.memory.with_owned(side, owned))
         elif key == orders_key(self._cluster):
-            self.orders = decode_orders(value)
+            self._given.append(decode_orders(value))
         elif key.startswith(seen_prefix(self._cluster)):
             self.memory = replace(self.memory, seen={**self.memory.seen, **decode_seen(value)})
         elif key.startswith(listed_prefix(self._cluster)):

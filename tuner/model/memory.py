@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from streaming.throttles import TopicThrottle
 from tuner.model.cluster import BrokerSide
+from tuner.model.orders import Orders
 from tuner.model.value import value
 
 
@@ -64,6 +65,7 @@ class Memory:
     swept_at_ms: int = 0  # When all our rates were last gone at once.
     idle_looks: int = 0
     orders_at_ms: int = 0  # The newest orders that were heeded.
+    ordered: Orders = field(default_factory=Orders)  # As the journal has told of them last; what differs is news.
 
     def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
         if pairs:

@@ -14,13 +14,14 @@ log = structlog.get_logger("tuner")
 
 
 class OrdersReader:
-    """``latest`` begins with what the journal held at the start; ``follow`` comes before that is read, so that none is missed."""
+    """``begin`` comes before the journal is read, so that none is missed, and ``begin_with`` says what stood in it."""
 
     def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
         self.latest = Orders()
         self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
         self.plans_whole = False  # And of what another tuner writes about them, by one that only looks on.
+        self._before: tuple[Orders, ...] = ()  # What stood in the journal.
         self._consumer, self._topic = consumer, topic
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
@@ -28,8 +29,11 @@ class OrdersReader:
     def begin(self) -> None:
         """From the end on: what came while this tuner stood by the journal tells, with what has come of it."""
         self._tail = SignalTail(self._consumer, self._topic)
-        self.overtaken = ()
         self.follow()
+
+    def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...]) -> None:
+        self.latest, self.overtaken = latest, overtaken
+        self._before = (*overtaken, latest)
 
     def follow(self) -> None:
         """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said."""
@@ -48,6 +52,8 @@ class OrdersReader:
         except ValueError as error:
             log.error("an order cannot be read: give it with the version of rheostat that runs here", error=str(error))
             return
+        if given in self._before:
+            return  # What came while the journal was read may come by here as well.
         self.overtaken, self.latest = (*self.overtaken, self.latest), given
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
