@@ -39,10 +39,10 @@ from tuner.building.means import Means
 from tuner.building.mutations import mutations_of
 from tuner.building.plans import plans_of
 from tuner.interpreter import answer_soon, calm_the_collector
-from tuner.journal.entries import Entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.journal.owed import Owed
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
@@ -131,7 +131,7 @@ def run_tuner(
             stack.callback(named("lease", lease.leave))
             journal_topic = JournalTopic(client, topics, on_back=named("lease", lease.leave))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
-        owed: list[Entry] = []
+        owed = Owed()
         while not stop.is_set():
             if lease is not None and not standing_by.until_held(lease, journal_topic):
                 break
@@ -161,10 +161,10 @@ def run_tuner(
                 if fenced and not standing_by.taken_over(journal):
                     continue
                 orders.begin()
-                memory = standing_by.recovered(journal, kafka)
+                memory = standing_by.recovered(journal, kafka, owed)
                 if memory is None:
                     continue
-                orders.begin_with(journal.orders, journal.overtaken)
+                orders.begin_with(journal.orders, journal.overtaken, journal.given)
                 before = partial(tell_of_before, kafka, topics.journal, cluster, watched.begin_with)
                 threading.Thread(target=before, name="decisions of before", daemon=True).start()
                 throttles: Throttles = KafkaThrottles(client)

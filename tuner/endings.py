@@ -96,7 +96,8 @@ class Endings:
         else:
             log.error(f"not done: {decision.text}: {failure}")
             self._ledger.back_off(decision)
-        memory = settle(self._ledger.memory, decision) if failure is None else self._ledger.memory
-        self._ledger.happened(self._ledger.outcome(decision, failure))
-        self._ledger.record(memory=memory)
+        settled = settle(self._ledger.memory, decision) if failure is None else None
+        side = (decision.broker, decision.side) if isinstance(decision, PutBackRate) else None
+        self._ledger.happened(self._ledger.outcome(decision, failure), settled, side)
+        self._ledger.record(memory=self._ledger.memory)
         return failure is None

@@ -4,7 +4,7 @@ The order of things that the loop relies on is kept here:
 
     what is ours is on record before it becomes true
     where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
-    what has happened is so, whatever the journal takes: it waits here, and goes with the next record that is taken
+    what has happened is so, whatever the journal takes: it waits (journal/owed.py), and goes with the next record that is taken
 
 A dry run owns nothing and puts nothing back, so it must not write over the memory that a real run has on record.
 """
@@ -24,6 +24,7 @@ from tuner.decide.orders_told import expired, ordered
 from tuner.decide.ownership import let_go
 from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
 from tuner.journal.inputs import InputLog
+from tuner.journal.owed import Owed
 from tuner.journal.seen_records import SeenByTopic
 from tuner.journal.stood_on import StoodOn
 from tuner.model.cluster import BrokerSide, Observation
@@ -76,14 +77,15 @@ class Ledger:
         monotonic: Callable[[], float],
         dry_run: bool,
         inputs: InputLog | None = None,
-        owed: list[Entry] | None = None,
+        owed: Owed | None = None,
     ) -> None:
         """
         Args:
             inputs: is told of every cycle; what it makes of that goes with the journal's next write.
-            owed: what has happened and is not on record yet, the oldest first; what a term leaves there the next one records.
+            owed: what has happened and is not on record yet; what a term leaves there the next one records.
         """
-        self.memory = memory
+        self._owed = owed if owed is not None else Owed()
+        self.memory = self._owed.as_it_is(memory)
         self._journal = journal
         self._limits = limits
         self._wall_clock = wall_clock
@@ -93,10 +95,9 @@ class Ledger:
         self._said: dict[tuple[object, ...], Reason] = {}
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
-        self._owed = owed if owed is not None else []
         self._seen = SeenByTopic()
         self._stood: StoodOn | None = None  # What the last entries stood on.
-        self._noted_ms: int | None = None  # When the last cycle was.
+        self._noted = False  # Whether a cycle is on record.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """On record first, then ours. What is measured anew after a restart is not worth a record.
@@ -131,9 +132,16 @@ class Ledger:
         self._saved = replace(self._saved, owned={**self._saved.owned, **owned})
         self.memory = memory
 
-    def happened(self, entry: Entry) -> None:
-        """Goes with the next record that the journal takes, before what that is about."""
-        self._owed.append(entry)
+    def happened(self, entry: Entry, memory: Memory | None = None, side: BrokerSide | None = None) -> None:
+        """Goes with the next record that the journal takes, before what that is about.
+
+        Args:
+            memory: what it makes of what is remembered; it holds at once, as it says no more of what may stand than what is on
+                record.
+            side: the one whose rate it is about, if it is about one.
+        """
+        self._owed.entries.append(entry)
+        self._became(memory if memory is not None else self.memory, side)
 
     def note(
         self,
@@ -153,12 +161,15 @@ class Ledger:
         self._stood = None
         said: dict[tuple[object, ...], Reason] = {}
         now_ms, ordered_now = observation.now_ms, observation.orders
-        given = [self.memory.ordered, *overtaken, ordered_now]
-        # A dry run remembers nothing, so what was given before its first cycle may have been told by the one before.
-        given = [ordered_now] if self._dry_run and self._noted_ms is None else given
-        told_ms = now_ms if self._noted_ms is None else self._noted_ms
-        news = [each for before, after in pairwise(given) for each in ordered(before, after, told_ms, now_ms)]
-        news += expired(ordered_now, told_ms, now_ms)
+        given, told_ms = [self.memory.ordered, *overtaken, ordered_now], self.memory.ordered_until_ms
+        if self._dry_run and not self._noted:
+            # It puts nothing on record of what it remembers, so what was before its first cycle the one before may have told.
+            given, told_ms = [ordered_now], None
+        since_ms = now_ms if told_ms is None else told_ms
+        news = [each for before, after in pairwise(given) for each in ordered(before, after, since_ms, now_ms)]
+        news += expired(ordered_now, since_ms, now_ms)
+        if news or told_ms is None or memory.ordered != ordered_now:
+            memory = replace(memory, ordered=ordered_now, ordered_until_ms=now_ms)
         entries, lines = [order_entry(each, now_ms) for each in news], []
         for decision in decisions:
             subject = subject_of(decision)
@@ -170,8 +181,8 @@ class Ledger:
                     entries.append(self._entry(kind, decision, self._stood_on(decision, observation, memory)))
                 lines.append(decision)
             said[subject] = decision.reason
-        self.record(entries, memory if memory.ordered == ordered_now else replace(memory, ordered=ordered_now))
-        self._said, self._noted_ms = said, now_ms
+        self.record(entries, memory)
+        self._said, self._noted = said, True
         for each in news:
             log.info(each.text, action=ORDER, broker=each.broker, side=each.side)
         for decision in lines:
@@ -201,8 +212,9 @@ class Ledger:
         """Between two cycles, and at once: it is theirs before that is on record, too. Where it was not ours there is nothing to
         let go of."""
         if side in self.memory.owned:
-            self.memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
-            self.happened(self._entry("decision", changed, {}))
+            memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
+            self._owed.given_up.append(self._entry("decision", changed, {}))
+            self._became(memory, side)
             self.tell(changed)
 
     # -- what failed --------------------------------------------------------------------------------------------------
@@ -221,9 +233,20 @@ class Ledger:
         self._pauses.pop(subject_of(decision), None)
 
     def _write(self, entries: Sequence[Entry], **more: Any) -> None:
-        """With what has happened since the last time: all of it, or nothing."""
-        self._journal.write((*self._owed, *entries), **more)
-        self._owed.clear()
+        """With what has happened since the last time: all of it, or nothing. What was given up goes with all that is remembered."""
+        owed, whole = self._owed, "memory" in more
+        self._journal.write((*owed.entries, *(owed.given_up if whole else ()), *entries), **more)
+        owed.entries.clear()
+        if whole:
+            owed.given_up.clear()
+            owed.rates.clear()
+        for side in more.get("owned", ()):
+            owed.rates.pop(side, None)
+
+    def _became(self, memory: Memory, side: BrokerSide | None) -> None:
+        if side is not None and memory is not self.memory:
+            self._owed.became(side, self.memory, memory)
+        self.memory = memory
 
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)

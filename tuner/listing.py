@@ -61,13 +61,12 @@ class Listing:
             memory = intend_start(memory, start)
         self._ledger.record([self._ledger.intent(start) for start in starts], memory)
         answers = self._written({(d.broker, d.side): d.value_bytes_per_s for d in starts})
-        memory = self._ledger.memory
         for start in starts:
             failure = answers[(start.broker, start.side)]
             self._came_out(start, failure)
-            self._ledger.happened(self._ledger.outcome(start, failure))
-            memory = settle(memory, start) if failure is None else memory
-        self._ledger.record(memory=memory)
+            settled = settle(self._ledger.memory, start) if failure is None else None
+            self._ledger.happened(self._ledger.outcome(start, failure), settled, (start.broker, start.side))
+        self._ledger.record(memory=self._ledger.memory)
         return unset | {side for side, failure in answers.items() if failure is not None}
 
     def _taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
@@ -97,8 +96,7 @@ class Listing:
         # A topic may lose pairs for two reasons, and a reason is what an entry is about.
         for reason in dict.fromkeys(removal.reason for removal in removals):
             some = [removal for removal in removals if removal.reason is reason]
-            failures = self._edit(some, self._throttles.remove_pairs, self._ledger.memory)
-            self._ledger.record((), settle_pairs(self._ledger.memory, [r for r in some if r.topic not in failures]))
+            self._edit(some, self._throttles.remove_pairs, self._ledger.memory)
 
     def _edit(
         self,
@@ -115,8 +113,10 @@ class Listing:
             self._came_out(change, failures.get(change.topic))
         for some in batches:
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
-            self._ledger.happened(lists_entry("outcome", some, self._now_ms(), failures=failed))
-        self._ledger.record()
+            gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
+            entry = lists_entry("outcome", some, self._now_ms(), failures=failed)
+            self._ledger.happened(entry, settle_pairs(self._ledger.memory, gone) if gone else None)
+        self._ledger.record(memory=self._ledger.memory)
         return failures
 
     def _came_out(self, decision: Decision, failure: Failure | None) -> None:

@@ -29,9 +29,9 @@ from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.endings import Endings, Live
-from tuner.journal.entries import Entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
+from tuner.journal.owed import Owed
 from tuner.ledger import Journal, Ledger
 from tuner.listing import Listing, Told
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
@@ -105,7 +105,7 @@ class Loop:
         writes_per_s_max: float,
         dry_run: bool,
         inputs: InputLog | None = None,
-        owed: list[Entry] | None = None,
+        owed: Owed | None = None,
         processor_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
@@ -202,6 +202,13 @@ class Loop:
             except JournalError as error:
                 log.error("the journal takes no record, so nothing is done", error=str(error))
 
+    def end(self, why: Failure) -> None:
+        """The term is over: changes under way end where they are, and what came of them waits where the journal is not ours."""
+        try:
+            self._stop(dict.fromkeys(self._slewing.busy, why))
+        except JournalError as error:
+            log.error("the journal takes no outcome yet", error=str(error))
+
     def next_due_s(self) -> float | None:
         due = [self._slewing.next_due_s(), self._steered.next_due_s() if self._steered is not None else None]
         return min((at_s for at_s in due if at_s is not None), default=None)
@@ -246,17 +253,11 @@ class Loop:
     def _ended(self, ended: Sequence[Ended]) -> None:
         for each in ended:
             self._came_out(each)
-        memory = self.memory
-        for each in ended:
-            if each.failure is None:
-                memory = settle(memory, each.decision)
-            elif each.may_stand:
-                memory = narrow(memory, (each.decision.broker, each.decision.side), each.may_stand)
         try:
             if ended:
-                self.ledger.record(memory=memory)
+                self.ledger.record(memory=self.memory)
         except JournalError as error:
-            # What may stand there stays on record as the whole ramp, which is true, only less exact.
+            # Until it does, what may stand there is on record as the whole ramp, which is true, only less exact.
             log.error("the journal takes no outcome yet", error=str(error))
 
     def _came_out(self, ended: Ended) -> None:
@@ -269,7 +270,10 @@ class Loop:
             log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
             ledger.back_off(decision)
         self._watcher.acted(decision, failure)
-        ledger.happened(ledger.outcome(decision, failure))
+        memory = settle(self.memory, decision) if failure is None else self.memory
+        if failure is not None and ended.may_stand:
+            memory = narrow(memory, side, ended.may_stand)
+        ledger.happened(ledger.outcome(decision, failure), memory, side)
         # Whether a tool has swept all of it away only a look at everything can tell.
         if ended.theirs and not may_be_swept(ended.found, self._limits):
             ledger.let_go(side, ended.found)
@@ -362,11 +366,11 @@ class Loop:
             JournalError: they have ended all the same.
         """
         stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
-        memory = self.memory
         for each in stopped:
             log.warning(f"not done: {each.decision.text.split(':')[0]}: {each.failure}")
             self._watcher.acted(each.decision, each.failure)
-            self.ledger.happened(self.ledger.outcome(each.decision, each.failure))
-            memory = narrow(memory, (each.decision.broker, each.decision.side), each.may_stand)
+            side = (each.decision.broker, each.decision.side)
+            memory = narrow(self.memory, side, each.may_stand)
+            self.ledger.happened(self.ledger.outcome(each.decision, each.failure), memory, side)
         if stopped:
-            self.ledger.record(memory=memory)
+            self.ledger.record(memory=self.memory)

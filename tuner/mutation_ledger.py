@@ -15,6 +15,7 @@ import structlog
 from streaming.contract.quotas import QuotaEntity
 from tuner.actuate.throttles import Failure
 from tuner.journal.entries import Entry
+from tuner.journal.owed import Owed
 from tuner.journal.quota_records import (
     Written,
     decision_entry,
@@ -52,7 +53,7 @@ class MutationLedger:
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
         dry_run: bool,
-        owed: list[Entry] | None = None,
+        owed: Owed | None = None,
     ) -> None:
         """``owed`` as the ledger of the throttles has it; of one term all have the same."""
         self.memory = memory
@@ -64,7 +65,7 @@ class MutationLedger:
         self._saved: MutationMemory | None = None if memory == MutationMemory() else memory
         self._said: dict[object, QuotaReason] = {}
         self._pauses: dict[QuotaEntity, tuple[float, float]] = {}  # Until when, and how long.
-        self._owed = owed if owed is not None else []
+        self._owed = owed if owed is not None else Owed()
 
     def record(
         self,
@@ -116,7 +117,7 @@ class MutationLedger:
             some = next(entity for entity, said in failures.items() if said == failure)
             others = f" and {count - 1} more" if count > 1 else ""
             log.error(f"not done: the quota of {some}{others}: {failure}")
-        self._owed.append(failed_entry(failures, self._now_ms()))
+        self._owed.entries.append(failed_entry(failures, self._now_ms()))
         self._write()
 
     def went_well(self, entity: QuotaEntity) -> None:
@@ -127,8 +128,8 @@ class MutationLedger:
 
     def _write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
         """With what has happened since the last time: all of it, or nothing."""
-        self._journal.write((*self._owed, *entries), **more)
-        self._owed.clear()
+        self._journal.write((*self._owed.entries, *entries), **more)
+        self._owed.entries.clear()
 
     def _records(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
         saved = self._saved or MutationMemory()

@@ -16,6 +16,7 @@ import structlog
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn, Turn
 from tuner.journal.entries import Entry
+from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry, waits_entry
 from tuner.journal.plan_records import (
@@ -53,7 +54,7 @@ class ReassignLedger:
         *,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
-        owed: list[Entry] | None = None,
+        owed: Owed | None = None,
     ) -> None:
         """``owed`` as the ledger of the throttles has it; of one term all have the same."""
         self.book = book
@@ -65,7 +66,7 @@ class ReassignLedger:
         self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
         self._refused: dict[Key, str] = {}  # Why the last try failed.
         self._headless_since_s: dict[str, float] = {}
-        self._owed = owed if owed is not None else []
+        self._owed = owed if owed is not None else Owed()
 
     @property
     def active(self) -> tuple[Plan, ...]:
@@ -149,9 +150,9 @@ class ReassignLedger:
         for plan, later in zip(plans, after, strict=True):
             records |= self._records(plan, later, said=False)
         if failures:
-            self._owed.append(failed_entry(failures, self._now_ms()))
+            self._owed.entries.append(failed_entry(failures, self._now_ms()))
         if waits:
-            self._owed.append(waits_entry(waits, self._now_ms()))
+            self._owed.entries.append(waits_entry(waits, self._now_ms()))
         self._write([], records)
 
     def forget_headless(self) -> None:
@@ -179,10 +180,10 @@ class ReassignLedger:
 
     def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
         """With what has happened since the last time: all of it, or nothing."""
-        if not entries and not records and not self._owed:
+        if not entries and not records and not self._owed.entries:
             return
-        self._journal.write((*self._owed, *entries), beside=records)
-        self._owed.clear()
+        self._journal.write((*self._owed.entries, *entries), beside=records)
+        self._owed.entries.clear()
         for key, value in records.items():
             self.book.take(key, value)
 

@@ -26,6 +26,7 @@ from streaming.topics import ensure_topics
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
+from tuner.journal.owed import Owed
 from tuner.lease import Lease
 from tuner.model.memory import Memory
 
@@ -84,14 +85,14 @@ class StandBy:
             return False
         return True
 
-    def recovered(self, journal: KafkaJournal, kafka: KafkaSettings) -> Memory | None:
+    def recovered(self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed) -> Memory | None:
         """What the journal remembers; where it cannot be read now None, after a pause.
 
         Raises:
             JournalUnreadable: nor can it be later.
         """
         try:
-            return _recover(journal, kafka)
+            return _recover(journal, kafka, owed)
         except JournalUnreadable:
             raise
         except JournalError as error:
@@ -115,11 +116,11 @@ class StandBy:
         return None
 
 
-def _recover(journal: KafkaJournal, kafka: KafkaSettings) -> Memory:
+def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed) -> Memory:
     # What a predecessor did not commit it did not do.
     reader = consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
     try:
-        memory = journal.recover(reader)
+        memory = journal.recover(reader, owed)
     finally:
         reader.close(timeout_ms=5000)
     for (broker, side), owned in memory.owned.items():

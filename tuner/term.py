@@ -45,6 +45,7 @@ def serve(
 
     board.acts()
     run(loop, mutations, plans, board, cycle_s=cycle_s, stop=stop, monotonic=monotonic, may_act=may_act)
+    loop.end("stopped on the way: this tuner's term has ended")
     board.stands_by("other settings are being taken up" if reloads.waiting() else None)
     if not stop.is_set() and not reloads.waiting():
         board.stands_by(away())

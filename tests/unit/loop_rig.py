@@ -29,6 +29,7 @@ from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
+from tuner.journal.owed import Owed
 from tuner.loop import Loop
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, PartitionMove, RateSetting
 from tuner.model.decision import Decision, Reason
@@ -175,6 +176,7 @@ class Rig:
         self.journal = FakeJournal(self.events)
         self.watcher = FakeWatcher()
         self.orders = FakeOrders()
+        self.owed = Owed()
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
@@ -204,6 +206,7 @@ class Rig:
                 monotonic=lambda: self.now_s,
                 writes_per_s_max=writes_per_s_max,
                 dry_run=dry_run,
+                owed=self.owed,
             )
 
         self._make_loop = loop
@@ -211,6 +214,11 @@ class Rig:
 
     def die_and_start_again(self) -> None:
         """What was in memory is gone; what is on record comes back as it was written."""
+        self.owed = Owed()
+        self.begin_another_term()
+
+    def begin_another_term(self) -> None:
+        """Of the same process, and nobody has acted meanwhile."""
         recorded = self.journal.memories[-1] if self.journal.memories else Memory()
         memory = decode_memory(encode_memory(recorded))
         listed = {topic: pairs for topic, pairs in {**memory.listed, **self.journal.listed}.items() if pairs}

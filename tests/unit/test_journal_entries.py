@@ -50,6 +50,7 @@ MEMORIES = st.builds(
     ordered=st.builds(
         Orders, at_ms=BYTES, pause=st.none() | st.builds(Pause, BYTES, st.text(max_size=20), st.booleans())
     ),
+    ordered_until_ms=st.none() | BYTES,
 )
 JSON = st.recursive(
     st.none()

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from loop_rig import FakeJournal
-from tuner_cases import LIMITS, NOW_MS, SOURCE, owned
+from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET
+from tuner_cases import owned as owned_rate
 
-from tuner.journal.entries import Entry
-from tuner.journal.kafka_journal import JournalError
+from tuner.journal import kafka_journal
+from tuner.journal.entries import Entry, decode_entry, encode_entry, entry_key, ring_of
+from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.journal.owed import Owed
 from tuner.ledger import Ledger
 from tuner.model.decision import Reason
-from tuner.model.memory import Memory
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned
 
 HAPPENED = Entry(NOW_MS, "outcome", "set", Reason.FOLLOWS_CLIENTS.value, "broker 1 leader throttle", failure="busy")
 SAID = Entry(NOW_MS, "decision", "hold", Reason.WATCHING.value, "watching")
+RAMP = Memory(owned={SOURCE: owned_rate(None, 5 * MB, 2 * MB, 5 * MB)})
+OTHER = owned_rate(None, 7 * MB)
+HOLD_MS = round(LIMITS.yield_s * 1000)
 
 
-def ledger_of(journal: FakeJournal, owed: list[Entry] | None = None) -> Ledger:
+def ledger_of(journal: FakeJournal, owed: Owed | None = None, memory: Memory | None = None) -> Ledger:
     return Ledger(
-        journal, Memory(), LIMITS, wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False, owed=owed
+        journal,
+        memory or Memory(),
+        LIMITS,
+        wall_clock=lambda: NOW_MS / 1000,
+        monotonic=lambda: 0.0,
+        dry_run=False,
+        owed=owed,
     )
 
 
@@ -40,12 +56,12 @@ def test_it_goes_with_what_the_law_writes_too() -> None:
     ledger = ledger_of(journal)
     ledger.record(memory=Memory())
     ledger.happened(HAPPENED)
-    ledger.record_owned([SAID], Memory(owned={SOURCE: owned(None, 5)}), [SOURCE])
+    ledger.record_owned([SAID], Memory(owned={SOURCE: owned_rate(None, 5)}), [SOURCE])
     assert journal.entries == [HAPPENED, SAID]
 
 
 def test_what_a_term_could_not_record_the_next_one_does() -> None:
-    journal, owed = FakeJournal([], refusing=True), list[Entry]()
+    journal, owed = FakeJournal([], refusing=True), Owed()
     before = ledger_of(journal, owed)
     before.happened(HAPPENED)
     with pytest.raises(JournalError):
@@ -54,3 +70,140 @@ def test_what_a_term_could_not_record_the_next_one_does() -> None:
     ledger_of(journal, owed).record()
     ledger_of(journal, owed).record()
     assert journal.entries == [HAPPENED]
+
+
+def test_what_it_makes_of_what_is_remembered_holds_at_once_and_is_on_record_when_anything_is() -> None:
+    journal = FakeJournal([])
+    ledger = ledger_of(journal, memory=RAMP)
+    ledger.record(memory=RAMP)
+    journal.refusing = True
+    settled = Memory(owned={SOURCE: owned_rate(None, 5 * MB)})
+    ledger.happened(HAPPENED, settled)
+    with pytest.raises(JournalError):
+        ledger.record(memory=ledger.memory)
+    assert ledger.memory == settled
+    assert journal.memories == [RAMP]
+    journal.refusing = False
+    ledger.record(memory=ledger.memory)
+    assert journal.memories == [RAMP, settled]
+
+
+def given_up(journal: FakeJournal, owed: Owed) -> Ledger:
+    """While the journal was away somebody has set 3 MB/s where we had begun to set 5."""
+    ledger = ledger_of(journal, owed, RAMP)
+    ledger.record(memory=RAMP)
+    journal.refusing = True
+    ledger.let_go(SOURCE, 3 * MB)
+    with pytest.raises(JournalError):
+        ledger.record(memory=ledger.memory)
+    journal.refusing = False
+    return ledger
+
+
+def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_nobody_could_record_it() -> None:
+    journal, owed = FakeJournal([]), Owed()
+    given_up(journal, owed)
+    after = ledger_of(journal, owed, RAMP)
+    assert after.memory == Memory(theirs_until_ms={SOURCE: NOW_MS + HOLD_MS})
+    after.record(memory=after.memory)
+    assert [entry.action for entry in journal.entries] == ["let_go"]
+    assert journal.memories[-1] == after.memory
+    assert ledger_of(journal, owed, RAMP).memory == RAMP, "a third term has it from the journal, and not from here"
+
+
+@pytest.mark.parametrize("now", [Owned(None, 5 * MB, (2 * MB,)), None])
+def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term_as_well(now: Owned | None) -> None:
+    journal, owed = FakeJournal([]), Owed()
+    ledger = ledger_of(journal, owed, RAMP)
+    ledger.happened(HAPPENED, Memory(owned={} if now is None else {SOURCE: now}), SOURCE)
+    after = ledger_of(journal, owed, replace(RAMP, owned={**RAMP.owned, TARGET: OTHER}))
+    assert after.memory == Memory(owned={TARGET: OTHER} if now is None else {SOURCE: now, TARGET: OTHER})
+    after.record(memory=after.memory)
+    assert ledger_of(journal, owed, RAMP).memory == RAMP
+
+
+def test_what_the_law_has_put_on_record_since_is_newer_than_where_a_change_had_stopped() -> None:
+    journal, owed = FakeJournal([]), Owed()
+    ledger = ledger_of(journal, owed, RAMP)
+    ledger.record(memory=RAMP)
+    ledger.happened(HAPPENED, Memory(owned={SOURCE: Owned(None, 5 * MB, (2 * MB,))}), SOURCE)
+    newer = Memory(owned={SOURCE: Owned(None, 5 * MB, (2 * MB, 5 * MB))})
+    ledger.record_owned([SAID], newer, [SOURCE])
+    assert ledger_of(journal, owed, newer).memory == newer
+
+
+def test_a_rate_that_has_been_set_otherwise_since_is_not_given_up() -> None:
+    journal, owed = FakeJournal([]), Owed()
+    given_up(journal, owed)
+    others = Memory(owned={SOURCE: owned_rate(None, 9 * MB)})
+    assert ledger_of(journal, owed, others).memory == others
+
+
+def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_same_rate() -> None:
+    """It has seen the person's word, or it has ended; who took its rate for what was given up would leave it there."""
+    journal, owed = FakeJournal([]), Owed()
+    given_up(journal, owed)
+    owed.another_acted()
+    after = ledger_of(journal, owed, RAMP)
+    assert after.memory == RAMP
+    after.record([SAID])
+    assert [entry.action for entry in journal.entries] == ["let_go", "hold"], "and yet it has happened"
+
+
+def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() -> None:
+    journal, owed = FakeJournal([]), Owed()
+    ledger = given_up(journal, owed)
+    ledger.record([SAID])
+    ledger.record_owned([SAID], replace(ledger.memory, owned={TARGET: owned_rate(None, 7)}), [TARGET])
+    assert journal.entries == [SAID, SAID]
+    ledger.record(memory=ledger.memory)
+    assert [entry.action for entry in journal.entries] == ["hold", "hold", "let_go"]
+    assert SOURCE in journal.memories[-1].theirs_until_ms
+
+
+# -- what the next term reads in the journal --------------------------------------------------------------------------------
+
+
+def test_what_is_on_record_after_all_is_not_recorded_again() -> None:
+    """Nobody heard how the write ended, so the journal was lost, and read anew by the next term."""
+    owed = Owed()
+    ledger = given_up(FakeJournal([]), owed)
+    ledger.happened(HAPPENED)
+    ledger.happened(replace(HAPPENED, failure="another time"))
+    read_back = [decode_entry(encode_entry(replace(entry, seq=7))) for entry in [*owed.given_up, HAPPENED, SAID]]
+    assert owed.times_ms == {NOW_MS}
+    owed.strike([entry for entry in read_back if entry is not None])
+    assert (owed.given_up, owed.entries) == ([], [replace(HAPPENED, failure="another time")])
+
+
+def written(monkeypatch: pytest.MonkeyPatch, holder: str, memory: Memory) -> list[tuple[bytes, bytes]]:
+    sent: list[tuple[bytes, bytes]] = []
+    monkeypatch.setattr(KafkaJournal, "_send", lambda _, records, inputs: sent.extend(records))  # noqa: ARG005
+    KafkaJournal(None, "journal", "c", holder=holder).write(memory=memory)
+    return sent
+
+
+class Reader:
+    def partitions_for_topic(self, _: str) -> set[int]:
+        return {0}
+
+
+@pytest.mark.parametrize("last_by", ["us", "others"])
+def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
+    monkeypatch: pytest.MonkeyPatch, last_by: str
+) -> None:
+    owed = Owed()
+    given_up(FakeJournal([]), owed)
+    owed.entries = [HAPPENED, replace(HAPPENED, at_ms=NOW_MS + 1)]
+    there = [HAPPENED, replace(SAID, at_ms=NOW_MS + 2)]
+    records = [(entry_key(ring_of(e), "c", seq), encode_entry(replace(e, seq=seq))) for seq, e in enumerate(there)]
+    records += [record for by in ("us", last_by) for record in written(monkeypatch, by, RAMP)]
+    monkeypatch.setattr(kafka_journal, "read_all", lambda *_: iter(records))
+    reader: Any = Reader()
+    memory = KafkaJournal(None, "journal", "c", holder="us").recover(reader, owed)
+    assert memory == RAMP
+    assert HAPPENED not in owed.entries
+    assert replace(HAPPENED, at_ms=NOW_MS + 1) in owed.entries
+    expected = Memory(theirs_until_ms={SOURCE: NOW_MS + HOLD_MS}) if last_by == "us" else RAMP
+    assert ledger_of(FakeJournal([]), owed, memory).memory == expected
+    assert [e.action for e in owed.entries] == (["set"] if last_by == "us" else ["set", "let_go"])

@@ -229,6 +229,16 @@ def test_what_came_of_it_is_on_record_when_the_journal_takes_it_again(act: str) 
     assert rig.kinds(act) == [*intents, *["outcome"] * len(intents)]
 
 
+def test_that_a_rate_stands_is_known_in_the_next_term_though_it_is_not_on_record() -> None:
+    """Or a person who takes it away would be taken for us, who had not set it yet."""
+    rig = unthrottled()
+    rig.journal.refusing_kinds = frozenset({"outcome"})
+    cycle(rig)
+    assert {None in ours.may_stand for ours in rig.journal.memories[-1].owned.values()} == {True}
+    rig.begin_another_term()
+    assert {None in ours.may_stand for ours in rig.loop.memory.owned.values()} == {False}
+
+
 def test_while_paused_nothing_changes_and_released_all_of_it_goes() -> None:
     rig = unthrottled()
     rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"))

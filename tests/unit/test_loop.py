@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from loop_rig import RAISED, Rig, raised
 from tuner_cases import (
+    LIMITS,
     NOW_MS,
     SOURCE,
     STALLED,
@@ -21,6 +25,7 @@ from tuner_cases import (
 
 from streaming.contract import Side
 from streaming.throttles import TopicThrottle
+from tuner.api.board import Board
 from tuner.loop import FULL_LOOK_EVERY
 from tuner.model.cluster import LiveCluster, NotSeen
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
@@ -28,6 +33,8 @@ from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Override
 from tuner.plan.slew import STARTING_S, WINDOW_S
+from tuner.reloads import NoReloads
+from tuner.term import serve
 
 # -- acting ------------------------------------------------------------------------------------------------------------
 
@@ -126,18 +133,66 @@ def test_when_the_journal_is_back_so_are_we() -> None:
     assert rig.throttles.rates[SOURCE] == 50 * MB
 
 
-def test_an_outcome_that_cannot_be_recorded_leaves_the_whole_ramp_as_ours() -> None:
+def test_an_outcome_that_cannot_be_recorded_leaves_the_whole_ramp_on_record_until_it_can() -> None:
     rig = Rig()
     rig.cycle()
     rig.journal.refusing_kinds = frozenset({"outcome"})
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 50 * MB
-    assert {10 * MB, 50 * MB} <= set(rig.loop.memory.owned[SOURCE].may_stand)
+    assert rig.loop.memory.owned[SOURCE].may_stand == (50 * MB,), "what came of it is so"
+    assert {10 * MB, 50 * MB} <= set(rig.journal.memories[-1].owned[SOURCE].may_stand)
     assert rig.kinds("set") == ["intent", "intent"]
     rig.journal.refusing_kinds = frozenset()
     rig.cycle()
+    assert rig.journal.memories[-1].owned[SOURCE].may_stand == (50 * MB,)
     rig.cycle()
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"], "told once it is taken, and once"
+
+
+def test_a_person_who_goes_back_to_what_stood_before_is_not_taken_for_us_in_the_next_term() -> None:
+    """The ramp had ended, and nobody could record it: on record all of it may stand."""
+    rig = Rig()
+    rig.cycle()
+    rig.journal.refusing = True
+    rig.run_ramps()
+    rig.throttles.rates[SOURCE] = 10 * MB
+    rig.journal.refusing = False
+    rig.begin_another_term()
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 50 * MB}
+    assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
+    assert rig.kinds("let_go") == ["decision"]
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool) -> None:
+    rig = Rig()
+    rig.cycle()
+    for _ in range(3):
+        rig.loop.tick()
+        rig.now_s += 0.5
+    stands = rig.throttles.rates[SOURCE]
+    assert stands is not None
+    assert 10 * MB < stands < 50 * MB
+    rig.journal.refusing = away
+    lost: Any = SimpleNamespace(lost=True, holder="h")
+    board: Any = Board("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
+    serve(
+        rig.loop, None, None, board,
+        journal=lost, lease=None, reloads=NoReloads(), away=lambda: None,
+        cycle_s=5.0, stop=threading.Event(), monotonic=lambda: rig.now_s,
+    )  # fmt: skip
+    assert rig.loop.next_due_s() is None
+    rig.journal.refusing = False
+    rig.begin_another_term()
+    assert rig.loop.memory.owned[SOURCE].may_stand == (stands,)
+    rig.throttles.rates[SOURCE] = 10 * MB  # What stood before the ramp: a person's word, for it was past that.
+    rig.cycle()
+    assert [e.failure for e in rig.journal.entries if e.kind == "outcome"] == [
+        "stopped on the way: this tuner's term has ended"
+    ] * 2
+    assert rig.kinds("let_go") == ["decision"]
 
 
 @pytest.mark.parametrize("acts", ["clear_lists", "put_back"])
@@ -155,6 +210,18 @@ def test_what_came_of_an_ending_is_on_record_when_the_journal_takes_it_again(act
     kinds = rig.kinds(acts)
     assert kinds.count("outcome") == kinds.count("intent")
     assert (rig.throttles.rates, rig.loop.memory.owned) == ({}, {})
+
+
+def test_what_was_put_back_is_nothing_of_ours_in_the_next_term_though_it_is_not_on_record() -> None:
+    rig = raised()
+    rig.end_the_move()
+    rig.throttles.lists = {"orders": TopicThrottle()}
+    rig.journal.refusing_kinds = frozenset({"outcome"})
+    rig.cycle()
+    assert rig.throttles.rates == {TARGET: 50 * MB}
+    assert rig.journal.memories[-1].owned.keys() == {SOURCE, TARGET}
+    rig.begin_another_term()
+    assert rig.loop.memory.owned.keys() == {TARGET}
 
 
 def test_a_person_who_stops_a_ramp_is_not_overruled_where_the_journal_takes_no_outcome() -> None:

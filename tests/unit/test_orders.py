@@ -336,6 +336,24 @@ def test_what_was_ordered_while_no_tuner_ran_is_on_record_once_and_what_was_befo
         assert texts(rig) == [KIMS_ORDER, "rheostat is paused, by order of lee@home"]
 
 
+@pytest.mark.parametrize("last_word", [None, "lee@home"])
+def test_an_override_that_ran_out_while_no_tuner_ran_says_so_once(last_word: str | None) -> None:
+    rig = Rig()
+    rig.orders.latest = overridden(7 * MB)
+    rig.cycle()
+    rig.die_and_start_again()
+    rig.now_ms = NOW_MS + 60_001
+    if last_word is not None:  # Which leaves out what is over.
+        rig.orders.latest = Orders(at_ms=NOW_MS + 60_001, by=last_word)
+    rig.cycle()
+    rig.die_and_start_again()
+    rig.cycle()
+    assert texts(rig) == [
+        KIMS_ORDER,
+        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
+    ]
+
+
 def test_what_came_and_went_while_no_tuner_ran_is_on_record_too() -> None:
     rig = Rig()
     rig.cycle()
@@ -357,6 +375,17 @@ def test_a_dry_run_which_remembers_nothing_tells_what_is_ordered_from_its_start_
     rig.orders.latest = replace(overridden(7 * MB), at_ms=NOW_MS + 2, pause=Pause(NOW_MS + 2, "lee@home"))
     rig.cycle()
     assert texts(rig) == ["rheostat is paused, by order of lee@home"]
+
+
+def test_a_dry_run_does_not_tell_what_ran_out_before_it_began() -> None:
+    """Whatever a tuner that acted had told of before that: the dry run before it may have told of it."""
+    order = overridden(7 * MB)
+    rig = Rig(Memory(ordered=order, ordered_until_ms=NOW_MS), dry_run=True)
+    rig.orders.latest = order
+    rig.now_ms = NOW_MS + 60_001
+    rig.cycle()
+    rig.cycle()
+    assert texts(rig) == []
 
 
 def test_an_order_that_another_overtook_before_a_cycle_is_on_record_too() -> None:

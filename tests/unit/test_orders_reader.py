@@ -62,7 +62,7 @@ def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monk
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     again = Orders(at_ms=3, pause=Pause(3, "kim@desk"))
-    reader.begin_with(resume, (pause,))
+    reader.begin_with(resume, (pause,), (pause, resume))
     records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume, again)]
     for come in (records[:1], records[1:2]):
         monkeypatch.setattr(reader, "_tail", Tail(come))
@@ -71,6 +71,18 @@ def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monk
     monkeypatch.setattr(reader, "_tail", Tail(records[2:]))
     reader.follow()
     assert (reader.overtaken, reader.latest) == ((pause, resume), again)
+
+
+def test_what_has_been_told_of_and_comes_by_once_more_is_not_in_force_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a dry run began to read, a tuner that acts told of both."""
+    reader = OrdersReader(None, "journal", "c")
+    pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
+    resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
+    reader.begin_with(resume, (), (pause, resume))
+    come = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)]
+    monkeypatch.setattr(reader, "_tail", Tail(come))
+    reader.follow()
+    assert (reader.overtaken, reader.latest) == ((), resume)
 
 
 def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down(

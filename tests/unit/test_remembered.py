@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -100,6 +101,37 @@ def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_over
     assert (found.overtaken, found.orders) == ((), resume)
     found = taken(given[2], memory)  # Compacted: the newest is always there.
     assert (found.overtaken, found.orders) == ((), resume)
+
+
+def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_what_they_were() -> None:
+    """A rheostat of then had heeded the second; what it was is no news, and what came after it is."""
+    first, heeded, paused, resumed = Orders(5), Orders(6, Pause(6, "kim")), Orders(4, Pause(8, "lee")), Orders(9)
+    memory = memory_key("c"), encode_memory(Memory(ordered=Orders(6)))
+    given = [(orders_key("c"), encode_orders(orders)) for orders in (first, heeded, paused, resumed)]
+    found = taken(*given, memory)
+    assert found.whole_memory.ordered == heeded
+    assert (found.overtaken, found.orders) == ((paused,), resumed), "in their order, whatever the clocks said"
+    found = taken(given[3], memory)
+    assert (found.whole_memory.ordered, found.overtaken) == (Orders(6), ())
+
+
+def test_of_two_orders_of_the_same_moment_it_is_known_which_has_been_told() -> None:
+    first, second = Orders(5, Pause(5, "kim")), Orders(5, Pause(5, "lee"))
+    given = [(orders_key("c"), encode_orders(orders)) for orders in (first, second)]
+    for told, overtaken in ((first, ()), (second, ())):
+        found = taken(*given, (memory_key("c"), encode_memory(Memory(ordered=told))))
+        assert (found.whole_memory.ordered, found.overtaken, found.orders) == (told, overtaken, second)
+
+
+def test_it_is_known_who_wrote_the_memory() -> None:
+    assert taken().memory_by == ""
+    by = [(memory_key("c"), encode_memory(Memory(), holder)) for holder in ("one:1", "other:2")]
+    assert taken(*by).memory_by == "other:2"
+    newer = owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)
+    assert taken(by[0], newer, (memory_key("d"), by[1][1])).memory_by == "one:1"
+    body = json.loads(by[0][1])
+    del body["holder"]
+    assert taken((memory_key("c"), json.dumps(body).encode())).memory_by == "", "of before that was kept"
 
 
 def test_what_a_tombstone_names_is_forgotten() -> None:

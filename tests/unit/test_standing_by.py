@@ -16,6 +16,7 @@ from streaming.contract import Topics
 from streaming.kafka.cluster import ClusterError
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
+from tuner.journal.owed import Owed
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
 from tuner.standing_by import StandBy
@@ -101,7 +102,7 @@ class Journal:
         if self._error is not None:
             raise self._error
 
-    def recover(self, _: object) -> Memory:
+    def recover(self, _: object, owed: Owed) -> Memory:  # noqa: ARG002 - the journal's shape
         self.take_over()
         return Memory()
 
@@ -136,10 +137,10 @@ def test_a_journal_that_cannot_be_read_now_is_waited_for(
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     closed = Reader.closed
     journal: Any = Journal(error)
-    assert rig.standing_by.recovered(journal, settings()) is None
+    assert rig.standing_by.recovered(journal, settings(), Owed()) is None
     assert said in rig.waits_for
     journal = Journal(None)
-    assert rig.standing_by.recovered(journal, settings()) == Memory()
+    assert rig.standing_by.recovered(journal, settings(), Owed()) == Memory()
     assert Reader.closed == closed + 2
 
 
@@ -147,7 +148,7 @@ def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: py
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(JournalUnreadable("version 9"))
     with pytest.raises(JournalUnreadable, match="version 9"):
-        rig.standing_by.recovered(journal, settings())
+        rig.standing_by.recovered(journal, settings(), Owed())
 
 
 def settings() -> Any:

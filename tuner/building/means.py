@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from streaming.kafka import KafkaSettings
 from tuner.actuate.fenced import PROOF_S_MAX
 from tuner.api.watched import Watched
-from tuner.journal.entries import Entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import KafkaJournal
+from tuner.journal.owed import Owed
 from tuner.model.partition_limits import PartitionLimits
 from tuner.observe.live import LiveReader
 from tuner.observe.orders import OrdersReader
@@ -25,7 +25,7 @@ class Means:
     Attributes:
         settings, partition_limits: as they hold in this term.
         journal: recovered already.
-        owed: what has happened and is not on record yet, the oldest first.
+        owed: what has happened and is not on record yet.
         ends: of the term, last in first out.
         wall_clock, monotonic: in seconds.
     """
@@ -40,7 +40,7 @@ class Means:
     journal: KafkaJournal
     inputs: InputLog
     watched: Watched
-    owed: list[Entry]
+    owed: Owed
     ends: ExitStack
     wall_clock: Callable[[], float]
     monotonic: Callable[[], float]

@@ -6,7 +6,7 @@ turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in 
          the seconds of one day do not push the decisions of a month out.
 quotas   key ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that a cycle writes; a ring of its own, too.
 plans    key ``plan-entry|<cluster>|<seq mod RING>``: the steps of plans that a cycle asks for, and what came of others; as well.
-memory   key ``memory|<cluster>``: what is ours and what we saw moving; the last one wins.
+memory   key ``memory|<cluster>``: what is ours and what we saw moving, and who says so; the last one wins.
 owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
 seen     key ``seen|<cluster>|<topic>``: what we saw moving of one topic, as much newer.
 holder   key ``holder|<cluster>``: who writes this journal; written also to find out whether one still may.
@@ -164,10 +164,11 @@ def decode_entry(value: bytes) -> Entry | None:
         return None
 
 
-def encode_memory(memory: Memory) -> bytes:
-    """The judge's state is left out: after a restart it starts anew, from measurements."""
+def encode_memory(memory: Memory, holder: str = "") -> bytes:
+    """The judge's state is left out: after a restart it starts anew, from measurements. ``holder``: who writes it."""
     body = {
         "v": VERSION,
+        "holder": holder,
         "owned": [_owned_row(side, owned) for side, owned in memory.owned.items()],
         "theirs_until_ms": [[b, s.value, until] for (b, s), until in memory.theirs_until_ms.items()],
         "seen": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.seen.items()],
@@ -179,10 +180,16 @@ def encode_memory(memory: Memory) -> bytes:
         "to_clear": sorted(memory.to_clear),
         "orders_at_ms": memory.orders_at_ms,
         "ordered": orders_body(memory.ordered),
+        "ordered_until_ms": memory.ordered_until_ms,
         "swept_at_ms": memory.swept_at_ms,
         "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
     }
     return json.dumps(body).encode()
+
+
+def written_by(memory: bytes) -> str:
+    """Whose a memory's record is; of before that was kept nobody's."""
+    return str(json.loads(memory).get("holder", ""))
 
 
 def encode_owned(side: BrokerSide, owned: Owned) -> bytes:
@@ -252,6 +259,7 @@ def decode_memory(value: bytes) -> Memory:
             orders_at_ms=int(body.get("orders_at_ms", 0)),
             # Of before this was kept only which were heeded is known, and not what they were.
             ordered=orders_of(body["ordered"]) if "ordered" in body else Orders(int(body.get("orders_at_ms", 0))),
+            ordered_until_ms=body.get("ordered_until_ms"),
             swept_at_ms=int(body.get("swept_at_ms", 0)),
             listed=dict(listed_of(row) for row in body.get("listed", ())),
         )

@@ -36,6 +36,7 @@ from tuner.journal.entries import (
 )
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.reading import JournalError, read_all
 from tuner.journal.remembered import Remembered
@@ -99,6 +100,7 @@ class KafkaJournal:
         self.lost = False
         self.orders = Orders()  # As ``recover`` found them.
         self.overtaken: tuple[Orders, ...] = ()  # By these, and nobody has told of them yet; the oldest first.
+        self.given: tuple[Orders, ...] = ()  # All that were there, told or not.
         self.quotas = MutationMemory()  # The same.
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
 
@@ -122,8 +124,11 @@ class KafkaJournal:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
         self.prove()
 
-    def recover(self, consumer: KafkaConsumer) -> Memory:
+    def recover(self, consumer: KafkaConsumer, owed: Owed | None = None) -> Memory:
         """What we remembered when we last wrote; an empty memory in a new journal.
+
+        Args:
+            owed: what is on record is struck from it; where another tuner has acted since, it is told.
 
         Raises:
             JournalError: it cannot be read whole now.
@@ -138,7 +143,7 @@ class KafkaJournal:
                 f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
-        found = Remembered(self._cluster)
+        found = Remembered(self._cluster, owed.times_ms if owed is not None else frozenset())
         for key, value in read_all(consumer, self._topic):
             try:
                 found.take(key, value)
@@ -147,8 +152,13 @@ class KafkaJournal:
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
+        self.given = tuple(found.given)
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
-        return found.memory
+        if owed is not None:
+            owed.strike(found.entries)
+            if found.memory_by != self.holder:
+                owed.another_acted()
+        return found.whole_memory
 
     def write(
         self,
@@ -183,7 +193,7 @@ class KafkaJournal:
             for entry in numbered:
                 yield entry_key(ring_of(entry), self._cluster, entry.seq), encode_entry(entry)
             if memory is not None:
-                yield memory_key(self._cluster), encode_memory(memory)
+                yield memory_key(self._cluster), encode_memory(memory, self.holder)
             for side, value in (owned or {}).items():
                 yield owned_key(self._cluster, side), encode_owned(side, value)
             for topic, rows in (seen or {}).items():

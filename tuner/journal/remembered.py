@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tuner.journal.entries import (
     RINGS,
+    Entry,
     decode_entry,
     decode_memory,
     decode_owned,
@@ -14,6 +15,7 @@ from tuner.journal.entries import (
     memory_key,
     owned_prefix,
     seen_prefix,
+    written_by,
 )
 from tuner.journal.list_records import decode_listed, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
@@ -25,11 +27,15 @@ from tuner.model.orders import Orders
 
 
 class Remembered:
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, times_ms: frozenset[int] = frozenset()) -> None:
+        """Of ``times_ms`` the entries themselves are kept, too."""
         self._cluster = cluster
+        self._times_ms = times_ms
         self._quotas = Recovered(cluster)
         self.memory = Memory()
-        self._given: list[Orders] = []  # By people, as far as the journal still has them, the oldest first.
+        self._memory_record: bytes | None = None  # The newest.
+        self.given: list[Orders] = []  # By people, as far as the journal still has them, the oldest first.
+        self.entries: list[Entry] = []
         self.plans = PlanBook(cluster)
         self.seqs = dict.fromkeys(RINGS, 0)  # The newest entry's number in each ring.
 
@@ -39,12 +45,32 @@ class Remembered:
 
     @property
     def orders(self) -> Orders:
-        return self._given[-1] if self._given else Orders()
+        return self.given[-1] if self.given else Orders()
 
     @property
     def overtaken(self) -> tuple[Orders, ...]:
         """What was given since the journal has last told of orders, and is not the newest; the oldest first."""
-        return tuple(given for given in self._given[:-1] if given.at_ms > self.memory.ordered.at_ms)
+        told = self._told
+        if told in self.given:
+            return tuple(self.given[self.given.index(told) + 1 : -1])
+        return tuple(given for given in self.given[:-1] if given.at_ms > told.at_ms)
+
+    @property
+    def whole_memory(self) -> Memory:
+        return replace(self.memory, ordered=self._told)
+
+    @property
+    def memory_by(self) -> str:
+        """Who wrote the memory: whoever acts writes one first."""
+        return written_by(self._memory_record) if self._memory_record is not None else ""
+
+    @property
+    def _told(self) -> Orders:
+        told = self.memory.ordered
+        if told != Orders(told.at_ms):
+            return told
+        # Before rheostat kept what it had told of orders it kept only of when they were: what they said stands beside it.
+        return next((given for given in self.given if given.at_ms == told.at_ms), told)
 
     def take(self, key: bytes, value: bytes | None) -> None:
         """
@@ -58,12 +84,12 @@ class Remembered:
         if self.plans.take_on_start(key, value):
             return
         if key == memory_key(self._cluster):
-            self.memory = decode_memory(value)
+            self.memory, self._memory_record = decode_memory(value), value
         elif key.startswith(owned_prefix(self._cluster)):
             side, owned = decode_owned(value)
             self.memory = replace(self.memory, owned=self.memory.with_owned(side, owned))
         elif key == orders_key(self._cluster):
-            self._given.append(decode_orders(value))
+            self.given.append(decode_orders(value))
         elif key.startswith(seen_prefix(self._cluster)):
             self.memory = replace(self.memory, seen={**self.memory.seen, **decode_seen(value)})
         elif key.startswith(listed_prefix(self._cluster)):
@@ -73,3 +99,5 @@ class Remembered:
         for ring in RINGS:
             if key.startswith(entry_prefix(ring, self._cluster)) and (entry := decode_entry(value)) is not None:
                 self.seqs[ring] = max(self.seqs[ring], entry.seq)
+                if entry.at_ms in self._times_ms:
+                    self.entries.append(entry)

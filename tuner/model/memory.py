@@ -66,6 +66,7 @@ class Memory:
     idle_looks: int = 0
     orders_at_ms: int = 0  # The newest orders that were heeded.
     ordered: Orders = field(default_factory=Orders)  # As the journal has told of them last; what differs is news.
+    ordered_until_ms: int | None = None  # When that was: what has expired since is news, too. None: it was never told.
 
     def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
         if pairs:

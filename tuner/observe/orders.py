@@ -21,7 +21,7 @@ class OrdersReader:
         self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
         self.plans_whole = False  # And of what another tuner writes about them, by one that only looks on.
-        self._before: tuple[Orders, ...] = ()  # What stood in the journal.
+        self._before: tuple[Orders, ...] = ()  # All that stood in the journal.
         self._consumer, self._topic = consumer, topic
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
@@ -31,9 +31,9 @@ class OrdersReader:
         self._tail = SignalTail(self._consumer, self._topic)
         self.follow()
 
-    def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...]) -> None:
-        self.latest, self.overtaken = latest, overtaken
-        self._before = (*overtaken, latest)
+    def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...], given: tuple[Orders, ...]) -> None:
+        """``given``: all that were read, also those that have been told of."""
+        self.latest, self.overtaken, self._before = latest, overtaken, given
 
     def follow(self) -> None:
         """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said."""
