@@ -66,6 +66,15 @@ RUN /opt/tools/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-d
  && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps --root /installed /tmp/wheel/*.whl
 
 
+# The stream's inner loops are Java, compiled on first use; where nobody may write into the cache, here.
+FROM dependencies AS kernel
+COPY --from=artifacts /opt/rheostat/cache /opt/rheostat/cache
+COPY --from=project /installed/opt/venv /opt/venv
+RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c \
+      "from rheostat.jvm.kernel import stream_jars; stream_jars(progress=print)" \
+ && mkdir /kernel && cd /opt/rheostat/cache && cp --parents jvm/*/kernel-*.jar /kernel
+
+
 FROM base
 LABEL org.opencontainers.image.title="rheostat" \
       org.opencontainers.image.description="Keeps turning Kafka's replication throttles and quotas" \
@@ -76,6 +85,7 @@ COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=native /opt/rheostat/native /opt/rheostat/native
 COPY --from=artifacts /opt/rheostat/cache /opt/rheostat/cache
 COPY --from=project /installed/opt/venv /opt/venv
+COPY --from=kernel /kernel /opt/rheostat/cache
 # Without SPARK_LOCAL_IP Spark does not start where the container's host name does not resolve, and where it does, it
 # listens for executors on an address that others reach; ours are all inside the one process.
 ENV PATH=/opt/venv/bin:$PATH \

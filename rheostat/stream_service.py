@@ -12,6 +12,7 @@ import structlog
 from rheostat.errors import CommandError, SetupError
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
+from rheostat.jvm.kernel import stream_jars
 from rheostat.services import until_topics
 from rheostat.settings import Settings
 from streaming.backlog import State
@@ -29,7 +30,8 @@ def run_stream(settings: Settings, stop: threading.Event, config: Callable[[], C
     log = structlog.get_logger("stream")
     java = find_java()
     artifacts = resolve_artifacts(log.info)
-    archive = ClassArchive(artifacts.class_archive(java))
+    jars = stream_jars(artifacts, log.info)
+    archive = ClassArchive(artifacts.class_archive(java, jars))
     until_topics(settings, stop)
     if stop.is_set():
         return
@@ -94,6 +96,6 @@ def run_stream(settings: Settings, stop: threading.Event, config: Callable[[], C
             stack.callback(server.close)
             log.info("the stream tells of itself", http=f"http://{host}:{server.port}/metrics")
         try:
-            run(settings.kafka, topics, found, settings.stream, artifacts.spark_jars, stop, listener, archive)
+            run(settings.kafka, topics, found, settings.stream, jars, stop, listener, archive)
         except StreamError as error:
             raise CommandError(str(error)) from error

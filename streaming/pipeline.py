@@ -25,10 +25,10 @@ from streaming import backlog, checkpoint, sinks, sources
 from streaming.backlog import Chunk
 from streaming.checkpoint import MadeWith
 from streaming.contract import Topics
-from streaming.entities import REJECT, ROW_TYPE, entities
+from streaming.entities import REJECT, entities
 from streaming.formats.common import Source
-from streaming.formats.registry import FORMATS, WHOLE
 from streaming.kafka import KafkaSettings
+from streaming.kernel import LAYOUT
 from streaming.settings import FormatName, StreamSettings
 from streaming.signals import STATE_TYPE, Shape, signals
 from streaming.sources import Feed
@@ -75,10 +75,9 @@ def build(
     rows = [
         entities(
             raw,
-            FORMATS[one.format],
+            one.format,
             one.source,
             one.every_ms,
-            whole=one.format in WHOLE,
             kafka=one.kafka,
             apart_ms=waited_s * 1000,
             places=None if backlog else one.places,
@@ -139,7 +138,7 @@ def made_with(
     return MadeWith(
         spark=spark.version,
         # A row's arrays have no names: what stands where is the order of the tables.
-        state=f"{STATE_TYPE} {ROW_TYPE} {' '.join(field for table in ROW_TABLES for field in table)}",
+        state=f"{STATE_TYPE} {LAYOUT} {' '.join(field for table in ROW_TABLES for field in table)}",
         window_s=settings.window_s,
         hop_s=settings.hop_s,
         lateness_s=settings.lateness_s,

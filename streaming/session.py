@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streaming import compiler_thread, lookups
+from streaming import compiler_thread, kernel, lookups
 from streaming.class_archive import ClassArchive
 from streaming.settings import Compiler
 
@@ -115,7 +115,7 @@ def spark_session(
     """A session, local if nothing else is said.
 
     Args:
-        jars: the Kafka connector and what it needs; none for work without Kafka.
+        jars: the kernel, and the Kafka connector with what it needs.
         local_dir: scratch space; worthless after the session.
         cores: threads, over all executors.
         shuffle_partitions: a query with a checkpoint keeps the number it was first started with.
@@ -172,6 +172,7 @@ def spark_session(
         ),
         # A scrape that names a sample twice must not end the query.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        **kernel.SETTINGS,
     }
     if standalone is not None:
         settings |= standalone.settings(jars, cores)

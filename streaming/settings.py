@@ -12,7 +12,7 @@ from streaming.kafka import KafkaSettings
 FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
 ]
-INTERVAL_S_MAX = 45  # Below streaming.rates.STEP_S_MAX, with room for scrapes that are late.
+INTERVAL_S_MAX = 45  # Below STEP_MS_MAX of kernel/Rates.java, with room for scrapes that are late.
 _MEANS_ALREADY = ("cruise_control",)  # Formats without counters: one record a window says all it has to say.
 
 

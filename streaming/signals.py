@@ -23,16 +23,14 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from streaming import kernel
 from streaming.contract import Topics
-from streaming.entities import KEYS, REJECT, ROW_TYPE
-from streaming.formats.common import let
-from streaming.rates import CLOCK_STEP_S_MAX
-from streaming.records import latest, record
+from streaming.entities import KEYS, REJECT
 
 # What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
 STATE_TYPE = (
     "struct<span:struct<start:timestamp,end:timestamp>,cluster:string,kind:string,node:int,part:string,"
-    "rows:array<string>,refused:string,newest_at_ms:bigint>"
+    "rows:array<binary>,refused:binary,newest_at_ms:bigint>"
 )
 
 
@@ -49,23 +47,14 @@ def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool 
     """Rows of ``entities`` → records with key, value and topic, as contract.py's functions write them."""
     # Without this most spans would be read only to find that they have nothing to say: the later one of every row's two.
     speaking = spans(entities, shape).filter(_end_after(F.col("newest_at_ms"), shape) > _half_ms(shape))
-    # One expression, and not a stage for each thing it computes: see formats/common.py.
-    texts = F.when(F.col("kind") == REJECT, F.array("refused")).otherwise(F.col("rows"))
-    rows = F.from_json(F.concat(F.lit("["), F.array_join(texts, ","), F.lit("]")), f"array<{ROW_TYPE}>")
-    records = let(
-        rows,
-        lambda rows: F.transform(
-            _due(rows, shape),
-            lambda end: let(
-                _history(rows, end, shape), lambda history: record(history, end, shape.window_s * 1000, backlog)
-            ),
-        ),
+    records = kernel.records(
+        span_start_ms=F.unix_millis("span.start"),
+        window_ms=shape.window_s * 1000,
+        hop_ms=shape.hop_s * 1000,
+        backlog=backlog,
     )
     topic = F.when(F.col("kind") == REJECT, topics.rejects).otherwise(topics.signals)
-    # A value that is NULL is of a node of which nothing tells yet whether it is a broker or a controller.
-    return speaking.select("kind", F.inline(F.filter(records, lambda record: record["value"].isNotNull()))).select(
-        F.col("key").cast("binary"), "value", topic.alias("topic")
-    )
+    return speaking.select("kind", F.inline(records)).select("key", "value", topic.alias("topic"))
 
 
 def spans(entities: DataFrame, shape: Shape) -> DataFrame:
@@ -80,7 +69,8 @@ def spans(entities: DataFrame, shape: Shape) -> DataFrame:
         .groupBy("span", *KEYS)
         .agg(
             F.collect_list(F.when(~is_refused, F.col("row"))).alias("rows"),
-            # Of refused records each place keeps one, the last: the state of a flood of them has an end.
+            # Of refused records each place keeps one, the last (a row begins with when it was seen): the state of a flood of
+            # them has an end.
             F.max(F.when(is_refused, F.col("row"))).alias("refused"),
             F.max("at_ms").alias("newest_at_ms"),
         )
@@ -94,79 +84,3 @@ def _half_ms(shape: Shape) -> Column:
 def _end_after(at_ms: Column, shape: Shape) -> Column:
     hop_ms = shape.hop_s * 1000
     return at_ms - at_ms % hop_ms + hop_ms
-
-
-def _due(rows: Column, shape: Shape) -> Column:
-    """The ends of the windows that are due and touched."""
-    window_ms, hop_ms, half_ms = shape.window_s * 1000, shape.hop_s * 1000, _half_ms(shape)
-    now_ms = F.unix_millis(F.current_timestamp())
-
-    def ends(first: Column, newest: Column) -> Column:
-        return F.when(first <= newest, F.sequence(first, newest, F.lit(hop_ms).cast("long"))).otherwise(
-            F.array().cast("array<long>")
-        )
-
-    touched = F.flatten(
-        F.transform(
-            F.filter(rows, lambda r: r.seen_ms == now_ms),
-            lambda r: let(
-                _end_after(r.at_ms, shape),
-                lambda first: ends(
-                    F.greatest(first, _end_after(half_ms, shape)),
-                    F.least(first + F.lit(window_ms - hop_ms), half_ms + F.lit(window_ms)),
-                ),
-            ),
-        )
-    )
-    return F.filter(
-        F.array_distinct(touched), lambda end: F.exists(rows, lambda r: (r.at_ms >= end - hop_ms) & (r.at_ms < end))
-    )
-
-
-def _history(rows: Column, end: Column, shape: Shape) -> Column:
-    inside = F.filter(rows, lambda r: (r.at_ms >= end - shape.window_s * 1000) & (r.at_ms < end))
-    return let(
-        F.sort_array(inside),
-        lambda sorted_: F.when(
-            (F.col("kind") == "move") | (F.size(F.array_distinct(sorted_.own_ms)) == F.size(sorted_)), sorted_
-        ).otherwise(_put_together(sorted_)),
-    )
-
-
-def _put_together(rows: Column) -> Column:
-    """One row a scrape, where a format brings one record a metric; also what was delivered twice is one again."""
-
-    def one(parts: Column) -> Column:
-        newest = F.element_at(parts, -1)
-        none = F.array().cast("array<long>")
-        return F.struct(
-            newest.own_ms.alias("own_ms"),
-            newest.ts.alias("ts"),
-            # The first: what is delivered again later was measured then all the same.
-            F.array_min(parts.at_ms).alias("at_ms"),
-            newest.every_ms.alias("every_ms"),
-            F.exists(parts, lambda r: r.sure).alias("sure"),
-            F.aggregate(
-                parts,
-                none,
-                lambda older, r: F.zip_with(
-                    older, F.coalesce(r.counters, none), lambda before, now: F.coalesce(now, before)
-                ),
-            ).alias("counters"),
-            F.array_join(latest(parts).cast("array<string>"), ",", "").alias("gauges"),
-            F.when(
-                F.exists(parts, lambda r: r.sums.isNotNull()),
-                F.flatten(F.filter(parts.sums, lambda sums: sums.isNotNull())),
-            ).alias("sums"),
-            newest.partitions.alias("partitions"),
-            newest.note.alias("note"),
-            F.array_max(parts.seen_ms).alias("seen_ms"),
-        )
-
-    def when(row: Column) -> Column:
-        # A clock that was set back shows the same time twice; Kafka's tells the two apart.
-        return F.struct(row.own_ms.alias("own_ms"), F.floor(row.at_ms / (CLOCK_STEP_S_MAX * 1000)).alias("about"))
-
-    return F.transform(
-        F.array_distinct(F.transform(rows, when)), lambda time: let(F.filter(rows, lambda r: when(r) == time), one)
-    )

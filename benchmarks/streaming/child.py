@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
+from rheostat.jvm.kernel import stream_jars
 from streaming.class_archive import ClassArchive
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings
@@ -26,15 +27,16 @@ def main(bootstrap_servers: str, prefix: str, settings: str) -> None:
     topics = Topics.with_prefix(prefix)
     stream = StreamSettings.model_validate_json(settings)
     artifacts = resolve_artifacts()
+    jars = stream_jars(artifacts)
     run(
         kafka,
         topics,
         feeds(kafka, topics, stream, cluster="bench", own_interval_s=5.0),
         stream,
-        artifacts.spark_jars,
+        jars,
         stop,
         Listener(progress=lambda progress: print(json.dumps(progress), flush=True)),
-        ClassArchive(artifacts.class_archive(find_java())),
+        ClassArchive(artifacts.class_archive(find_java(), jars)),
     )
 
 

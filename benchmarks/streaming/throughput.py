@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.metrics_load import CLUSTER, Shape
 from benchmarks.streaming.bench import Bench, fill
-from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.kernel import stream_jars
 from streaming import sinks, sources
 from streaming.contract import Topics
 from streaming.formats import rheostat_json
@@ -44,7 +44,7 @@ class Session:
         self._bench = bench
         self._runs = 0
         self.spark = spark_session(
-            resolve_artifacts().spark_jars,
+            stream_jars(),
             app_name="benchmark",
             local_dir=bench.home / "spark",
             cores=2,

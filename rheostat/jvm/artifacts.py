@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -42,7 +42,7 @@ _SETTINGS = """<ivysettings>
 Progress = Callable[[str], None]
 
 
-def _silent(line: str) -> None:
+def silent(line: str) -> None:
     """Progress for whoever does not show any."""
 
 
@@ -51,11 +51,13 @@ class Artifacts:
     spark_jars: tuple[Path, ...]
     kafka_jars: tuple[Path, ...]
     jmx_agent: Path
+    compiler: Path
     home: Path
 
-    def class_archive(self, java: Java) -> Path:
+    def class_archive(self, java: Java, jars: Sequence[Path]) -> Path:
         """Where Spark's JVM may keep its classes: one file for these jars, this Java and this PySpark."""
-        made_of = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')}"
+        named = " ".join(jar.name for jar in jars)
+        made_of = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')} {named}"
         return self.home / f"classes-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
     @property
@@ -63,7 +65,7 @@ class Artifacts:
         return os.pathsep.join(str(jar) for jar in self.kafka_jars)
 
 
-def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
+def resolve_artifacts(progress: Progress = silent) -> Artifacts:
     """The artifacts, downloaded when they are not there yet. Safe from several processes at once.
 
     Args:
@@ -74,10 +76,10 @@ def resolve_artifacts(progress: Progress = _silent) -> Artifacts:
     """
     ivy_xml = conf_file("jvm", "ivy.xml")
     jars = resolve_jars(ivy_xml, progress)
-    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0], _home(ivy_xml))
+    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0], jars["compiler"][0], _home(ivy_xml))
 
 
-def resolve_jars(ivy_xml: Path, progress: Progress = _silent) -> Mapping[str, tuple[Path, ...]]:
+def resolve_jars(ivy_xml: Path, progress: Progress = silent) -> Mapping[str, tuple[Path, ...]]:
     """Configuration → its jars, of any Ivy file: what only tests need has one of its own, and stays out of the image.
 
     Raises:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+
+from pyspark.sql import Column
 
 from streaming.formats import (
     cruise_control,
@@ -14,6 +16,7 @@ from streaming.formats import (
     telegraf_json,
 )
 from streaming.formats.common import Format
+from streaming.kernel import entities_of_json
 from streaming.settings import FormatName
 
 FORMATS: Mapping[FormatName, Format] = MappingProxyType(
@@ -29,3 +32,6 @@ FORMATS: Mapping[FormatName, Format] = MappingProxyType(
 
 # Those with all of a scrape in one record.
 WHOLE: frozenset[FormatName] = frozenset({"rheostat_json"})
+
+# Records of these are read by the kernel, and by the format itself only where the kernel leaves one to it.
+QUICK: Mapping[FormatName, Callable[..., Column]] = MappingProxyType({"rheostat_json": entities_of_json})

@@ -8,13 +8,17 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lab_parts import RHEOSTAT
 
+from rheostat.errors import SetupError
+from rheostat.jvm import kernel as kernel_module
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
+from rheostat.jvm.kernel import kernel_jar
 from rheostat.resources import conf_file
 
 # As a command does it: through the program's own handling of errors.
@@ -98,6 +102,39 @@ def test_every_artifact_that_is_pinned_is_there(artifacts: Artifacts) -> None:
     assert "jmx_prometheus_javaagent-1.0.1" in artifacts.jmx_agent.name
     assert any(jar.name.startswith("kafka_2.13-4.2.0") for jar in artifacts.kafka_jars)
     assert any(jar.name.startswith("spark-sql-kafka-0-10_2.13-4.2.0") for jar in artifacts.spark_jars)
+
+
+def test_the_kernel_is_compiled_once_and_the_same_everywhere(cache: Path, artifacts: Artifacts) -> None:
+    """Of the same sources the same bytes: executors and a class archive may tell it by them."""
+    known = kernel_jar(artifacts)
+    mine = replace(artifacts, home=home_of(cache))
+    (mine.home / known.name).unlink()
+    said: list[str] = []
+    made = kernel_jar(mine, said.append)
+    assert (made.name, made.read_bytes()) == (known.name, known.read_bytes())
+    assert not made.samefile(known)
+    assert kernel_jar(mine, said.append) == made
+    assert [line.split("(")[0].strip() for line in said] == ["compiling the stream's kernel"]
+    assert [entry.name for entry in mine.home.glob("kernel-*")] == [made.name], "nothing else is left"
+
+
+def test_sources_that_do_not_compile_are_told_by_file_and_line(
+    artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel" / "Wrong.java").write_text("package rheostat.stream;\nclass Wrong { int x = nothing; }\n")
+    spark = kernel_module._folder_of("pyspark")
+    monkeypatch.setattr(kernel_module, "_folder_of", {"streaming": tmp_path, "pyspark": spark}.__getitem__)
+    with pytest.raises(SetupError, match=r"cannot be compiled with PySpark 4(?s:.)*Wrong\.java \(at line 2\)"):
+        kernel_jar(artifacts)
+    (tmp_path / "kernel" / "Wrong.java").unlink()
+    with pytest.raises(SetupError, match="lacks the Java sources of streaming/kernel"):
+        kernel_jar(artifacts)
+
+
+def test_a_cache_that_takes_nothing_is_named(artifacts: Artifacts, tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=rf"cannot be put into {tmp_path}/gone .*RHEOSTAT_CACHE_DIR"):
+        kernel_jar(replace(artifacts, home=tmp_path / "gone"))
 
 
 def test_a_damaged_jar_is_named(cache: Path) -> None:
@@ -216,7 +253,7 @@ def registry(root: str, folder: Path) -> str:
 
 def mirror_of(artifacts: Artifacts, root: Path) -> Path:
     """A Maven registry that holds what conf/jvm/ivy.xml names; kafka_2.13 there brings every other jar of its kind."""
-    jars = [*artifacts.spark_jars, *artifacts.kafka_jars, artifacts.jmx_agent]
+    jars = [*artifacts.spark_jars, *artifacts.kafka_jars, artifacts.jmx_agent, artifacts.compiler]
     named = [
         (d.attrib["org"], d.attrib["name"], d.attrib["rev"])
         for d in ET.parse(conf_file("jvm", "ivy.xml")).iter("dependency")

@@ -24,6 +24,7 @@ from lab_parts import java_of, until
 from pyspark.sql import SparkSession
 
 from rheostat.jvm.artifacts import resolve_jars
+from rheostat.jvm.kernel import stream_jars
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.node import Node
 from rheostat.lab.tools import tool_command
@@ -146,7 +147,7 @@ def lab() -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session(
-        [], app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
+        stream_jars(), app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
     )
     yield session
     session.stop()

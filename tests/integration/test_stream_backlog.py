@@ -19,7 +19,7 @@ from kafka.admin import NewTopic
 from kafka.errors import MessageSizeTooLargeError
 from lab_parts import until
 
-from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.kernel import stream_jars
 from rheostat.lab import Lab, LabSpec
 from streaming import checkpoint, pipeline
 from streaming.backlog import State
@@ -94,9 +94,7 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     one = feed(bootstrap_servers)
     elsewhere = feed(bootstrap_servers.replace("127.0.0.1", "localhost"))
     settings = StreamSettings(checkpoint_dir=folder, start="earliest", backlog_records_per_chunk=50)
-    spark = spark_session(
-        resolve_artifacts().spark_jars, app_name="test", driver_memory_mb=512, local_dir=folder / "s", cores=2
-    )
+    spark = spark_session(stream_jars(), app_name="test", driver_memory_mb=512, local_dir=folder / "s", cores=2)
     states: list[State] = []
     causes: list[str] = []
     ended, gone = threading.Event(), threading.Event()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from rheostat.jvm.kernel import stream_jars
 from streaming.session import spark_session
 
 
@@ -19,7 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session(
-        [], app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
+        stream_jars(), app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
     )
     yield session
     session.stop()

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from stream_cases import TOPICS
 
 from streaming import checkpoint
-from streaming.entities import ROW_TYPE, entities
+from streaming.entities import entities
 from streaming.errors import StreamError
 from streaming.formats.common import RAW, Source
-from streaming.formats.registry import FORMATS
 from streaming.kafka import KafkaSettings
+from streaming.kernel import LAYOUT
 from streaming.pipeline import ending_between, made_with
 from streaming.settings import StreamSettings
 from streaming.signals import STATE_TYPE, Shape, spans
@@ -59,14 +59,14 @@ def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Pa
 
 
 def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = entities(spark.createDataFrame([], RAW), FORMATS["rheostat_json"], Source(""), 1, whole=True)
+    rows = entities(spark.createDataFrame([], RAW), "rheostat_json", Source(""), 1)
     assert spans(rows, Shape()).schema.simpleString() == STATE_TYPE
 
     settings = StreamSettings(checkpoint_dir=Path("/c"))
     made = made_with(spark, [FEED], settings)
     assert made.sources == ("a+b as rheostat_json from k:1",)
     assert made.spark == spark.version
-    assert made.state.startswith(f"{STATE_TYPE} {ROW_TYPE} replication_in_bytes_per_s ")
+    assert made.state.startswith(f"{STATE_TYPE} {LAYOUT} replication_in_bytes_per_s ")
     moved = dict(reversed(BROKER_COUNTERS.items()))
     monkeypatch.setattr("streaming.pipeline.ROW_TABLES", (moved,))
     assert made_with(spark, [FEED], settings) != made

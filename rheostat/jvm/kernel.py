@@ -1,0 +1,104 @@
+"""The jar of the pipeline's inner loops, made of the Java sources in streaming/kernel on first use.
+
+No JDK is needed for that: the compiler is one of the pinned artifacts, and runs on any Java that Spark runs on.
+
+Invariant: as with the artifacts, the jar appears whole or not at all, and is never written again; its name is the digest
+of what it is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import subprocess
+import tempfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+from rheostat.errors import SetupError
+from rheostat.jvm.artifacts import Artifacts, Progress, resolve_artifacts, silent
+from rheostat.jvm.java import JAVA_MAJOR_MIN, find_java
+
+COMPILE_S_MAX = 120
+# Of PySpark's jars those that the sources know.
+_CLASS_PATH = (
+    "jackson-core",
+    "jackson-databind",
+    "scala-library",
+    "spark-catalyst",
+    "spark-common-utils",
+    "spark-sql-api",
+    "spark-unsafe",
+)
+_MADE_AT = (1980, 1, 1, 0, 0, 0)  # The same sources are the same bytes.
+
+
+def stream_jars(artifacts: Artifacts | None = None, progress: Progress = silent) -> tuple[Path, ...]:
+    """What the stream's Spark needs beside its own: the Kafka connector and the kernel. Made when they are not there yet.
+
+    Raises:
+        SetupError: no fitting Java, the registry does not answer, or the kernel cannot be compiled.
+    """
+    artifacts = artifacts or resolve_artifacts(progress)
+    return (*artifacts.spark_jars, kernel_jar(artifacts, progress))
+
+
+def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
+    """
+    Raises:
+        SetupError: as ``stream_jars``.
+    """
+    sources = sorted(_folder_of("streaming").joinpath("kernel").glob("*.java"))
+    if not sources:
+        raise SetupError("This installation of rheostat lacks the Java sources of streaming/kernel: install it anew.")
+    made_of = hashlib.sha256(f"{artifacts.compiler.name} {metadata.version('pyspark')}".encode())
+    for source in sources:
+        made_of.update(source.name.encode() + source.read_bytes())
+    jar = artifacts.home / f"kernel-{made_of.hexdigest()[:16]}.jar"
+    if not jar.exists():
+        progress("compiling the stream's kernel (once, some seconds) ...")
+        try:
+            with tempfile.TemporaryDirectory(prefix=f"{jar.name}.", dir=artifacts.home) as work:
+                _compile(artifacts.compiler, sources, Path(work))
+                _pack(Path(work) / "classes", Path(work) / jar.name).replace(jar)
+        except OSError as error:
+            raise SetupError(
+                f"The stream's kernel cannot be put into {artifacts.home} ({error}): make that folder writable, or point "
+                "RHEOSTAT_CACHE_DIR at one that is."
+            ) from error
+    return jar
+
+
+def _compile(compiler: Path, sources: list[Path], work: Path) -> None:
+    spark = _folder_of("pyspark") / "jars"
+    class_path = [str(jar) for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))]
+    command = [
+        # Its own short life is spent in start and warm-up.
+        str(find_java().executable), "-XX:TieredStopAtLevel=1", "-jar", str(compiler),
+        f"-{JAVA_MAJOR_MIN}", "-encoding", "UTF-8", "-proc:none", "-nowarn", "-cp", ":".join(class_path),
+        "-d", str(work / "classes"), *map(str, sources),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S_MAX, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(f"The stream's kernel was not compiled within {COMPILE_S_MAX} s: try again.") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        raise SetupError(
+            f"The stream's kernel cannot be compiled with PySpark {metadata.version('pyspark')}: {said[:2000]}"
+        )
+
+
+def _pack(classes: Path, jar: Path) -> Path:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as out:
+        for one in sorted(classes.rglob("*.class")):
+            out.writestr(zipfile.ZipInfo(str(one.relative_to(classes)), _MADE_AT), one.read_bytes())
+    return jar
+
+
+def _folder_of(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise SetupError(f"{package} is not installed in this environment: install rheostat with its dependencies.")
+    return Path(spec.origin).parent

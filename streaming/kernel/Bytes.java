@@ -1,0 +1,95 @@
+package rheostat.stream;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/** Bytes that grow: big-endian numbers, and texts with their length before them. */
+final class Bytes {
+    private static final int SHORT_TEXT_MAX = 0xFFFF;
+    private static final VarHandle INT64 = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
+    private static final VarHandle INT32 = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.BIG_ENDIAN);
+    private static final VarHandle INT16 = MethodHandles.byteArrayViewVarHandle(short[].class, ByteOrder.BIG_ENDIAN);
+
+    private byte[] bytes;
+    private int length;
+
+    Bytes(int expected) {
+        bytes = new byte[expected];
+    }
+
+    Bytes int8(int value) {
+        room(Byte.BYTES);
+        bytes[length++] = (byte) value;
+        return this;
+    }
+
+    Bytes int16(int value) {
+        room(Short.BYTES);
+        INT16.set(bytes, length, (short) value);
+        length += Short.BYTES;
+        return this;
+    }
+
+    Bytes int32(int value) {
+        room(Integer.BYTES);
+        INT32.set(bytes, length, value);
+        length += Integer.BYTES;
+        return this;
+    }
+
+    Bytes int64(long value) {
+        room(Long.BYTES);
+        INT64.set(bytes, length, value);
+        length += Long.BYTES;
+        return this;
+    }
+
+    Bytes float64(double value) {
+        return int64(Double.doubleToRawLongBits(value));
+    }
+
+    /** A longer one is cut: no name that Kafka allows comes near. */
+    Bytes shortText(String text) {
+        byte[] raw = text.getBytes(StandardCharsets.UTF_8);
+        int kept = Math.min(raw.length, SHORT_TEXT_MAX);
+        int16(kept);
+        return raw(raw, kept);
+    }
+
+    Bytes raw(byte[] more) {
+        return raw(more, more.length);
+    }
+
+    private Bytes raw(byte[] more, int count) {
+        room(count);
+        System.arraycopy(more, 0, bytes, length, count);
+        length += count;
+        return this;
+    }
+
+    /** ASCII only. */
+    Bytes ascii(String text) {
+        room(text.length());
+        for (int i = 0; i < text.length(); i++) {
+            bytes[length++] = (byte) text.charAt(i);
+        }
+        return this;
+    }
+
+    int length() {
+        return length;
+    }
+
+    byte[] toArray() {
+        return bytes.length == length ? bytes : Arrays.copyOf(bytes, length);
+    }
+
+    private void room(int more) {
+        if (length + more > bytes.length) {
+            bytes = Arrays.copyOf(bytes, Math.max(2 * bytes.length, length + more));
+        }
+    }
+}

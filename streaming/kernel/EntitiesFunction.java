@@ -1,0 +1,134 @@
+package rheostat.stream;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** The scrapes of one record, as a format reads them (formats/common.py) → its entities (streaming/entities.py). */
+final class EntitiesFunction extends KernelFunction {
+    private static final long serialVersionUID = 1;
+    static final String ENTITIES =
+            "array<struct<cluster: string, kind: string, node: int, part: string, at_ms: bigint, row: binary>>";
+
+    private static final int CLOCK_ERROR_MS_MAX = 30_000;
+    // A topic with message.timestamp.type=CreateTime carries its senders' clocks; one that is fast would end everybody's
+    // windows. What Kafka cannot have taken yet is taken to have come now. Half the lateness: others must not be late by it.
+    private static final int AHEAD_MS_MAX = 5_000;
+    private static final long OWN_MS_MAX = 1L << 52;
+    private static final int HEAD_BYTES = 256;
+    private static final int NO_NODE = -1;
+    private static final UTF8String REJECT = UTF8String.fromString("reject");
+
+    private static final int REASON = 0;
+    private static final int CLUSTER = 1;
+    private static final int NODE = 2;
+    private static final int ROLE = 3;
+    private static final int TS = 4;
+    private static final int SAMPLES = 5;
+    private static final int SCRAPE_FIELDS = 6;
+    private static final int SAMPLE_FIELDS = 3;
+
+    private final Tables tables;
+
+    EntitiesFunction(Tables tables) {
+        super(
+                "entities",
+                ENTITIES,
+                "array<struct<reason: string, cluster: string, node: int, role: string, ts: bigint,"
+                        + " samples: array<struct<n: string, l: string, v: double>>>>",
+                "binary", "string", "int", "bigint", "bigint", "bigint", "bigint", "boolean", "string", "bigint", "bigint");
+        this.tables = tables;
+    }
+
+    @Override
+    public Object produceResult(InternalRow in) {
+        ArrayData scrapes = in.getArray(0);
+        Record record = new Record(in);
+        boolean whole = in.getBoolean(8);
+        List<Object> entities = new ArrayList<>();
+        for (int i = 0; i < scrapes.numElements(); i++) {
+            InternalRow scrape = scrapes.getStruct(i, SCRAPE_FIELDS);
+            if (!scrape.isNullAt(REASON)) {
+                entities.add(record.refused(scrape.getUTF8String(REASON).toString(), tables.schemaVersion));
+                continue;
+            }
+            Fold fold = new Fold(tables, whole);
+            ArrayData samples = scrape.getArray(SAMPLES);
+            for (int k = 0; k < samples.numElements(); k++) {
+                if (!samples.isNullAt(k)) {
+                    InternalRow sample = samples.getStruct(k, SAMPLE_FIELDS);
+                    boolean known = !sample.isNullAt(2);
+                    fold.sample(text(sample, 0), text(sample, 1), known ? sample.getDouble(2) : Double.NaN, known);
+                }
+            }
+            boolean timed = !scrape.isNullAt(TS);
+            Row.Times times = times(timed, timed ? scrape.getLong(TS) : 0, record.atMs, record.nowMs, in.getLong(7));
+            fold.into(entities, scrape.getUTF8String(CLUSTER), scrape.getInt(NODE), text(scrape, ROLE), times);
+        }
+        return Fold.array(entities);
+    }
+
+    private static String text(InternalRow row, int place) {
+        return row.isNullAt(place) ? null : row.getUTF8String(place).toString();
+    }
+
+    static long atMs(long takenMs, long nowMs) {
+        return Math.min(takenMs, nowMs + AHEAD_MS_MAX);
+    }
+
+    /** A time far out of any range would overflow in sums, and is none. */
+    static Row.Times times(boolean timed, long ts, long atMs, long nowMs, long everyMs) {
+        long ownMs = timed && ts >= 0 && ts <= OWN_MS_MAX ? ts : atMs;
+        boolean agrees = ownMs >= atMs - CLOCK_ERROR_MS_MAX && ownMs <= atMs + CLOCK_ERROR_MS_MAX;
+        return new Row.Times(nowMs, ownMs, agrees ? ownMs : atMs, atMs, everyMs);
+    }
+
+    /** Where a record came from, and when. */
+    private static final class Record {
+        final byte[] value;
+        final String topic;
+        final int partition;
+        final long offset;
+        final long atMs;
+        final long nowMs;
+        final String kafka;
+        final long apartMs;
+        final long places;
+
+        Record(InternalRow in) {
+            value = in.isNullAt(1) ? new byte[0] : in.getBinary(1);
+            topic = in.getUTF8String(2).toString();
+            partition = in.getInt(3);
+            offset = in.getLong(4);
+            nowMs = in.getLong(6);
+            atMs = EntitiesFunction.atMs(in.getLong(5), nowMs);
+            kafka = in.getUTF8String(9).toString();
+            apartMs = in.getLong(10);
+            places = in.getLong(11);
+        }
+
+        /** An entity that carries key and value of a record of the rejects topic (contract/scrapes.py). */
+        InternalRow refused(String reason, int schemaVersion) {
+            Json note = new Json().open().field("v", schemaVersion);
+            if (!kafka.isEmpty()) {
+                note.field("kafka", kafka);
+            }
+            byte[] head = Arrays.copyOf(value, Math.min(value.length, HEAD_BYTES));
+            note.field("topic", topic).field("partition", partition).field("offset", offset).field("reason", reason);
+            note.field("head", Base64.getEncoder().encodeToString(head)).close();
+
+            // It leaves in the batch it came in, and its state waits for nothing: without this a flood of refusals would fill
+            // the heap for as long as the slowest source is waited for. Not before the watermark, that is, not earlier than
+            // it has to.
+            long placeMs = apartMs > 0 ? Math.min(atMs, nowMs - apartMs) : atMs;
+            String of = (kafka.isEmpty() ? "" : kafka + "|") + topic + "-" + partition;
+            UTF8String place = UTF8String.fromString(of + "-" + (places > 0 ? offset % places : offset));
+            byte[] row = Row.refusal(nowMs, placeMs, Fold.utf8(of + "-" + offset), note.toArray());
+            return Fold.entity(UTF8String.EMPTY_UTF8, REJECT, NO_NODE, place, placeMs, row);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+package rheostat.stream;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * A record of our own format → its entities, when everything in it is as the contract says; else NULL, and
+ * formats/rheostat_json.py, which can say what is wrong, has it.
+ *
+ * <p>Samples go from the parser into the fold, one by one: no scrape is ever put together.
+ *
+ * <p>Invariant: what is taken here yields what it would yield there. Where the two might differ (a field named twice, a number
+ * as text, a sample without labels), it is not taken.
+ */
+final class EntitiesOfJsonFunction extends KernelFunction {
+    private static final long serialVersionUID = 1;
+    private static final JsonFactory JSON = new JsonFactory();
+
+    private final Tables tables;
+
+    EntitiesOfJsonFunction(Tables tables) {
+        super("entities_of_json", EntitiesFunction.ENTITIES, "binary", "bigint", "bigint", "bigint");
+        this.tables = tables;
+    }
+
+    @Override
+    public Object produceResult(InternalRow in) {
+        if (in.isNullAt(0)) {
+            return null;
+        }
+        byte[] value = in.getBinary(0);
+        // With another first or second byte the parser would look for another encoding.
+        if (value.length < 2 || value[0] != '{' || value[1] == 0 || !isUtf8(value)) {
+            return null;
+        }
+        Scrape scrape = new Scrape(new Fold(tables, true));
+        try (JsonParser json = JSON.createParser(value)) {
+            if (!scrape.read(json, tables.schemaVersion) || json.nextToken() != null) {
+                return null;
+            }
+        } catch (IOException wrong) {
+            return null;
+        }
+        long nowMs = in.getLong(2);
+        Row.Times times = EntitiesFunction.times(
+                true, scrape.ts, EntitiesFunction.atMs(in.getLong(1), nowMs), nowMs, in.getLong(3));
+        List<Object> entities = new ArrayList<>();
+        scrape.fold.into(entities, UTF8String.fromString(scrape.cluster), scrape.node, scrape.role, times);
+        return Fold.array(entities);
+    }
+
+    private static boolean isUtf8(byte[] value) {
+        for (byte one : value) {
+            if (one < 0) {
+                return Arrays.equals(new String(value, StandardCharsets.UTF_8).getBytes(StandardCharsets.UTF_8), value);
+            }
+        }
+        return true;
+    }
+
+    private static final class Scrape {
+        final Fold fold;
+        String cluster;
+        int node = -1;
+        String role;
+        long ts;
+        private int seen;
+
+        private static final int V = 1;
+        private static final int CLUSTER = 2;
+        private static final int NODE = 4;
+        private static final int ROLE = 8;
+        private static final int TS = 16;
+        private static final int SAMPLES = 32;
+        private static final int ALL = 63;
+        private static final int NAME = 1;
+        private static final int LABELS = 2;
+        private static final int VALUE = 4;
+        private static final int WHOLE_SAMPLE = 7;
+
+        Scrape(Fold fold) {
+            this.fold = fold;
+        }
+
+        /** Whether everything is there, once, and as it should be. */
+        boolean read(JsonParser json, int schemaVersion) throws IOException {
+            json.nextToken();
+            for (String field = json.nextFieldName(); field != null; field = json.nextFieldName()) {
+                JsonToken token = json.nextToken();
+                boolean well =
+                        switch (field) {
+                            case "v" -> once(V) && isWhole(token) && json.getLongValue() == schemaVersion;
+                            case "cluster" -> once(CLUSTER)
+                                    && token == JsonToken.VALUE_STRING
+                                    && !(cluster = json.getText()).isEmpty();
+                            case "node" -> once(NODE) && isWhole(token) && (node = json.getIntValue()) >= 0;
+                            case "role" -> once(ROLE) && token == JsonToken.VALUE_STRING && isRole(role = json.getText());
+                            case "ts" -> once(TS) && isWhole(token) && (ts = json.getLongValue()) == ts;
+                            case "samples" -> once(SAMPLES) && token == JsonToken.START_ARRAY && samples(json);
+                            default -> json.skipChildren() != null;
+                        };
+                if (!well) {
+                    return false;
+                }
+            }
+            return seen == ALL && json.currentToken() == JsonToken.END_OBJECT;
+        }
+
+        private boolean samples(JsonParser json) throws IOException {
+            JsonToken token = json.nextToken();
+            for (; token == JsonToken.START_OBJECT; token = json.nextToken()) {
+                if (!sample(json)) {
+                    return false;
+                }
+            }
+            return token == JsonToken.END_ARRAY;
+        }
+
+        private boolean sample(JsonParser json) throws IOException {
+            String name = null;
+            String labels = null;
+            double value = 0;
+            int has = 0;
+            for (String field = json.nextFieldName(); field != null; field = json.nextFieldName()) {
+                JsonToken token = json.nextToken();
+                int part =
+                        switch (field) {
+                            case "n" -> NAME;
+                            case "l" -> LABELS;
+                            case "v" -> VALUE;
+                            default -> 0;
+                        };
+                if ((has & part) != 0) {
+                    return false;
+                }
+                has |= part;
+                if (part == VALUE) {
+                    if (!isWhole(token) && token != JsonToken.VALUE_NUMBER_FLOAT) {
+                        return false;
+                    }
+                    value = json.getDoubleValue();
+                } else if (part == 0) {
+                    json.skipChildren();
+                } else if (token != JsonToken.VALUE_STRING) {
+                    return false;
+                } else if (part == NAME) {
+                    name = json.getText();
+                } else {
+                    labels = json.getText();
+                }
+            }
+            if (has != WHOLE_SAMPLE || json.currentToken() != JsonToken.END_OBJECT) {
+                return false;
+            }
+            fold.sample(name, labels, value, true);
+            return true;
+        }
+
+        private boolean once(int field) {
+            boolean isNew = (seen & field) == 0;
+            seen |= field;
+            return isNew;
+        }
+
+        private static boolean isWhole(JsonToken token) {
+            return token == JsonToken.VALUE_NUMBER_INT;
+        }
+
+        private static boolean isRole(String role) {
+            return role.equals("broker") || role.equals("controller");
+        }
+    }
+}

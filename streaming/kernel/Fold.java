@@ -1,0 +1,332 @@
+package rheostat.stream;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The samples of one scrape, one after the other, and then the rows that they make: streaming/entities.py says which.
+ *
+ * <p>Every sample is looked up once, by its name, and put where it belongs. Of samples of one name and labels the last
+ * counts; of a tenant's the first.
+ */
+final class Fold {
+    /** Beyond it sums and squares would overflow; as formats/common.py has it. */
+    static final double VALUE_MAX = 1e300;
+
+    private static final double COUNT_MAX = 1L << 62;
+    private static final UTF8String BROKER = UTF8String.fromString("broker");
+    private static final UTF8String CONTROLLER = UTF8String.fromString("controller");
+    private static final UTF8String MOVE = UTF8String.fromString("move");
+    private static final UTF8String TENANT = UTF8String.fromString("tenant");
+    private static final UTF8String LEADER = UTF8String.fromString("leader");
+    private static final UTF8String FOLLOWER = UTF8String.fromString("follower");
+    private static final UTF8String NONE = UTF8String.EMPTY_UTF8;
+
+    private final Tables tables;
+    private final boolean whole;
+    private final Node broker;
+    private final Node controller;
+    // What is of partitions and of tenants is of few nodes.
+    private Map<String, double[]> led = Map.of();
+    private Map<String, double[]> followed = Map.of();
+    private Map<String, Double[]> tenants = Map.of();
+
+    /** What was measured of the node as a broker, or as a controller. */
+    private static final class Node {
+        final long[] counters;
+        final double[] gauges;
+        /** Also what is no number says that the node has it. */
+        final boolean[] gaugeSaid;
+        boolean sure;
+        List<Row.Sum> sums;
+        double[] totals;
+
+        Node(Tables.NodeTable table) {
+            counters = new long[table.counters.length];
+            Arrays.fill(counters, Row.ABSENT);
+            gauges = new double[table.gauges.length];
+            Arrays.fill(gauges, Double.NaN);
+            gaugeSaid = new boolean[gauges.length];
+        }
+
+        void count(int place, double value) {
+            counters[place] = isCount(value) ? (long) value : Row.ABSENT;
+        }
+
+        void gauge(int place, double value, boolean known) {
+            gauges[place] = known && isNumber(value) ? value : Double.NaN;
+            gaugeSaid[place] = known;
+        }
+
+        void add(int place, double value) {
+            if (totals == null) {
+                totals = new double[counters.length];
+                Arrays.fill(totals, Double.NaN);
+            }
+            totals[place] = Double.isNaN(totals[place]) ? value : totals[place] + value;
+            count(place, totals[place]);
+        }
+
+        void sum(int place, String labels, double value) {
+            if (isCount(value)) {
+                sums = sums == null ? new ArrayList<>() : sums;
+                sums.add(new Row.Sum(place, labels, (long) value));
+            }
+        }
+
+        boolean saysSomething() {
+            if (sums != null) {
+                return true;
+            }
+            for (long counter : counters) {
+                if (counter != Row.ABSENT) {
+                    return true;
+                }
+            }
+            for (boolean said : gaugeSaid) {
+                if (said) {
+                    return true;
+                }
+            }
+            return false;
+        }
+    }
+
+    Fold(Tables tables, boolean whole) {
+        this.tables = tables;
+        this.whole = whole;
+        this.broker = new Node(tables.broker);
+        this.controller = new Node(tables.controller);
+    }
+
+    /** A sample; one without a name is none. {@code known} is whether it has a value at all. */
+    void sample(String name, String labels, double value, boolean known) {
+        if (name == null || labels == null) {
+            return;
+        }
+        if (labels.isEmpty()) {
+            Tables.Slot slot = tables.single.get(name);
+            if (slot != null) {
+                broker.sure |= slot.surelyBroker;
+                controller.sure |= slot.surelyController;
+                // Whole, it is summed over its labels, and without any it is none of them.
+                if (!(slot.summed && whole)) {
+                    put(slot, value, known);
+                }
+            }
+            return;
+        }
+        if (name.startsWith(tables.partitions.prefix)) {
+            if (known && isNumber(value)) {
+                ofPartition(name, labels, value);
+            }
+            return;
+        }
+        Map<String, Tables.Slot> byLabels = tables.labelled.get(name);
+        if (byLabels != null) {
+            Tables.Slot slot = byLabels.get(labels);
+            if (slot != null) {
+                put(slot, value, known);
+            }
+        }
+        Tables.Slot summed = tables.summed.get(name);
+        if (summed != null && known && isNumber(value)) {
+            sum(summed, labels, value);
+        }
+        Integer gauge = tables.tenantGauges.get(name);
+        if (gauge != null) {
+            ofTenant(labels, gauge, known && isNumber(value) ? value : Double.NaN);
+        }
+    }
+
+    private void put(Tables.Slot slot, double value, boolean known) {
+        double counted = known ? value : Double.NaN;
+        if (slot.brokerCounter >= 0) {
+            broker.count(slot.brokerCounter, counted);
+        }
+        if (slot.controllerCounter >= 0) {
+            controller.count(slot.controllerCounter, counted);
+        }
+        if (slot.brokerGauge >= 0) {
+            broker.gauge(slot.brokerGauge, value, known);
+        }
+        if (slot.controllerGauge >= 0) {
+            controller.gauge(slot.controllerGauge, value, known);
+        }
+    }
+
+    private void sum(Tables.Slot slot, String labels, double value) {
+        if (slot.brokerCounter >= 0) {
+            sum(broker, slot.brokerCounter, labels, value);
+        }
+        if (slot.controllerCounter >= 0) {
+            sum(controller, slot.controllerCounter, labels, value);
+        }
+    }
+
+    private void sum(Node node, int place, String labels, double value) {
+        if (whole) {
+            node.add(place, value);
+        } else {
+            // The other labels may be in another record.
+            node.sum(place, labels, value);
+        }
+    }
+
+    private static final int SIZE = 0;
+    private static final int COUNTED = 1;
+    private static final int REMAINING = 2;
+    private static final int LEADER_SIZE = 2;
+    private static final int ADDING = 3;
+    private static final int LAG = 4;
+
+    private void ofPartition(String name, String labels, double value) {
+        Tables.PartitionNames names = tables.partitions;
+        if (name.equals(names.ledSize)) {
+            ofLed(labels)[SIZE] = value;
+        } else if (name.equals(names.ledCounted)) {
+            ofLed(labels)[COUNTED] = value;
+        } else if (name.equals(names.ledRemaining)) {
+            ofLed(labels)[REMAINING] = value;
+        } else if (name.equals(names.followedSize)) {
+            ofFollowed(labels)[SIZE] = value;
+        } else if (name.equals(names.followedLeaderSize)) {
+            ofFollowed(labels)[LEADER_SIZE] = value;
+        } else if (name.equals(names.followedCounted)) {
+            ofFollowed(labels)[COUNTED] = value;
+        } else if (name.equals(names.followedAdding)) {
+            ofFollowed(labels)[ADDING] = value;
+        } else if (name.equals(names.followedLag)) {
+            ofFollowed(labels)[LAG] = value;
+        }
+    }
+
+    private double[] ofLed(String labels) {
+        led = led.isEmpty() ? new LinkedHashMap<>() : led;
+        return led.computeIfAbsent(labels, none -> unknown());
+    }
+
+    private double[] ofFollowed(String labels) {
+        followed = followed.isEmpty() ? new LinkedHashMap<>() : followed;
+        return followed.computeIfAbsent(labels, none -> unknown());
+    }
+
+    private static double[] unknown() {
+        double[] values = new double[LAG + 1];
+        Arrays.fill(values, Double.NaN);
+        return values;
+    }
+
+    private void ofTenant(String labels, int gauge, double value) {
+        tenants = tenants.isEmpty() ? new LinkedHashMap<>() : tenants;
+        Double[] gauges = tenants.computeIfAbsent(labels, none -> new Double[tables.tenantFields.length]);
+        if (gauges[gauge] == null) {
+            gauges[gauge] = value;
+        }
+    }
+
+    /**
+     * Rows of {@code cluster, kind, node, part, at_ms, row}.
+     *
+     * @param role of contract.Role; null where the format does not tell
+     */
+    void into(List<Object> entities, UTF8String cluster, int node, String role, Row.Times times) {
+        boolean isController = "controller".equals(role);
+        if (!isController) {
+            ofNode(entities, cluster, BROKER, node, broker, broker.sure || "broker".equals(role), times);
+        }
+        // One process may be both.
+        if (controller.sure || role == null) {
+            ofNode(entities, cluster, CONTROLLER, node, controller, controller.sure, times);
+        }
+        ofMove(entities, cluster, node, LEADER, ledPartitions(), times);
+        ofMove(entities, cluster, node, FOLLOWER, followedPartitions(), times);
+        tenants.forEach((labels, values) -> {
+            double[] gauges = new double[values.length];
+            for (int i = 0; i < gauges.length; i++) {
+                gauges[i] = values[i] == null ? Double.NaN : values[i];
+            }
+            byte[] row = Row.bytes(times, false, null, gauges, null, null);
+            entities.add(entity(cluster, TENANT, node, UTF8String.fromString(labels), times.atMs(), row));
+        });
+    }
+
+    private static void ofNode(
+            List<Object> entities, UTF8String cluster, UTF8String kind, int node, Node found, boolean sure, Row.Times times) {
+        // A row that says nothing of this kind of node is none.
+        if (sure || found.saysSomething()) {
+            byte[] row = Row.bytes(times, sure, found.counters, found.gauges, found.sums, null);
+            entities.add(entity(cluster, kind, node, NONE, times.atMs(), row));
+        }
+    }
+
+    private static void ofMove(
+            List<Object> entities,
+            UTF8String cluster,
+            int node,
+            UTF8String side,
+            Map<String, Partition> partitions,
+            Row.Times times) {
+        if (!partitions.isEmpty()) {
+            byte[] row = Row.bytes(times, false, null, null, null, partitions);
+            entities.add(entity(cluster, MOVE, node, side, times.atMs(), row));
+        }
+    }
+
+    private Map<String, Partition> ledPartitions() {
+        Map<String, Partition> found = new LinkedHashMap<>(2 * led.size());
+        led.forEach((labels, values) -> {
+            boolean adding = !Double.isNaN(values[REMAINING]);
+            double remaining = adding ? values[REMAINING] : 0.0;
+            found.put(
+                    labels,
+                    new Partition(values[SIZE], Double.NaN, orZero(values[COUNTED]), adding, remaining, Double.NaN));
+        });
+        return found;
+    }
+
+    private Map<String, Partition> followedPartitions() {
+        Map<String, Partition> found = new LinkedHashMap<>(2 * followed.size());
+        followed.forEach((labels, values) -> {
+            boolean adding = values[ADDING] > 0;
+            double leader = values[LEADER_SIZE];
+            double own = values[SIZE];
+            double remaining = adding ? Partition.excess(leader, own) : 0.0;
+            double lag = adding ? values[LAG] : Double.NaN;
+            found.put(labels, new Partition(leader, own, orZero(values[COUNTED]), adding, remaining, lag));
+        });
+        return found;
+    }
+
+    static InternalRow entity(UTF8String cluster, UTF8String kind, int node, UTF8String part, long atMs, byte[] row) {
+        return new GenericInternalRow(new Object[] {cluster, kind, node, part, atMs, row});
+    }
+
+    static GenericArrayData array(List<Object> entities) {
+        return new GenericArrayData(entities.toArray());
+    }
+
+    static byte[] utf8(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static double orZero(double value) {
+        return Double.isNaN(value) ? 0.0 : value;
+    }
+
+    static boolean isNumber(double value) {
+        return Math.abs(value) < VALUE_MAX;
+    }
+
+    private static boolean isCount(double value) {
+        return value >= 0 && value <= COUNT_MAX;
+    }
+}

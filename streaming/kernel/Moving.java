@@ -1,0 +1,282 @@
+package rheostat.stream;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * How far a move is, from the log sizes of its partitions in the successive scrapes of one window.
+ *
+ * <p>Intuition: everything is measured partition by partition and summed last, so that a partition which joins or leaves
+ * between two scrapes does not look like bytes that were moved or lost.
+ *
+ * <p>Invariants: a partition counts in a step only when both scrapes have it. An unknown size makes no growth. A log that
+ * shrank (retention) has grown by an unknown amount: its step adds 0 bytes to the step, and neither bytes nor time to the
+ * write rate. All of it is linear in the number of partitions.
+ */
+final class Moving {
+    private static final int LARGEST = 5;
+    private static final double STEP_S_MAX = Rates.STEP_MS_MAX / 1000.0;
+    private static final Pattern PARTITION = Pattern.compile("partition=(\\d{1,9})(?:,.*)?", Pattern.DOTALL);
+    private static final String TOPIC = "topic=";
+
+    private final List<Row> scrapes = new ArrayList<>();
+    private final List<Step> steps = new ArrayList<>();
+    private final Map<String, Growth> growth = new LinkedHashMap<>();
+    private final Map<String, Partition> now;
+
+    /** Between two successive scrapes; closed is the change of the remaining bytes. */
+    private record Step(long atMs, double seconds, double gained, double written, double remaining, double closed) {}
+
+    /** What a leader's log grew by, and in how many seconds, over the steps where that is known. */
+    private static final class Growth {
+        /** In the newest scrape; unknown where that lacks the partition. */
+        double bytes = Double.NaN;
+        long ownMs;
+        long atMs;
+        double grown;
+        double seconds;
+
+        double perSecond() {
+            return seconds == 0 ? Double.NaN : grown / seconds;
+        }
+    }
+
+    Moving(List<Row> history) {
+        for (Row row : history) {
+            if (isFresh(row, history)) {
+                scrapes.add(row);
+            }
+        }
+        for (Row scrape : scrapes) {
+            grow(scrape);
+        }
+        for (int i = 1; i < scrapes.size(); i++) {
+            step(scrapes.get(i - 1), scrapes.get(i));
+        }
+        now = scrapes.get(scrapes.size() - 1).partitions();
+    }
+
+    /** Not delivered twice or overtaken: its own time is after those that stand before it. */
+    private static boolean isFresh(Row row, List<Row> history) {
+        for (Row before : history) {
+            if (before == row) {
+                return true;
+            }
+            long behindMs = before.ownMs - row.ownMs;
+            if (behindMs >= 0 && behindMs <= Rates.STEP_MS_MAX) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void grow(Row scrape) {
+        Map<String, Partition> partitions = scrape.partitions();
+        growth.forEach((labels, one) -> one.bytes = partitions.containsKey(labels) ? one.bytes : Double.NaN);
+        partitions.forEach((labels, partition) -> {
+            Growth one = growth.computeIfAbsent(labels, none -> new Growth());
+            double grown = partition.leaderBytes() - one.bytes;
+            double seconds = (scrape.ownMs - one.ownMs) / 1000.0;
+            boolean inStep = seconds > 0
+                    && seconds <= STEP_S_MAX
+                    && Rates.sameClock(one.ownMs, one.atMs, scrape.ownMs, scrape.atMs);
+            if (inStep && grown >= 0) {
+                one.grown += grown;
+                one.seconds += seconds;
+            }
+            one.bytes = partition.leaderBytes();
+            one.ownMs = scrape.ownMs;
+            one.atMs = scrape.atMs;
+        });
+    }
+
+    /** Only one in which something was moving. A longer or a backward step is a clock that was set, or a gap. */
+    private void step(Row before, Row after) {
+        double seconds = (after.ownMs - before.ownMs) / 1000.0;
+        if (!(seconds > 0 && seconds <= STEP_S_MAX)
+                || !Rates.sameClock(before.ownMs, before.atMs, after.ownMs, after.atMs)) {
+            return;
+        }
+        int moving = 0;
+        double gained = 0;
+        double written = 0;
+        double remaining = 0;
+        double closed = 0;
+        for (Map.Entry<String, Partition> one : before.partitions().entrySet()) {
+            Partition p = one.getValue();
+            Partition q = after.partitions().get(one.getKey());
+            // A partition that has just arrived counts as moving too: its last bytes came in this step.
+            if (q == null || !(p.adding() || q.adding())) {
+                continue;
+            }
+            moving++;
+            gained += orZero(Partition.excess(q.ownBytes(), p.ownBytes()));
+            written += orZero(Partition.excess(q.leaderBytes(), p.leaderBytes()));
+            remaining += orZero(q.remainingBytes());
+            closed += p.adding() ? orZero(q.remainingBytes() - p.remainingBytes()) : 0;
+        }
+        // What overflows is unknown, and a step without its numbers is none.
+        if (moving > 0 && Fold.isNumber(gained) && Fold.isNumber(written) && Fold.isNumber(remaining)) {
+            steps.add(new Step(after.ts, seconds, gained, written, remaining, closed));
+        }
+    }
+
+    /** The fields of a MoveSignal, but for its head. */
+    void into(Json out, int node, String side, long sampledAtMs) {
+        out.field("broker", node).field("side", side);
+        totals(out);
+        slope(out);
+        out.field("progress_age_s", progressAgeS(sampledAtMs));
+        out.openList("steps");
+        for (Step step : steps) {
+            out.open().field("at_ms", step.atMs).field("dt_s", step.seconds).field("gained_bytes", step.gained);
+            out.field("written_bytes", step.written).field("remaining_bytes", step.remaining).close();
+        }
+        out.closeList();
+        largest(out);
+    }
+
+    /**
+     * Sums over the partitions of the newest scrape, with write rates over the time each was seen in the window. Rates are of
+     * the partitions whose rate is known; unknown when there are partitions but no rate. What remains is unknown when a single
+     * part of it is: too small a number would look like the end of the move.
+     */
+    private void totals(Json out) {
+        int listed = 0;
+        int listedRated = 0;
+        int moving = 0;
+        int movingRated = 0;
+        int lags = 0;
+        double keepUp = 0;
+        double write = 0;
+        double remaining = 0;
+        double lag = 0;
+        for (Map.Entry<String, Growth> one : growth.entrySet()) {
+            Partition partition = now.get(one.getKey());
+            if (partition == null) {
+                continue;
+            }
+            double rate = one.getValue().perSecond();
+            boolean rated = !Double.isNaN(rate);
+            if (partition.counted() > 0) {
+                listed++;
+                listedRated += rated ? 1 : 0;
+            }
+            keepUp += rated ? rate * partition.counted() : 0;
+            if (partition.adding()) {
+                moving++;
+                movingRated += rated ? 1 : 0;
+                write += rated ? rate : 0;
+            }
+            remaining += partition.remainingBytes();
+            if (!Double.isNaN(partition.lagMessages())) {
+                lags++;
+                lag += partition.lagMessages();
+            }
+        }
+        out.field("moving_partitions", moving).field("listed_partitions", listed).field("done_partitions", done());
+        out.field("remaining_bytes", remaining);
+        out.field("lag_messages", lags > 0 ? lag : Double.NaN);
+        out.field("keep_up_bytes_per_s", listed == 0 || listedRated > 0 ? keepUp : Double.NaN);
+        out.field("write_bytes_per_s", moving == 0 || movingRated > 0 ? write : Double.NaN);
+    }
+
+    /** How many partitions were moving in this window and are not any more in its newest scrape. */
+    private int done() {
+        Set<String> gone = new HashSet<>();
+        for (Row scrape : scrapes) {
+            scrape.partitions().forEach((labels, partition) -> {
+                if (partition.adding()) {
+                    gone.add(labels);
+                }
+            });
+        }
+        now.forEach((labels, partition) -> {
+            if (partition.adding()) {
+                gone.remove(labels);
+            }
+        });
+        return gone.size();
+    }
+
+    /**
+     * Least squares through the remaining bytes: through the running sum of what was closed, that is, without the jumps of
+     * partitions that join. A flat line fits exactly; so do any two points, which says nothing: they have no fit.
+     */
+    private void slope(Json out) {
+        // The point (0, 0).
+        double n = 1;
+        double x = 0;
+        double y = 0;
+        double sx = 0;
+        double sy = 0;
+        double sxx = 0;
+        double sxy = 0;
+        double syy = 0;
+        for (Step step : steps) {
+            x += step.seconds;
+            y += step.closed;
+            n += 1;
+            sx += x;
+            sy += y;
+            sxx += x * x;
+            sxy += x * y;
+            syy += y * y;
+        }
+        double xx = n * sxx - sx * sx;
+        double xy = n * sxy - sx * sy;
+        double yy = n * syy - sy * sy;
+        out.field("remaining_slope_bytes_per_s", xx == 0 ? Double.NaN : xy / xx);
+        if (n > 2) {
+            double fit = xy * xy / (xx * yy);
+            out.field("remaining_slope_r2", yy <= 0 ? 1.0 : Double.isNaN(fit) ? 1.0 : Math.min(fit, 1.0));
+        }
+    }
+
+    /** From the end of the last step that gained bytes; unknown when none did. */
+    private double progressAgeS(long sampledAtMs) {
+        long lastMs = Long.MIN_VALUE;
+        for (Step step : steps) {
+            if (step.gained > 0) {
+                lastMs = Math.max(lastMs, step.atMs);
+            }
+        }
+        return lastMs == Long.MIN_VALUE ? Double.NaN : (sampledAtMs - lastMs) / 1000.0;
+    }
+
+    private record Largest(String labels, int partition, double remaining) {}
+
+    /** Of the moving partitions of the newest scrape the largest by remaining bytes. Labels that name no partition are of none. */
+    private void largest(Json out) {
+        List<Largest> moving = new ArrayList<>();
+        now.forEach((labels, partition) -> {
+            Matcher named = partition.adding() ? PARTITION.matcher(labels) : null;
+            if (named != null && named.matches()) {
+                moving.add(new Largest(labels, Integer.parseInt(named.group(1)), partition.remainingBytes()));
+            }
+        });
+        // Unknown ones last.
+        moving.sort(Comparator.<Largest>comparingDouble(one -> Double.isNaN(one.remaining) ? -1 : one.remaining)
+                .thenComparing(Largest::labels)
+                .reversed());
+        out.openList("largest");
+        for (Largest one : moving.subList(0, Math.min(LARGEST, moving.size()))) {
+            int topic = one.labels.lastIndexOf(TOPIC);
+            out.open().field("topic", topic < 0 ? one.labels : one.labels.substring(topic + TOPIC.length()));
+            out.field("partition", one.partition).field("remaining_bytes", one.remaining);
+            out.field("write_bytes_per_s", growth.get(one.labels).perSecond()).close();
+        }
+        out.closeList();
+    }
+
+    private static double orZero(double value) {
+        return Double.isNaN(value) ? 0.0 : value;
+    }
+}

@@ -1,0 +1,36 @@
+package rheostat.stream;
+
+import java.nio.ByteBuffer;
+
+/**
+ * One partition of one side of a broker in one scrape. NaN is what is not known.
+ *
+ * @param leaderBytes log size of the leader
+ * @param ownBytes log size of the follower; NaN on the leader side
+ * @param counted replicas whose bytes count against this side's quota
+ * @param adding a replica is being added: on the leader side any, on the follower side this one
+ * @param remainingBytes what the adding replicas lack; 0 when nothing is being added
+ * @param lagMessages ConsumerLag of the follower while it is being added; NaN on the leader side
+ */
+record Partition(
+        double leaderBytes, double ownBytes, double counted, boolean adding, double remainingBytes, double lagMessages) {
+
+    static Partition read(ByteBuffer in) {
+        double leader = in.getDouble();
+        double own = in.getDouble();
+        double counted = in.getDouble();
+        double remaining = in.getDouble();
+        double lag = in.getDouble();
+        return new Partition(leader, own, counted, in.get() != 0, remaining, lag);
+    }
+
+    void write(Bytes out) {
+        out.float64(leaderBytes).float64(ownBytes).float64(counted).float64(remainingBytes).float64(lagMessages);
+        out.int8(adding ? 1 : 0);
+    }
+
+    /** {@code more - less}, at least 0; NaN when either is. */
+    static double excess(double more, double less) {
+        return Double.isNaN(more) || Double.isNaN(less) ? Double.NaN : Math.max(more - less, 0.0);
+    }
+}

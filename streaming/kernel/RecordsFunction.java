@@ -1,0 +1,154 @@
+package rheostat.stream;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+
+/**
+ * A span of one entity, as the state keeps it → key and value of the records of its windows that are due and touched
+ * (streaming/signals.py says what these words mean).
+ */
+final class RecordsFunction extends KernelFunction {
+    private static final long serialVersionUID = 1;
+    private static final GenericArrayData NONE = new GenericArrayData(new Object[0]);
+
+    private final Tables tables;
+
+    RecordsFunction(Tables tables) {
+        super(
+                "records",
+                "array<struct<key: binary, value: binary>>",
+                "string", "string", "int", "string", "array<binary>", "binary", "bigint", "bigint", "bigint", "bigint",
+                "boolean");
+        this.tables = tables;
+    }
+
+    @Override
+    public Object produceResult(InternalRow in) {
+        String kind = in.getUTF8String(1).toString();
+        long nowMs = in.getLong(7);
+        if (kind.equals("reject")) {
+            Row.Refusal refusal = Row.Refusal.of(in.getBinary(5));
+            return refusal.seenMs() == nowMs ? new GenericArrayData(new Object[] {record(refusal.key(), refusal.value())}) : NONE;
+        }
+        Shape shape = new Shape(in.getLong(6), in.getLong(8), in.getLong(9));
+        ArrayData kept = in.getArray(4);
+        Row[] rows = new Row[kept.numElements()];
+        for (int i = 0; i < rows.length; i++) {
+            rows[i] = Row.of(kept.getBinary(i));
+        }
+        Arrays.sort(rows, Row.IN_ORDER);
+        Signal.Entity entity =
+                new Signal.Entity(in.getUTF8String(0).toString(), kind, in.getInt(2), in.getUTF8String(3).toString());
+        Signal signal = new Signal(tables, entity, shape.windowMs, in.getBoolean(10));
+        List<Object> records = new ArrayList<>();
+        for (long endMs : shape.due(rows, nowMs)) {
+            byte[] value = signal.value(history(rows, endMs, shape.windowMs, kind), endMs);
+            if (value != null) {
+                records.add(record(entity.key(endMs), value));
+            }
+        }
+        return new GenericArrayData(records.toArray());
+    }
+
+    private static InternalRow record(byte[] key, byte[] value) {
+        return new GenericInternalRow(new Object[] {key, value});
+    }
+
+    /** A span is two windows long, and answers for those that end in its second half. */
+    private record Shape(long startMs, long windowMs, long hopMs) {
+        long halfMs() {
+            return startMs + windowMs;
+        }
+
+        long endAfter(long atMs) {
+            return atMs - atMs % hopMs + hopMs;
+        }
+
+        /** The ends of the windows that a row of this batch is in and that have a row, of any batch, within their last hop. */
+        Set<Long> due(Row[] rows, long nowMs) {
+            Set<Long> due = new LinkedHashSet<>();
+            for (Row row : rows) {
+                if (row.seenMs == nowMs) {
+                    long first = endAfter(row.atMs);
+                    long last = Math.min(first + windowMs - hopMs, halfMs() + windowMs);
+                    for (long end = Math.max(first, endAfter(halfMs())); end <= last; end += hopMs) {
+                        due.add(end);
+                    }
+                }
+            }
+            due.removeIf(end -> Arrays.stream(rows).noneMatch(row -> row.atMs >= end - hopMs && row.atMs < end));
+            return due;
+        }
+    }
+
+    /** Ascending, one row a scrape. */
+    private static List<Row> history(Row[] rows, long endMs, long windowMs, String kind) {
+        List<Row> inside = new ArrayList<>(rows.length);
+        Set<Long> times = new HashSet<>();
+        for (Row row : rows) {
+            if (row.atMs >= endMs - windowMs && row.atMs < endMs) {
+                inside.add(row);
+                times.add(row.ownMs);
+            }
+        }
+        return kind.equals("move") || times.size() == inside.size() ? inside : putTogether(inside);
+    }
+
+    /** One row a scrape, where a format brings one record a metric; also what was delivered twice is one again. */
+    private static List<Row> putTogether(List<Row> rows) {
+        // A clock that was set back shows the same time twice; Kafka's tells the two apart.
+        record When(long ownMs, long about) {}
+        Map<When, List<Row>> scrapes = new LinkedHashMap<>();
+        for (Row row : rows) {
+            When when = new When(row.ownMs, Math.floorDiv(row.atMs, Rates.CLOCK_STEP_MS_MAX));
+            scrapes.computeIfAbsent(when, none -> new ArrayList<>()).add(row);
+        }
+        List<Row> whole = new ArrayList<>(scrapes.size());
+        scrapes.values().forEach(parts -> whole.add(one(parts)));
+        return whole;
+    }
+
+    private static Row one(List<Row> parts) {
+        if (parts.size() == 1) {
+            return parts.get(0);
+        }
+        // The first: what is delivered again later was measured then all the same.
+        long atMs = Long.MAX_VALUE;
+        boolean sure = false;
+        long[] counters = {};
+        double[] gauges = {};
+        List<Row.Sum> sums = new ArrayList<>();
+        for (Row part : parts) {
+            atMs = Math.min(atMs, part.atMs);
+            sure |= part.sure;
+            counters = latest(counters, part.counters());
+            gauges = Signal.latest(gauges, part.gauges());
+            if (part.sums() != null) {
+                sums.addAll(Arrays.asList(part.sums()));
+            }
+        }
+        Row.Sum[] all = sums.isEmpty() ? null : sums.toArray(new Row.Sum[0]);
+        return new Row(parts.get(parts.size() - 1), atMs, sure, counters, gauges, all);
+    }
+
+    private static long[] latest(long[] older, long[] now) {
+        if (now == null) {
+            return older;
+        }
+        long[] latest = now.clone();
+        for (int i = 0; i < older.length; i++) {
+            latest[i] = now[i] == Row.ABSENT ? older[i] : now[i];
+        }
+        return latest;
+    }
+}

@@ -1,0 +1,206 @@
+package rheostat.stream;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * What the state keeps of an entity at one time: bytes, because one value is cheaper to carry through the four steps of a
+ * stateful operator than its parts. Of most rows only the times are looked at; the rest is read when somebody asks.
+ *
+ * <p>Layout, big-endian; LAYOUT in streaming/kernel/__init__.py numbers it, and a checkpoint of another number is refused:
+ *
+ * <pre>
+ *   seen, own, ts, at, every   8 bytes each, ms
+ *   sure                       1 byte
+ *   counters                   2 bytes: how many, or -1; 8 each, ABSENT where there is none
+ *   gauges                     2 bytes: how many, or -1; 8 each, NaN where there is none
+ *   sums                       4 bytes: how many, or -1; of each 2: which counter, 2: length of the labels, the labels, 8: value
+ *   partitions                 4 bytes: how many, or -1; of each 2: length of the labels, the labels, 5 x 8, 1
+ * </pre>
+ *
+ * A refused record is seen, at, and key and value of its record, 2 and 4 bytes of length before them. Seen comes first:
+ * the greatest of such bytes is one of the newest batch.
+ */
+final class Row {
+    static final long ABSENT = Long.MIN_VALUE;
+    private static final int AFTER_SEEN = 8;
+    private static final int AFTER_TIMES = 5 * 8;
+
+    /**
+     * By the sender's clock. What has the same times is ordered by what it says, and not by when it was seen: how records
+     * were cut into batches must not show.
+     */
+    static final Comparator<Row> IN_ORDER = Comparator.<Row>comparingLong(row -> row.ownMs)
+            .thenComparingLong(row -> row.ts)
+            .thenComparingLong(row -> row.atMs)
+            .thenComparing((a, b) ->
+                    Arrays.compareUnsigned(a.bytes, AFTER_SEEN, a.bytes.length, b.bytes, AFTER_SEEN, b.bytes.length));
+
+    final long seenMs;
+    final long ownMs;
+    final long ts;
+    final long atMs;
+    final long everyMs;
+    final boolean sure;
+
+    private final byte[] bytes;
+    private long[] counters;
+    private double[] gauges;
+    private Sum[] sums;
+    private Map<String, Partition> partitions;
+    private boolean read;
+
+    /** The value of one label of a counter that is summed over labels. */
+    record Sum(int counter, String labels, long value) {}
+
+    private Row(byte[] bytes) {
+        ByteBuffer in = ByteBuffer.wrap(bytes);
+        this.bytes = bytes;
+        seenMs = in.getLong();
+        ownMs = in.getLong();
+        ts = in.getLong();
+        atMs = in.getLong();
+        everyMs = in.getLong();
+        sure = in.get() != 0;
+    }
+
+    /** One that was put together of others, and is nowhere kept. */
+    Row(Row like, long atMs, boolean sure, long[] counters, double[] gauges, Sum[] sums) {
+        this.bytes = like.bytes;
+        this.seenMs = like.seenMs;
+        this.ownMs = like.ownMs;
+        this.ts = like.ts;
+        this.atMs = atMs;
+        this.everyMs = like.everyMs;
+        this.sure = sure;
+        this.counters = counters;
+        this.gauges = gauges;
+        this.sums = sums;
+        this.read = true;
+    }
+
+    static Row of(byte[] bytes) {
+        return new Row(bytes);
+    }
+
+    /** Null where the row has none. */
+    long[] counters() {
+        read();
+        return counters;
+    }
+
+    double[] gauges() {
+        read();
+        return gauges;
+    }
+
+    /** Null where the row has none. */
+    Sum[] sums() {
+        read();
+        return sums;
+    }
+
+    /** By labels, in the order of their coming. */
+    Map<String, Partition> partitions() {
+        read();
+        return partitions;
+    }
+
+    private void read() {
+        if (read) {
+            return;
+        }
+        ByteBuffer in = ByteBuffer.wrap(bytes).position(AFTER_TIMES + 1);
+        int count = in.getShort();
+        if (count >= 0) {
+            counters = new long[count];
+            for (int i = 0; i < count; i++) {
+                counters[i] = in.getLong();
+            }
+        }
+        count = in.getShort();
+        gauges = new double[Math.max(count, 0)];
+        for (int i = 0; i < count; i++) {
+            gauges[i] = in.getDouble();
+        }
+        count = in.getInt();
+        if (count >= 0) {
+            sums = new Sum[count];
+            for (int i = 0; i < count; i++) {
+                sums[i] = new Sum(in.getShort(), text(in), in.getLong());
+            }
+        }
+        count = in.getInt();
+        partitions = new LinkedHashMap<>(2 * Math.max(count, 0));
+        for (int i = 0; i < count; i++) {
+            partitions.put(text(in), Partition.read(in));
+        }
+        read = true;
+    }
+
+    private static String text(ByteBuffer in) {
+        int length = Short.toUnsignedInt(in.getShort());
+        String text = new String(in.array(), in.position(), length, StandardCharsets.UTF_8);
+        in.position(in.position() + length);
+        return text;
+    }
+
+    /** Null stands for none, but of gauges: those are none where there are none. */
+    static byte[] bytes(
+            Times times, boolean sure, long[] counters, double[] gauges, List<Sum> sums, Map<String, Partition> partitions) {
+        Bytes out = new Bytes(256);
+        out.int64(times.seenMs()).int64(times.ownMs()).int64(times.ts()).int64(times.atMs()).int64(times.everyMs());
+        out.int8(sure ? 1 : 0);
+        out.int16(counters == null ? -1 : counters.length);
+        if (counters != null) {
+            for (long counter : counters) {
+                out.int64(counter);
+            }
+        }
+        out.int16(gauges == null ? -1 : gauges.length);
+        if (gauges != null) {
+            for (double gauge : gauges) {
+                out.float64(gauge);
+            }
+        }
+        out.int32(sums == null ? -1 : sums.size());
+        if (sums != null) {
+            for (Sum sum : sums) {
+                out.int16(sum.counter).shortText(sum.labels).int64(sum.value);
+            }
+        }
+        out.int32(partitions == null ? -1 : partitions.size());
+        if (partitions != null) {
+            partitions.forEach((labels, partition) -> partition.write(out.shortText(labels)));
+        }
+        return out.toArray();
+    }
+
+    /** A refused record. */
+    static byte[] refusal(long seenMs, long atMs, byte[] key, byte[] value) {
+        Bytes out = new Bytes(2 * Long.BYTES + Short.BYTES + Integer.BYTES + key.length + value.length);
+        return out.int64(seenMs).int64(atMs).int16(key.length).raw(key).int32(value.length).raw(value).toArray();
+    }
+
+    /** What ``refusal`` made: when it was seen, and key and value. */
+    record Refusal(long seenMs, byte[] key, byte[] value) {
+        static Refusal of(byte[] bytes) {
+            ByteBuffer in = ByteBuffer.wrap(bytes);
+            long seenMs = in.getLong();
+            in.getLong();
+            byte[] key = new byte[Short.toUnsignedInt(in.getShort())];
+            in.get(key);
+            byte[] value = new byte[in.getInt()];
+            in.get(value);
+            return new Refusal(seenMs, key, value);
+        }
+    }
+
+    /** Of one scrape, in ms; what each is says streaming/entities.py. */
+    record Times(long seenMs, long ownMs, long ts, long atMs, long everyMs) {}
+}

@@ -1,0 +1,214 @@
+package rheostat.stream;
+
+import java.net.URLDecoder;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The rows of one entity in one window → the value of its signal, as contract/signals.py names the fields. */
+final class Signal {
+    /** A gauge is good until the next one is overdue. */
+    private static final double GAUGE_INTERVALS = 1.5;
+
+    private static final double MS_PER_S = 1000.0;
+    // Kafka has encoded what a label must not hold.
+    private static final Pattern USER = Pattern.compile("(?:^|,)user=([^,]+)");
+    private static final Pattern CLIENT_ID = Pattern.compile("(?:^|,)client_id=([^,]+)");
+
+    private final Tables tables;
+    private final Entity entity;
+    private final long windowMs;
+    private final boolean backlog;
+
+    /** What a signal is about. */
+    record Entity(String cluster, String kind, int node, String part) {
+        byte[] key(long endMs) {
+            String named = part.isEmpty() ? "" : part + "|";
+            return Fold.utf8(cluster + "|" + kind + "|" + node + "|" + named + endMs);
+        }
+    }
+
+    /** @param backlog marks the signal as history, not for control */
+    Signal(Tables tables, Entity entity, long windowMs, boolean backlog) {
+        this.tables = tables;
+        this.entity = entity;
+        this.windowMs = windowMs;
+        this.backlog = backlog;
+    }
+
+    /**
+     * Null while nothing tells what kind of node it is.
+     *
+     * @param history of the window, ascending, one row a scrape
+     */
+    byte[] value(List<Row> history, long endMs) {
+        Row newest = history.get(history.size() - 1);
+        Json out = new Json().open();
+        switch (entity.kind) {
+            case "broker" -> {
+                if (history.stream().noneMatch(row -> row.sure)) {
+                    return null;
+                }
+                head(out, history, newest, endMs);
+                broker(out, Rates.perSecond(history, tables.broker), gauges(history, newest));
+            }
+            case "controller" -> {
+                if (history.stream().noneMatch(row -> row.sure)) {
+                    return null;
+                }
+                head(out, history, newest, endMs);
+                controller(out, Rates.perSecond(history, tables.controller), gauges(history, newest));
+            }
+            case "move" -> {
+                head(out, history, newest, endMs);
+                new Moving(history).into(out, entity.node, entity.part, newest.ts);
+            }
+            case "tenant" -> {
+                head(out, history, newest, endMs);
+                tenant(out, gauges(history, newest));
+            }
+            default -> throw new IllegalStateException("an entity of kind " + entity.kind);
+        }
+        return out.close().toArray();
+    }
+
+    private void head(Json out, List<Row> history, Row newest, long endMs) {
+        int samples = scrapes(history);
+        out.field("v", tables.schemaVersion).field("kind", entity.kind).field("cluster", entity.cluster);
+        out.field("window_end_ms", endMs).field("sampled_at_ms", newest.ts).field("samples", samples);
+        out.field("completeness", (double) (samples * newest.everyMs) / windowMs);
+        if (backlog) {
+            out.field("backlog", true);
+        }
+    }
+
+    /** How many scrapes the rows are of: those closer together than half an interval are parts of one. */
+    private static int scrapes(List<Row> history) {
+        int count = 1;
+        for (int i = 1; i < history.size(); i++) {
+            Row row = history.get(i);
+            count += row.ownMs - history.get(i - 1).ownMs > row.everyMs / 2.0 ? 1 : 0;
+        }
+        return count;
+    }
+
+    /** Of every gauge the last that was measured, while it is good; records that bring one metric each meet here. */
+    private static double[] gauges(List<Row> history, Row newest) {
+        double[] latest = {};
+        for (Row row : history) {
+            if (newest.ownMs - row.ownMs < row.everyMs * GAUGE_INTERVALS) {
+                latest = latest(latest, row.gauges());
+            }
+        }
+        return latest;
+    }
+
+    static double[] latest(double[] older, double[] now) {
+        double[] latest = Arrays.copyOf(now, Math.max(older.length, now.length));
+        for (int i = 0; i < older.length; i++) {
+            if (i >= now.length || Double.isNaN(now[i])) {
+                latest[i] = older[i];
+            }
+        }
+        return latest;
+    }
+
+    private void broker(Json out, double[] perS, double[] gauges) {
+        Tables.NodeTable table = tables.broker;
+        double[] rates = Arrays.copyOf(perS, table.rates.length);
+        for (int i = 0; i < rates.length; i++) {
+            // Where no counter is, a source that smooths its rates itself may have one among the gauges.
+            if (Double.isNaN(rates[i]) && table.smoothed[i] >= 0) {
+                rates[i] = gauges[table.smoothed[i]];
+            }
+        }
+        // All that comes in. A broker's listeners do not see what it fetches as a follower: that comes over connections that it
+        // has opened itself (287 MB of a move came to a broker whose listeners counted none, Kafka 4.2). What it sends its
+        // followers does go out through them. Where one of the two is not known, neither is the sum.
+        rates[table.place("network_in")] += rates[table.place("replication_in")];
+        throttled(out, rates, gauges);
+        out.field("broker", entity.node);
+        numbers(out, table, rates, gauges);
+        means(out, table, perS);
+    }
+
+    /**
+     * The two throttled rates as the best there is, and by what.
+     *
+     * <p>LeaderReplication exists from a follower's first fetch on, so a broker that shows it has collectors that read both;
+     * FollowerReplication exists only where something was throttled, and its absence then is 0.
+     */
+    private void throttled(Json out, double[] rates, double[] gauges) {
+        Tables.NodeTable table = tables.broker;
+        double leader = gauges[table.place("leader_throttled")];
+        double follower = gauges[table.place("follower_throttled")];
+        if (isKnown(leader) || isKnown(follower)) {
+            throttled(out, isKnown(leader) ? leader : 0.0, isKnown(follower) ? follower : 0.0, "quota");
+            return;
+        }
+        for (String by : new String[] {"reassignment", "replication"}) {
+            leader = rates[table.place(by + "_out")];
+            follower = rates[table.place(by + "_in")];
+            if (isKnown(leader) || isKnown(follower)) {
+                throttled(out, leader, follower, by);
+                return;
+            }
+        }
+    }
+
+    private static void throttled(Json out, double leader, double follower, String by) {
+        out.field("leader_throttled_bytes_per_s", leader).field("follower_throttled_bytes_per_s", follower);
+        out.field("throttled_by", by);
+    }
+
+    private void controller(Json out, double[] perS, double[] gauges) {
+        Tables.NodeTable table = tables.controller;
+        out.field("node", entity.node);
+        means(out, table, perS);
+        // Little's law: milliseconds waited per second.
+        out.field("queue_depth_mean", perS[table.place("queued_ms")] / MS_PER_S);
+        numbers(out, table, perS, gauges);
+    }
+
+    private void tenant(Json out, double[] gauges) {
+        out.field("node", entity.node).field("user", label(USER)).field("client_id", label(CLIENT_ID));
+        for (int i = 0; i < tables.tenantFields.length; i++) {
+            out.field(tables.tenantFields[i], gauges[i]);
+        }
+    }
+
+    private String label(Pattern pattern) {
+        Matcher found = pattern.matcher(entity.part);
+        if (!found.find()) {
+            return null;
+        }
+        try {
+            return URLDecoder.decode(found.group(1), StandardCharsets.UTF_8);
+        } catch (IllegalArgumentException notEncoded) {
+            return null;
+        }
+    }
+
+    private static void numbers(Json out, Tables.NodeTable table, double[] rates, double[] gauges) {
+        for (int i = 0; i < table.rates.length; i++) {
+            out.field(table.rates[i], rates[i]);
+        }
+        for (int i = 0; i < table.gaugeFields.length; i++) {
+            out.field(table.gaugeFields[i], gauges[table.gaugePlaces[i]]);
+        }
+    }
+
+    /** Of what happened in the window; unknown where nothing did. */
+    private static void means(Json out, Tables.NodeTable table, double[] perS) {
+        for (int i = 0; i < table.means.length; i++) {
+            double count = perS[table.meanCounts[i]];
+            out.field(table.means[i], count == 0 ? Double.NaN : perS[table.meanTotals[i]] / count);
+        }
+    }
+
+    private static boolean isKnown(double value) {
+        return !Double.isNaN(value);
+    }
+}

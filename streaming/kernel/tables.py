@@ -1,0 +1,115 @@
+"""``wanted`` for Java: names and places, as JSON (Tables.java)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streaming.contract import SCHEMA_VERSION, Metric
+from streaming.wanted import (
+    BROKER_COUNTERS,
+    BROKER_GAUGES,
+    BROKER_MEANS,
+    BROKER_TOTALS,
+    CONTROLLER_COUNTERS,
+    CONTROLLER_GAUGES,
+    CONTROLLER_MEANS,
+    CONTROLLER_TOTALS,
+    SMOOTHED,
+    SURELY_BROKERS,
+    SURELY_CONTROLLERS,
+    TENANT_GAUGES,
+    Totals,
+    Wanted,
+)
+
+PARTITION_PREFIX = "rheostat_move_"  # Of the names of the samples that are of partitions.
+
+
+def _node(
+    counters: Wanted,
+    gauges: Wanted,
+    totals: Totals,
+    means: Totals,
+    surely: list[str],
+    *,
+    first_hidden: str,
+    first_shown: int,
+    places: dict[str, int],
+) -> dict[str, Any]:
+    """
+    Args:
+        first_hidden: counters from this one on are for the means alone.
+        first_shown: gauges before it have a meaning of their own.
+    """
+    names, gauged = [*counters, *totals], list(gauges)
+    rates = list(counters)[: list(counters).index(first_hidden)]
+    mean_gauges = {mean for mean, _ in totals.values()}
+    shown = [field for field in gauged[first_shown:] if field not in mean_gauges and not field.endswith(SMOOTHED)]
+    return {
+        "counters": list(counters.values()),
+        "gauges": list(gauges.values()),
+        "surely": surely,
+        "total_means": [gauged.index(mean) for mean, _ in totals.values()],
+        "total_counts": [names.index(count) for _, count in totals.values()],
+        "rates": rates,
+        "smoothed": [gauged.index(field + SMOOTHED) if field + SMOOTHED in gauges else -1 for field in rates],
+        "gauge_fields": shown,
+        "gauge_places": [gauged.index(field) for field in shown],
+        "means": list(means),
+        "mean_totals": [names.index(total) for total, _ in means.values()],
+        "mean_counts": [names.index(count) for _, count in means.values()],
+        "places": places,
+    }
+
+
+def _rate(field: str) -> int:
+    return list(BROKER_COUNTERS).index(field)
+
+
+TABLES = json.dumps(
+    {
+        "schema_version": SCHEMA_VERSION,
+        "broker": _node(
+            BROKER_COUNTERS,
+            BROKER_GAUGES,
+            BROKER_TOTALS,
+            BROKER_MEANS,
+            SURELY_BROKERS,
+            first_hidden="produced_per_s",
+            first_shown=2,
+            places={
+                "leader_throttled": list(BROKER_GAUGES).index("leader_throttled_bytes_per_s"),
+                "follower_throttled": list(BROKER_GAUGES).index("follower_throttled_bytes_per_s"),
+                "network_in": _rate("network_in_bytes_per_s"),
+                "replication_in": _rate("replication_in_bytes_per_s"),
+                "replication_out": _rate("replication_out_bytes_per_s"),
+                "reassignment_in": _rate("reassignment_in_bytes_per_s"),
+                "reassignment_out": _rate("reassignment_out_bytes_per_s"),
+            },
+        ),
+        "controller": _node(
+            CONTROLLER_COUNTERS,
+            CONTROLLER_GAUGES,
+            CONTROLLER_TOTALS,
+            CONTROLLER_MEANS,
+            SURELY_CONTROLLERS,
+            first_hidden="processed_per_s",
+            first_shown=0,
+            places={"queued_ms": len(CONTROLLER_COUNTERS) + list(CONTROLLER_TOTALS).index("queued_ms_per_s")},
+        ),
+        "tenant_fields": list(TENANT_GAUGES),
+        "tenant_names": list(TENANT_GAUGES.values()),
+        "partitions": {
+            "prefix": PARTITION_PREFIX,
+            "led_size": Metric.LED_SIZE,
+            "led_counted": Metric.LED_COUNTED,
+            "led_remaining": Metric.LED_REMAINING,
+            "followed_size": Metric.FOLLOWED_SIZE,
+            "followed_leader_size": Metric.FOLLOWED_LEADER_SIZE,
+            "followed_counted": Metric.FOLLOWED_COUNTED,
+            "followed_adding": Metric.FOLLOWED_ADDING,
+            "followed_lag": Metric.FOLLOWED_LAG,
+        },
+    }
+)

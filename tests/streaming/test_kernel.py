@@ -1,0 +1,183 @@
+"""The kernel: what it takes of our own format it reads as Spark's reader does, and what it keeps has a layout with a number."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Callable
+from math import isnan
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from stream_cases import OURS, T0, TOPICS, Logged, raw, scrape, signals_of
+
+from streaming import kernel
+from streaming.contract import Metric, partition_labels
+from streaming.entities import entities
+from streaming.formats.registry import QUICK
+from streaming.pipeline import build
+from streaming.wanted import BROKER_COUNTERS, BROKER_GAUGES
+
+SAMPLES = {
+    Metric.CLIENT_IN: 1234,
+    Metric.HANDLER_IDLE: 0.25,
+    (Metric.TOTAL_TIME_P99, "request=Produce"): 12.5,
+    (Metric.NETWORK_IN, "listener=A,networkprocessor=0"): 10,
+    (Metric.NETWORK_IN, "listener=B,networkprocessor=0"): 20,
+    (Metric.MUTATION_TOKENS, "user=u"): -3,
+    (Metric.FOLLOWED_SIZE, partition_labels("orders", 0)): 10,
+    (Metric.FOLLOWED_LEADER_SIZE, partition_labels("orders", 0)): 30,
+    (Metric.FOLLOWED_ADDING, partition_labels("orders", 0)): 1,
+    "kafka_server_of_nobody": 1,
+}
+GOOD = scrape(0, SAMPLES).value()
+
+# Of each several places and values are drawn.
+WRONGS: dict[str, Callable[[random.Random, bytes], bytes]] = {
+    "as it is": lambda _, value: value,
+    "a byte is another": lambda rng, value: _with(value, rng.randrange(len(value)), bytes([rng.randrange(256)])),
+    "a byte is missing": lambda rng, value: _with(value, rng.randrange(len(value)), b""),
+    "it ends early": lambda rng, value: value[: rng.randrange(len(value))],
+    "something follows": lambda rng, value: value + rng.choice((b" ", b"\n", b"x", b"{}", b"\x00", b",", b"]")),
+    "something comes before": lambda rng, value: rng.choice((b" ", b"\xef\xbb\xbf", b"\x00", b"[")) + value,
+    "another encoding": lambda rng, value: value.decode().encode(rng.choice(("utf-16", "utf-16-le", "utf-32-be"))),
+    "a field of another kind": lambda rng, value: _field(rng, value),
+    "a sample of another kind": lambda rng, value: _sample(rng, value),
+    "white space": lambda rng, value: json.dumps(json.loads(value), indent=rng.choice((1, 4))).encode(),
+}
+ODD: tuple[Any, ...] = (
+    None, True, 0, -1, 1, 2, 1.0, 1e400, 2**31, 2**63, 2**70, -0.0, "", "1", "broker", "Infinity", "NaN", "ü€😀", "\ud800", "a|b",
+    [], [1], {}, {"n": "x"}, [[]], [{}],
+)  # fmt: skip
+
+
+def _with(value: bytes, at: int, one: bytes) -> bytes:
+    return value[:at] + one + value[at + 1 :]
+
+
+def _field(rng: random.Random, value: bytes) -> bytes:
+    body = json.loads(value)
+    body[rng.choice([*body, "unknown"])] = rng.choice(ODD)
+    text = json.dumps(body)
+    # A field named twice: the last one counts, or so.
+    return (text[:-1] + ',"node":7}').encode() if rng.random() < 0.2 else text.encode()
+
+
+def _sample(rng: random.Random, value: bytes) -> bytes:
+    body = json.loads(value)
+    sample = rng.choice(body["samples"])
+    if rng.random() < 0.3:
+        sample.pop(rng.choice(list(sample)))
+    else:
+        sample[rng.choice(["n", "l", "v", "more"])] = rng.choice(ODD)
+    text = json.dumps(body)
+    return text.replace('"v": 1234', '"v": 1, "v": 1234').encode() if rng.random() < 0.2 else text.encode()
+
+
+def rows_of(spark: SparkSession, values: list[bytes]) -> list[tuple[Any, ...]]:
+    logged = [Logged(value, T0, offset=i) for i, value in enumerate(values)]
+    frame = entities(raw(spark, logged), "rheostat_json", OURS.source, 5000, kafka="k")
+    # Seen, the first eight bytes, is when this is run.
+    return sorted(
+        (r.cluster, r.kind, r.node, r.part, r.at_ms, bytes(r.row)[8:]) for r in frame.orderBy("part").collect()
+    )
+
+
+def test_what_the_kernel_reads_it_reads_as_spark_does(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(7)
+    values = [wrong(rng, GOOD) for wrong in WRONGS.values() for _ in range(120)]
+    taken = raw(spark, [Logged(value, T0) for value in values]).select(
+        F.count_if(kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).isNotNull()).alias("taken")
+    )
+    assert 300 < taken.first().taken < len(values) - 300, "this is to see both readers at work"
+    both = rows_of(spark, values)
+    monkeypatch.setattr("streaming.entities.QUICK", {})
+    alone = rows_of(spark, values)
+    assert len(both) == len(alone) > len(values)
+    assert [a for a, b in zip(both, alone, strict=True) if a != b] == []
+
+
+def test_a_record_as_the_collector_writes_it_is_read_by_the_kernel(spark: SparkSession) -> None:
+    """Otherwise all would be right, and slow."""
+    assert {"rheostat_json": kernel.entities_of_json} == QUICK
+    values = [GOOD, json.dumps(json.loads(GOOD)).encode(), GOOD.replace(b'"c"', '"ü"'.encode())]
+    found = raw(spark, values).select(kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).alias("e")).collect()
+    assert [len(row.e) for row in found] == [3, 3, 3]
+
+
+def as_layout_1(row: bytes) -> dict[str, Any]:
+    """A row read as Row.java says that it is written."""
+    at = 0
+
+    def take(format_: str) -> Any:
+        nonlocal at
+        (found,) = struct.unpack_from(f">{format_}", row, at)
+        at += struct.calcsize(format_)
+        return found
+
+    def text() -> str:
+        return take(f"{take('H')}s").decode()
+
+    found: dict[str, Any] = {name: take("q") for name in ("seen", "own", "ts", "at", "every")}
+    found["sure"] = take("?")
+    found["counters"] = [take("q") for _ in range(take("h"))]
+    found["gauges"] = [take("d") for _ in range(take("h"))]
+    found["sums"] = [(take("h"), text(), take("q")) for _ in range(take("i"))]
+    found["partitions"] = {text(): (*[take("d") for _ in range(5)], take("?")) for _ in range(take("i"))}
+    assert at == len(row)
+    return found
+
+
+def test_the_layout_of_what_a_checkpoint_holds_has_a_number(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who changes the layout changes its number: a checkpoint of another one is refused, and not misread."""
+    assert kernel.LAYOUT == 1
+    monkeypatch.setattr("streaming.entities.QUICK", {})
+    monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
+    labels = partition_labels("orders", 0)
+    samples = {
+        Metric.CLIENT_IN: 7, Metric.HANDLER_IDLE: 0.5, (Metric.NETWORK_IN, "listener=A"): 3, (Metric.LED_SIZE, labels): 9,
+        (Metric.LED_REMAINING, labels): 4,
+    }  # fmt: skip
+    frame = entities(raw(spark, [Logged(scrape(0, samples).value(), T0 + 200)]), "rheostat_json", OURS.source, 5000)
+    broker, move = (as_layout_1(bytes(row.row)) for row in frame.orderBy("kind").collect())
+
+    times = {"own": T0, "ts": T0, "at": T0 + 200, "every": 5000}
+    assert times.items() <= broker.items()
+    assert times.items() <= move.items()
+    unknown = -(1 << 63)
+    assert broker["sure"]
+    assert broker["counters"] == [7 if name == Metric.CLIENT_IN else unknown for name, _ in BROKER_COUNTERS.values()]
+    gauges = [0.5 if name == Metric.HANDLER_IDLE else None for name, _ in BROKER_GAUGES.values()]
+    assert [None if isnan(gauge) else gauge for gauge in broker["gauges"]] == gauges
+    assert broker["sums"] == [(list(BROKER_COUNTERS).index("network_in_bytes_per_s"), "listener=A", 3)]
+    assert (broker["partitions"], move["counters"], move["gauges"], move["sums"]) == ({}, [], [], [])
+    leader, own, counted, remaining, lag, adding = move["partitions"][labels]
+    assert (leader, counted, remaining, adding) == (9, 0, 4, True)
+    assert isnan(own)
+    assert isnan(lag)
+
+
+def test_a_number_that_is_not_known_is_left_out(spark: SparkSession) -> None:
+    frame = build([(raw(spark, [scrape(0, {Metric.HANDLER_IDLE: 0.5})]), OURS)], TOPICS)
+    (value,) = [json.loads(bytes(row.value)) for row in frame.collect()]
+    assert value == {
+        "v": 1, "kind": "broker", "cluster": "c", "window_end_ms": T0 + 5000, "sampled_at_ms": T0, "samples": 1,
+        "completeness": 5 / 30, "broker": 1, "request_handler_idle_ratio": 0.5,
+    }  # fmt: skip
+
+
+def test_names_may_hold_what_json_has_to_escape(spark: SparkSession) -> None:
+    (signal,) = signals_of(spark, [scrape(0, {Metric.HANDLER_IDLE: 0.5}, cluster='a"b\\c\n\x01ü€😀')])
+    assert signal.cluster == 'a"b\\c\n\x01ü€😀'
+
+
+def test_a_call_with_other_arguments_is_told(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="entities_of_json takes 4 arguments and was given 1"):
+        spark.range(1).select(F.call_function("rheostat.entities_of_json", F.lit(b"x")))
+    with pytest.raises(Exception, match="no function nothing in catalog rheostat"):
+        spark.range(1).select(F.call_function("rheostat.nothing", F.lit(b"x")))
