@@ -61,9 +61,9 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
         if session is not None:
             if "throughput" in parts:
                 found["throughput"] = throughput(
-                    bench, session, Shape(1000), scrapes=24, rounds=3 if quick else 7, batch=10_000
+                    bench, session, Shape(1000), scrapes=60, rounds=3 if quick else 7, batch=10_000
                 )
-                found["python_consumer_samples_per_s"] = round(python_consumer(bench, "n1000p0", 24_000, 50))
+                found["python_consumer_samples_per_s"] = round(python_consumer(bench, "n1000p0", 60_000, 50))
             if "hour" in parts:
                 found["hour"] = hour(bench, session, Shape(100))
             if "flood" in parts:

@@ -43,7 +43,7 @@ def entities(
     apart_ms: int = 0,
     places: int | None = None,
 ) -> DataFrame:
-    """Records of one source (``formats.common.RAW``) → rows of ``KEYS``, ``time`` (event time), ``at_ms`` and ``row``.
+    """Records of one source (``formats.common.RAW``) → rows of ``KEYS``, ``time`` (event time: ``at_ms``) and ``row``.
 
     Args:
         every_ms: the source's scrape interval.
@@ -64,4 +64,4 @@ def entities(
     )
     if format_ in QUICK:
         rows = F.coalesce(QUICK[format_](taken_ms=taken_ms, every_ms=every_ms), rows)
-    return raw.select(F.inline(rows)).select(*KEYS, F.timestamp_millis("at_ms").alias("time"), "at_ms", "row")
+    return raw.select(F.inline(rows))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming import kernel
@@ -30,7 +30,7 @@ from streaming.entities import KEYS, REJECT
 # What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
 STATE_TYPE = (
     "struct<span:struct<start:timestamp,end:timestamp>,cluster:string,kind:string,node:int,part:string,"
-    "rows:array<binary>,refused:binary,newest_at_ms:bigint>"
+    "rows:array<binary>,refused:binary>"
 )
 
 
@@ -45,8 +45,6 @@ class Shape:
 
 def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool = False) -> DataFrame:
     """Rows of ``entities`` → records with key, value and topic, as contract.py's functions write them."""
-    # Without this most spans would be read only to find that they have nothing to say: the later one of every row's two.
-    speaking = spans(entities, shape).filter(_end_after(F.col("newest_at_ms"), shape) > _half_ms(shape))
     records = kernel.records(
         span_start_ms=F.unix_millis("span.start"),
         window_ms=shape.window_s * 1000,
@@ -54,33 +52,23 @@ def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool 
         backlog=backlog,
     )
     topic = F.when(F.col("kind") == REJECT, topics.rejects).otherwise(topics.signals)
-    return speaking.select("kind", F.inline(records)).select("key", "value", topic.alias("topic"))
+    return spans(entities, shape).select("kind", F.inline(records)).select("key", "value", topic.alias("topic"))
 
 
 def spans(entities: DataFrame, shape: Shape) -> DataFrame:
-    """``span``, ``KEYS``, ``rows``, ``refused`` and ``newest_at_ms``. The one operator with state."""
+    """``span``, ``KEYS``, ``rows`` and ``refused``. The one operator with state."""
     is_refused = F.col("kind") == REJECT
     span = F.window("time", f"{2 * shape.window_s} seconds", f"{shape.window_s} seconds")
     return (
         entities.withWatermark("time", f"{shape.lateness_s} seconds")
         .withColumn("span", span)
         # A refused record has no history to be looked back on.
-        .filter(~is_refused | (F.col("at_ms") >= _half_ms(shape)))
+        .filter(~is_refused | (F.unix_millis("time") >= F.unix_millis("span.start") + F.lit(shape.window_s * 1000)))
         .groupBy("span", *KEYS)
         .agg(
             F.collect_list(F.when(~is_refused, F.col("row"))).alias("rows"),
             # Of refused records each place keeps one, the last (a row begins with when it was seen): the state of a flood of
             # them has an end.
             F.max(F.when(is_refused, F.col("row"))).alias("refused"),
-            F.max("at_ms").alias("newest_at_ms"),
         )
     )
-
-
-def _half_ms(shape: Shape) -> Column:
-    return F.unix_millis("span.start") + F.lit(shape.window_s * 1000)
-
-
-def _end_after(at_ms: Column, shape: Shape) -> Column:
-    hop_ms = shape.hop_s * 1000
-    return at_ms - at_ms % hop_ms + hop_ms

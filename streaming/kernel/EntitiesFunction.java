@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class EntitiesFunction extends KernelFunction {
     private static final long serialVersionUID = 1;
     static final String ENTITIES =
-            "array<struct<cluster: string, kind: string, node: int, part: string, at_ms: bigint, row: binary>>";
+            "array<struct<cluster: string, kind: string, node: int, part: string, time: timestamp, row: binary>>";
 
     private static final int CLOCK_ERROR_MS_MAX = 30_000;
     // A topic with message.timestamp.type=CreateTime carries its senders' clocks; one that is fast would end everybody's

@@ -3,6 +3,8 @@ package rheostat.stream;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadFeature;
+import com.fasterxml.jackson.core.io.SerializedString;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -18,11 +20,16 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>Samples go from the parser into the fold, one by one: no scrape is ever put together.
  *
  * <p>Invariant: what is taken here yields what it would yield there. Where the two might differ (a field named twice, a number
- * as text, a sample without labels), it is not taken.
+ * as text, a sample with more to it than a name, labels and a value), it is not taken.
  */
 final class EntitiesOfJsonFunction extends KernelFunction {
     private static final long serialVersionUID = 1;
-    private static final JsonFactory JSON = new JsonFactory();
+    private static final JsonFactory JSON =
+            JsonFactory.builder().enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER).build();
+    // As everybody writes them; compared as bytes, without a look into the table of names.
+    private static final SerializedString N = new SerializedString("n");
+    private static final SerializedString L = new SerializedString("l");
+    private static final SerializedString V = new SerializedString("v");
 
     private final Tables tables;
 
@@ -74,17 +81,13 @@ final class EntitiesOfJsonFunction extends KernelFunction {
         long ts;
         private int seen;
 
-        private static final int V = 1;
+        private static final int VERSION = 1;
         private static final int CLUSTER = 2;
         private static final int NODE = 4;
         private static final int ROLE = 8;
         private static final int TS = 16;
         private static final int SAMPLES = 32;
         private static final int ALL = 63;
-        private static final int NAME = 1;
-        private static final int LABELS = 2;
-        private static final int VALUE = 4;
-        private static final int WHOLE_SAMPLE = 7;
 
         Scrape(Fold fold) {
             this.fold = fold;
@@ -97,7 +100,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
                 JsonToken token = json.nextToken();
                 boolean well =
                         switch (field) {
-                            case "v" -> once(V) && isWhole(token) && json.getLongValue() == schemaVersion;
+                            case "v" -> once(VERSION) && isWhole(token) && json.getLongValue() == schemaVersion;
                             case "cluster" -> once(CLUSTER)
                                     && token == JsonToken.VALUE_STRING
                                     && !(cluster = json.getText()).isEmpty();
@@ -124,44 +127,19 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             return token == JsonToken.END_ARRAY;
         }
 
+        /** Name, labels and value, in this order, and nothing else. */
         private boolean sample(JsonParser json) throws IOException {
-            String name = null;
-            String labels = null;
-            double value = 0;
-            int has = 0;
-            for (String field = json.nextFieldName(); field != null; field = json.nextFieldName()) {
-                JsonToken token = json.nextToken();
-                int part =
-                        switch (field) {
-                            case "n" -> NAME;
-                            case "l" -> LABELS;
-                            case "v" -> VALUE;
-                            default -> 0;
-                        };
-                if ((has & part) != 0) {
-                    return false;
-                }
-                has |= part;
-                if (part == VALUE) {
-                    if (!isWhole(token) && token != JsonToken.VALUE_NUMBER_FLOAT) {
-                        return false;
-                    }
-                    value = json.getDoubleValue();
-                } else if (part == 0) {
-                    json.skipChildren();
-                } else if (token != JsonToken.VALUE_STRING) {
-                    return false;
-                } else if (part == NAME) {
-                    name = json.getText();
-                } else {
-                    labels = json.getText();
-                }
-            }
-            if (has != WHOLE_SAMPLE || json.currentToken() != JsonToken.END_OBJECT) {
+            String name = json.nextFieldName(N) ? json.nextTextValue() : null;
+            String labels = name != null && json.nextFieldName(L) ? json.nextTextValue() : null;
+            if (labels == null || !json.nextFieldName(V)) {
                 return false;
             }
-            fold.sample(name, labels, value, true);
-            return true;
+            JsonToken token = json.nextToken();
+            if (!isWhole(token) && token != JsonToken.VALUE_NUMBER_FLOAT) {
+                return false;
+            }
+            fold.sample(name, labels, json.getDoubleValue(), true);
+            return json.nextToken() == JsonToken.END_OBJECT;
         }
 
         private boolean once(int field) {

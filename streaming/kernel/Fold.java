@@ -21,6 +21,7 @@ final class Fold {
     /** Beyond it sums and squares would overflow; as formats/common.py has it. */
     static final double VALUE_MAX = 1e300;
 
+    private static final long MICROS_PER_MS = 1000;
     private static final double COUNT_MAX = 1L << 62;
     private static final UTF8String BROKER = UTF8String.fromString("broker");
     private static final UTF8String CONTROLLER = UTF8String.fromString("controller");
@@ -234,7 +235,7 @@ final class Fold {
     }
 
     /**
-     * Rows of {@code cluster, kind, node, part, at_ms, row}.
+     * Rows of {@code cluster, kind, node, part, time, row}.
      *
      * @param role of contract.Role; null where the format does not tell
      */
@@ -307,7 +308,7 @@ final class Fold {
     }
 
     static InternalRow entity(UTF8String cluster, UTF8String kind, int node, UTF8String part, long atMs, byte[] row) {
-        return new GenericInternalRow(new Object[] {cluster, kind, node, part, atMs, row});
+        return new GenericInternalRow(new Object[] {cluster, kind, node, part, atMs * MICROS_PER_MS, row});
     }
 
     static GenericArrayData array(List<Object> entities) {

@@ -35,7 +35,7 @@ LAYOUT = 1
 def entities(
     scrapes: Column, *, taken_ms: Column, every_ms: int, whole: bool, kafka: str, apart_ms: int, places: int | None
 ) -> Column:
-    """Array of structs ``cluster, kind, node, part, at_ms, row``, of a record (``formats.common.RAW``) and its scrapes."""
+    """Array of structs ``cluster, kind, node, part, time, row``, of a record (``formats.common.RAW``) and its scrapes."""
     return F.call_function(
         f"{_CATALOG}.entities",
         scrapes,

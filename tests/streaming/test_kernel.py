@@ -82,7 +82,7 @@ def rows_of(spark: SparkSession, values: list[bytes]) -> list[tuple[Any, ...]]:
     frame = entities(raw(spark, logged), "rheostat_json", OURS.source, 5000, kafka="k")
     # Seen, the first eight bytes, is when this is run.
     return sorted(
-        (r.cluster, r.kind, r.node, r.part, r.at_ms, bytes(r.row)[8:]) for r in frame.orderBy("part").collect()
+        (r.cluster, r.kind, r.node, r.part, r.time, bytes(r.row)[8:]) for r in frame.orderBy("part").collect()
     )
 
 
