@@ -94,7 +94,7 @@ class Standalone:
             "spark.cores.max": str(cores),
             "spark.executor.memory": f"{self.executor_memory_mb}m",
             "spark.executor.cores": str(self.executor_cores),
-            # Expressions as deep as ours are read back recursively.
+            # The formats' expressions are deep, and are read back recursively.
             "spark.executor.extraJavaOptions": "-Xss8m -XX:+UseSerialGC -Duser.timezone=UTC",
         }
 
@@ -148,8 +148,8 @@ def spark_session(
         "spark.sql.ui.explainMode": "simple",
         # Noting which Python line made each expression is two thirds of the calls that build the pipeline.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # A batch holds few rows and many expressions. Code for them is written anew for every batch and every task, though
-        # its compilation is cached, and the lambdas that do most of the work are interpreted in any case.
+        # Code would be written anew for every batch and every task, though its compilation is cached. The work is in the kernel
+        # and in the lambdas of the formats, which no code is written for: with large batches it gains nothing either.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         # A set is looked up by hash; a list of a hundred sample names is compared one by one, for every sample.

@@ -88,9 +88,8 @@ class StreamSettings(BaseModel):
     )
     compiler: Compiler = Field(
         default="thorough",
-        description="of the JVM: thorough makes signals younger and carries about twice the samples once it has warmed up for a"
-        " minute; quick takes 80 MB less, and two thirds of the CPU time for a start: for a single core, or one that others"
-        " need as much",
+        description="of the JVM: thorough carries about twice the samples once it has warmed up for a minute; quick takes less"
+        " memory and CPU time for a start, and makes signals as young: for a single core, or one that others need as much",
     )
     executor_memory_mb: int = Field(default=1024, ge=512, description="heap of each executor of a cluster, in MiB")
     executor_cores: int = Field(default=1, ge=1, le=64, description="threads of each executor of a cluster")
