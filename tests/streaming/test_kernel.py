@@ -7,15 +7,16 @@ import random
 import struct
 from collections.abc import Callable
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from stream_cases import OURS, T0, TOPICS, Logged, raw, scrape, signals_of
+from stream_cases import OURS, T0, TOPICS, Logged, Stream, newest, raw, scrape, signals_of
 
 from streaming import kernel
-from streaming.contract import Metric, partition_labels
+from streaming.contract import BrokerSignal, Metric, partition_labels
 from streaming.entities import entities
 from streaming.formats.registry import QUICK
 from streaming.pipeline import build
@@ -181,3 +182,26 @@ def test_a_call_with_other_arguments_is_told(spark: SparkSession) -> None:
         spark.range(1).select(F.call_function("rheostat.entities_of_json", F.lit(b"x")))
     with pytest.raises(Exception, match="no function nothing in catalog rheostat"):
         spark.range(1).select(F.call_function("rheostat.nothing", F.lit(b"x")))
+
+
+def test_what_is_summed_over_labels_is_not_what_has_none(spark: SparkSession) -> None:
+    def shown(at_s: float) -> dict[Any, float]:
+        labelled = {(Metric.NETWORK_OUT, f"listener={name}"): rate * at_s for name, rate in (("A", 10), ("B", 20))}
+        return {Metric.NETWORK_OUT: 7777 * at_s, **labelled}
+
+    found = newest(signals_of(spark, [scrape(at_s, shown(at_s)) for at_s in (0, 5)]), BrokerSignal)
+    assert found.network_out_bytes_per_s == 30
+
+
+def test_of_two_that_say_otherwise_of_one_time_it_does_not_count_which_came_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    two = [Logged(scrape(0, {Metric.HANDLER_IDLE: idle}).value(), T0) for idle in (0.25, 0.75)]
+    said = []
+    for name, order in (("a", two), ("b", two[::-1])):
+        (tmp_path / name).mkdir()
+        stream = Stream(spark, tmp_path / name)
+        stream.run(*[[one] for one in order])
+        said.append(stream.final())
+    assert said[0] == said[1]
+    assert len(said[0]) == 1

@@ -139,6 +139,12 @@ def test_a_partition_that_left_counts_no_more(signal: MoveSignal) -> None:
     assert (signal.listed_partitions, signal.keep_up_bytes_per_s) == (1, 1 * MB)
 
 
+@case(Side.LEADER, led(0, 0, 1), led(1, 5, 1), led(0, 10, 1))
+def test_over_a_scrape_that_lacks_it_a_partition_has_no_rate(signal: MoveSignal) -> None:
+    """It may have gone and come back as another one."""
+    assert (signal.listed_partitions, signal.keep_up_bytes_per_s) == (1, None)
+
+
 @case(Side.FOLLOWER, followed(0, 80, 100), followed(0, 100, 100, adding=0))
 def test_a_partition_that_arrived_closes_what_remained(signal: MoveSignal) -> None:
     assert signal.steps == (step(1, 20, 0, 0),)
