@@ -187,7 +187,7 @@ def test_a_call_with_other_arguments_is_told(spark: SparkSession) -> None:
 def test_what_is_summed_over_labels_is_not_what_has_none(spark: SparkSession) -> None:
     def shown(at_s: float) -> dict[Any, float]:
         labelled = {(Metric.NETWORK_OUT, f"listener={name}"): rate * at_s for name, rate in (("A", 10), ("B", 20))}
-        return {Metric.NETWORK_OUT: 7777 * at_s, **labelled}
+        return {**labelled, Metric.NETWORK_OUT: 7777 * at_s}
 
     found = newest(signals_of(spark, [scrape(at_s, shown(at_s)) for at_s in (0, 5)]), BrokerSignal)
     assert found.network_out_bytes_per_s == 30
