@@ -9,6 +9,8 @@ from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from streaming.contract.basics import SCHEMA_VERSION, Side
 from streaming.contract.scrapes import canonical_labels
 from streaming.contract.signals import (
@@ -41,6 +43,16 @@ _REQUIRED = {
     for kind, signal in _KINDS.items()
 }
 
+
+class _Head(msgspec.Struct):
+    """What tells how to read the rest."""
+
+    v: int
+    kind: str
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_READERS = {kind: msgspec.json.Decoder(signal) for kind, signal in _KINDS.items()}
 
 # What a field's annotation admits in JSON; a bool is not a number here, though it is one in Python.
 _ADMITS: dict[str, tuple[type, ...]] = {
@@ -99,6 +111,17 @@ def decode_signal(value: bytes) -> Signal:
     Raises:
         ContractError: not JSON, another version or kind, a required field is missing or of the wrong type.
     """
+    try:
+        head = _HEAD.decode(value)
+        if head.v == SCHEMA_VERSION and head.kind in _READERS:
+            return _READERS[head.kind].decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass  # What follows can say which field it is, and what was expected.
+    return _checked(value)
+
+
+def _checked(value: bytes) -> Signal:
+    """The same field by field, a fifth as fast; as in ``decode_signal``."""
     try:
         body: Any = json.loads(value)
     except ValueError as error:

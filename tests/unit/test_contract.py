@@ -25,6 +25,7 @@ from streaming.contract import (
     kind_of,
     signal_key,
 )
+from streaming.contract.encoding import _checked
 
 NUMBER = st.none() | st.floats(0, 1e15)
 STEP = st.builds(MoveStep, st.integers(0, 2**42), *[st.floats(0, 1e12)] * 4)
@@ -42,6 +43,33 @@ MOVE = st.builds(
 @given(BROKER | MOVE)
 def test_a_signal_comes_back_as_it_was(signal: BrokerSignal | MoveSignal) -> None:
     assert decode_signal(encode_signal(signal)) == signal
+
+
+ODD: st.SearchStrategy[object] = st.sampled_from(
+    [None, True, 0, -1, 1.0, 1.5, 2**63, 2**70, "", "1", "leader", [], [1], [{}], {}, [None], "\ud800"]
+)
+
+
+@given(BROKER | MOVE, st.integers(0, 40), ODD, st.booleans())
+def test_both_readers_take_and_refuse_the_same(
+    signal: BrokerSignal | MoveSignal, place: int, odd: object, is_gone: bool
+) -> None:
+    body = json.loads(encode_signal(signal))
+    field = list(body)[place % len(body)]
+    if is_gone:
+        del body[field]
+    else:
+        body[field] = odd
+    value = json.dumps(body).encode()
+    try:
+        expected: object = _checked(value)
+    except ContractError as error:
+        expected = str(error)
+    try:
+        found: object = decode_signal(value)
+    except ContractError as error:
+        found = str(error)
+    assert found == expected
 
 
 def test_keys_tell_entities_and_windows_apart() -> None:
