@@ -88,12 +88,12 @@ CONTROLLER_MEANS: Totals = {
     "create_mean_ms": ("created_ms_per_s", "created_per_s"),
     "delete_mean_ms": ("deleted_ms_per_s", "deleted_per_s"),
 }
-ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES)
 TENANT_GAUGES = {
     "mutation_rate_per_s": Metric.MUTATION_RATE,
     "tokens": Metric.MUTATION_TOKENS,
     "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
 }
+ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES)
 _WANTED = [
     *BROKER_COUNTERS.values(), *BROKER_GAUGES.values(), *CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()
 ]  # fmt: skip

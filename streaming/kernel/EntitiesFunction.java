@@ -46,19 +46,25 @@ final class EntitiesFunction extends KernelFunction {
 
     @Override
     public Object produceResult(InternalRow in) {
+        if (in.isNullAt(0)) {
+            return Fold.array(List.of());
+        }
         ArrayData scrapes = in.getArray(0);
         Record record = new Record(in);
         boolean whole = in.getBoolean(8);
         List<Object> entities = new ArrayList<>();
         for (int i = 0; i < scrapes.numElements(); i++) {
+            if (scrapes.isNullAt(i)) {
+                continue;
+            }
             InternalRow scrape = scrapes.getStruct(i, SCRAPE_FIELDS);
             if (!scrape.isNullAt(REASON)) {
                 entities.add(record.refused(scrape.getUTF8String(REASON).toString(), tables.schemaVersion));
                 continue;
             }
             Fold fold = new Fold(tables, whole);
-            ArrayData samples = scrape.getArray(SAMPLES);
-            for (int k = 0; k < samples.numElements(); k++) {
+            ArrayData samples = scrape.isNullAt(SAMPLES) ? null : scrape.getArray(SAMPLES);
+            for (int k = 0; samples != null && k < samples.numElements(); k++) {
                 if (!samples.isNullAt(k)) {
                     InternalRow sample = samples.getStruct(k, SAMPLE_FIELDS);
                     boolean known = !sample.isNullAt(2);

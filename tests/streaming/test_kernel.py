@@ -18,6 +18,7 @@ from stream_cases import OURS, T0, TOPICS, Logged, Stream, newest, raw, scrape, 
 from streaming import kernel
 from streaming.contract import BrokerSignal, Metric, partition_labels
 from streaming.entities import entities
+from streaming.formats.common import SCRAPE_TYPE
 from streaming.formats.registry import QUICK
 from streaming.pipeline import build
 from streaming.wanted import BROKER_COUNTERS, BROKER_GAUGES
@@ -182,6 +183,24 @@ def test_a_call_with_other_arguments_is_told(spark: SparkSession) -> None:
         spark.range(1).select(F.call_function("rheostat.entities_of_json", F.lit(b"x")))
     with pytest.raises(Exception, match="no function nothing in catalog rheostat"):
         spark.range(1).select(F.call_function("rheostat.nothing", F.lit(b"x")))
+
+
+def test_what_a_format_leaves_out_ends_no_query(spark: SparkSession) -> None:
+    """A cast of a whole array to the common schema makes NULL of what does not fit it."""
+    type_ = f"array<{SCRAPE_TYPE}>"
+    none = "null, 'c', 1, 'broker', 5L"
+    cases = {
+        f"cast(null as {type_})": 0,
+        f"cast(array(null) as {type_})": 0,
+        f"cast(array(struct({none}, null)) as {type_})": 1,
+        f"cast(array(struct({none}, array(null, struct(null, null, null)))) as {type_})": 1,
+    }
+    one = raw(spark, [Logged(b"x")])
+    for scrapes, expected in cases.items():
+        found = kernel.entities(
+            F.expr(scrapes), taken_ms=F.lit(T0), every_ms=5000, whole=True, kafka="", apart_ms=0, places=None
+        )
+        assert one.select(F.size(found).alias("n")).first().n == expected, scrapes
 
 
 def test_what_is_summed_over_labels_is_not_what_has_none(spark: SparkSession) -> None:
