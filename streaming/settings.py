@@ -33,7 +33,7 @@ class SourceSettings(BaseModel):
     )
     interval_s: float = Field(
         default=10,
-        gt=0,
+        ge=0.1,
         le=3600,
         description="seconds between two scrapes of one node: a gauge is good for 1.5 times that, and completeness counts"
         " with it; 10 is Telegraf's own, Cruise Control's reporter has 60",

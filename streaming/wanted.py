@@ -94,12 +94,6 @@ TENANT_GAUGES = {
     "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
 }
 ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES)
-_WANTED = [
-    *BROKER_COUNTERS.values(), *BROKER_GAUGES.values(), *CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()
-]  # fmt: skip
-NAMES = sorted({name for name, _ in _WANTED})
-LABELLED = sorted({name for name, labels in _WANTED if labels})
-SUMMED = sorted({name for name, labels in _WANTED if labels is None})
 # Controllers have request handlers, sockets and even topic metrics, which stay 0; they have no replicas.
 SURELY_BROKERS = sorted(
     {

@@ -107,14 +107,14 @@ def doctor(
     from rich.console import Console
 
     from rheostat import doctor as checks
-    from rheostat.jvm.artifacts import resolve_artifacts
+    from rheostat.jvm.kernel import stream_jars
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
 
     set_up_logs()
     settings = load_settings(config)
     if fetch:
-        resolve_artifacts(lambda line: typer.echo(line, err=True))
+        stream_jars(progress=lambda line: typer.echo(line, err=True))
     findings = []
     console = Console(stderr=as_json)
     marks = {"ok": "[green]ok[/]    ", "advice": "[yellow]advice[/]", "failed": "[red]FAILED[/]"}

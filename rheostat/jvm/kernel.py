@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import subprocess
 import tempfile
 import zipfile
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -52,7 +54,7 @@ def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
     sources = sorted(_folder_of("streaming").joinpath("kernel").glob("*.java"))
     if not sources:
         raise SetupError("This installation of rheostat lacks the Java sources of streaming/kernel: install it anew.")
-    made_of = hashlib.sha256(f"{artifacts.compiler.name} {metadata.version('pyspark')}".encode())
+    made_of = hashlib.sha256(f"{artifacts.compiler.name} {JAVA_MAJOR_MIN} {metadata.version('pyspark')}".encode())
     for source in sources:
         made_of.update(source.name.encode() + source.read_bytes())
     jar = artifacts.home / f"kernel-{made_of.hexdigest()[:16]}.jar"
@@ -61,7 +63,10 @@ def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
         try:
             with tempfile.TemporaryDirectory(prefix=f"{jar.name}.", dir=artifacts.home) as work:
                 _compile(artifacts.compiler, sources, Path(work))
-                _pack(Path(work) / "classes", Path(work) / jar.name).replace(jar)
+                made = _pack(Path(work) / "classes", Path(work) / jar.name)
+                # Not over one that another process has made meanwhile: a JVM may have begun to record an archive with it.
+                with suppress(FileExistsError):
+                    os.link(made, jar)
         except OSError as error:
             raise SetupError(
                 f"The stream's kernel cannot be put into {artifacts.home} ({error}): make that folder writable, or point "

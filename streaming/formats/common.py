@@ -3,9 +3,8 @@
 A format is an expression: from the columns of ``RAW`` to an array of scrapes, usually of one. It refuses record by record
 and never fails: one bad sender must not stop everybody's signals.
 
-It is an expression and not a stage, because what follows is nested into the same one. Between two stages Spark writes rows
-into its binary form, and reads every element that a lambda looks at back through a look-up of its configuration: two
-thirds of the time of a pipeline with stages.
+It is an expression and not a stage: between two stages Spark writes rows into its binary form, and reads every element that a
+lambda looks at back through a look-up of its configuration. What it yields goes straight into the kernel.
 
 Vocabulary:
     scrape    what was measured of one node at one time, or a part of it: several may share node and time.

@@ -79,10 +79,6 @@ final class Bytes {
         return this;
     }
 
-    int length() {
-        return length;
-    }
-
     byte[] toArray() {
         return bytes.length == length ? bytes : Arrays.copyOf(bytes, length);
     }

@@ -20,6 +20,8 @@ final class EntitiesFunction extends KernelFunction {
     private static final int AHEAD_MS_MAX = 5_000;
     private static final long OWN_MS_MAX = 1L << 52;
     private static final int HEAD_BYTES = 256;
+    // It is in key and value of every signal, and what Kafka does not take for its size would end the query.
+    private static final int CLUSTER_LENGTH_MAX = 255;
     private static final int NO_NODE = -1;
     private static final UTF8String REJECT = UTF8String.fromString("reject");
 
@@ -58,8 +60,9 @@ final class EntitiesFunction extends KernelFunction {
                 continue;
             }
             InternalRow scrape = scrapes.getStruct(i, SCRAPE_FIELDS);
-            if (!scrape.isNullAt(REASON)) {
-                entities.add(record.refused(scrape.getUTF8String(REASON).toString(), tables.schemaVersion));
+            String reason = reason(scrape);
+            if (reason != null) {
+                entities.add(record.refused(reason, tables.schemaVersion));
                 continue;
             }
             Fold fold = new Fold(tables, whole);
@@ -76,6 +79,23 @@ final class EntitiesFunction extends KernelFunction {
             fold.into(entities, scrape.getUTF8String(CLUSTER), scrape.getInt(NODE), text(scrape, ROLE), times);
         }
         return Fold.array(entities);
+    }
+
+    /** Why the scrape is refused, or null. What no format is to leave out is asked for here: without it the query would end. */
+    private static String reason(InternalRow scrape) {
+        if (!scrape.isNullAt(REASON)) {
+            return scrape.getUTF8String(REASON).toString();
+        }
+        if (scrape.isNullAt(CLUSTER) || scrape.isNullAt(NODE)) {
+            return "the format tells no cluster or no node";
+        }
+        return isName(scrape.getUTF8String(CLUSTER).toString())
+                ? null
+                : "the name of the cluster is empty or longer than " + CLUSTER_LENGTH_MAX + " characters";
+    }
+
+    static boolean isName(String cluster) {
+        return !cluster.isEmpty() && cluster.length() <= CLUSTER_LENGTH_MAX;
     }
 
     private static String text(InternalRow row, int place) {

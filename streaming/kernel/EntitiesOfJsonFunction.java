@@ -3,6 +3,7 @@ package rheostat.stream;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.StreamReadFeature;
 import com.fasterxml.jackson.core.io.SerializedString;
 import java.io.IOException;
@@ -24,8 +25,17 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 final class EntitiesOfJsonFunction extends KernelFunction {
     private static final long serialVersionUID = 1;
-    private static final JsonFactory JSON =
-            JsonFactory.builder().enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER).build();
+    private static final int NAME_LENGTH_MAX = 256;
+    private static final int DEPTH_MAX = 100;
+    // A factory remembers the names of fields for as long as it lives, which is the JVM's life: thousands of them. Without a
+    // limit to their length those of one hostile sender would fill the heap.
+    private static final JsonFactory JSON = JsonFactory.builder()
+            .enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER)
+            .streamReadConstraints(StreamReadConstraints.builder()
+                    .maxNameLength(NAME_LENGTH_MAX)
+                    .maxNestingDepth(DEPTH_MAX)
+                    .build())
+            .build();
     // As everybody writes them; compared as bytes, without a look into the table of names.
     private static final SerializedString N = new SerializedString("n");
     private static final SerializedString L = new SerializedString("l");
@@ -103,18 +113,28 @@ final class EntitiesOfJsonFunction extends KernelFunction {
                             case "v" -> once(VERSION) && isWhole(token) && json.getLongValue() == schemaVersion;
                             case "cluster" -> once(CLUSTER)
                                     && token == JsonToken.VALUE_STRING
-                                    && !(cluster = json.getText()).isEmpty();
+                                    && EntitiesFunction.isName(cluster = json.getText());
                             case "node" -> once(NODE) && isWhole(token) && (node = json.getIntValue()) >= 0;
                             case "role" -> once(ROLE) && token == JsonToken.VALUE_STRING && isRole(role = json.getText());
-                            case "ts" -> once(TS) && isWhole(token) && (ts = json.getLongValue()) == ts;
+                            case "ts" -> once(TS) && isWhole(token) && time(json);
                             case "samples" -> once(SAMPLES) && token == JsonToken.START_ARRAY && samples(json);
-                            default -> json.skipChildren() != null;
+                            default -> passedOver(json);
                         };
                 if (!well) {
                     return false;
                 }
             }
             return seen == ALL && json.currentToken() == JsonToken.END_OBJECT;
+        }
+
+        private boolean time(JsonParser json) throws IOException {
+            ts = json.getLongValue();
+            return true;
+        }
+
+        private static boolean passedOver(JsonParser json) throws IOException {
+            json.skipChildren();
+            return true;
         }
 
         private boolean samples(JsonParser json) throws IOException {
@@ -131,7 +151,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
         private boolean sample(JsonParser json) throws IOException {
             String name = json.nextFieldName(N) ? json.nextTextValue() : null;
             String labels = name != null && json.nextFieldName(L) ? json.nextTextValue() : null;
-            if (labels == null || !json.nextFieldName(V)) {
+            if (labels == null || hasSurrogate(labels) || !json.nextFieldName(V)) {
                 return false;
             }
             JsonToken token = json.nextToken();
@@ -140,6 +160,16 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             }
             fold.sample(name, labels, json.getDoubleValue(), true);
             return json.nextToken() == JsonToken.END_OBJECT;
+        }
+
+        /** Of a pair, which is well, or alone: two different ones are one and the same to Spark. */
+        private static boolean hasSurrogate(String labels) {
+            for (int i = 0; i < labels.length(); i++) {
+                if (Character.isSurrogate(labels.charAt(i))) {
+                    return true;
+                }
+            }
+            return false;
         }
 
         private boolean once(int field) {

@@ -15,12 +15,17 @@ import org.apache.spark.unsafe.types.UTF8String;
  * The samples of one scrape, one after the other, and then the rows that they make: streaming/entities.py says which.
  *
  * <p>Every sample is looked up once, by its name, and put where it belongs. Of samples of one name and labels the last
- * counts; of a tenant's the first.
+ * counts; of a tenant's the first; those that are summed over labels are all added, or, in parts, kept.
  */
 final class Fold {
     /** Beyond it sums and squares would overflow; as formats/common.py has it. */
     static final double VALUE_MAX = 1e300;
 
+    /**
+     * No topic, user or client has a name nearly as long, and they are in keys and values of signals: what Kafka does not take
+     * for its size would end the query.
+     */
+    private static final int LABELS_LENGTH_MAX = 2048;
     private static final long MICROS_PER_MS = 1000;
     private static final double COUNT_MAX = 1L << 62;
     private static final UTF8String BROKER = UTF8String.fromString("broker");
@@ -110,7 +115,7 @@ final class Fold {
 
     /** A sample; one without a name is none. {@code known} is whether it has a value at all. */
     void sample(String name, String labels, double value, boolean known) {
-        if (name == null || labels == null) {
+        if (name == null || labels == null || labels.length() > LABELS_LENGTH_MAX) {
             return;
         }
         if (labels.isEmpty()) {

@@ -22,6 +22,8 @@ import java.util.regex.Pattern;
  */
 final class Moving {
     private static final int LARGEST = 5;
+    /** Of a window's last: twice a second over a minute; without an end a signal could become too large for Kafka. */
+    private static final int STEPS_MAX = 120;
     private static final double STEP_S_MAX = Rates.STEP_MS_MAX / 1000.0;
     private static final Pattern PARTITION = Pattern.compile("partition=(\\d{1,9})(?:,.*)?", Pattern.DOTALL);
     private static final String TOPIC = "topic=";
@@ -50,7 +52,8 @@ final class Moving {
 
     Moving(List<Row> history) {
         for (Row row : history) {
-            if (isFresh(row, history)) {
+            // Of several with one time the first; they are in the order of their own times.
+            if (scrapes.isEmpty() || row.ownMs > scrapes.get(scrapes.size() - 1).ownMs) {
                 scrapes.add(row);
             }
         }
@@ -61,20 +64,6 @@ final class Moving {
             step(scrapes.get(i - 1), scrapes.get(i));
         }
         now = scrapes.get(scrapes.size() - 1).partitions();
-    }
-
-    /** Not delivered twice or overtaken: its own time is after those that stand before it. */
-    private static boolean isFresh(Row row, List<Row> history) {
-        for (Row before : history) {
-            if (before == row) {
-                return true;
-            }
-            long behindMs = before.ownMs - row.ownMs;
-            if (behindMs >= 0 && behindMs <= Rates.STEP_MS_MAX) {
-                return false;
-            }
-        }
-        return true;
     }
 
     private void grow(Row scrape) {
@@ -135,7 +124,7 @@ final class Moving {
         slope(out);
         out.field("progress_age_s", progressAgeS(sampledAtMs));
         out.openList("steps");
-        for (Step step : steps) {
+        for (Step step : steps.subList(Math.max(0, steps.size() - STEPS_MAX), steps.size())) {
             out.open().field("at_ms", step.atMs).field("dt_s", step.seconds).field("gained_bytes", step.gained);
             out.field("written_bytes", step.written).field("remaining_bytes", step.remaining).close();
         }
@@ -263,7 +252,7 @@ final class Moving {
             }
         });
         // Unknown ones last.
-        moving.sort(Comparator.<Largest>comparingDouble(one -> Double.isNaN(one.remaining) ? -1 : one.remaining)
+        moving.sort(Comparator.<Largest>comparingDouble(one -> Double.isNaN(one.remaining) ? Double.NEGATIVE_INFINITY : one.remaining + 0.0)
                 .thenComparing(Largest::labels)
                 .reversed());
         out.openList("largest");

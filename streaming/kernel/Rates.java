@@ -2,9 +2,9 @@ package rheostat.stream;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 
 /**
  * Rates from counters over the sorted rows of a window. NaN is a rate that nobody knows.
@@ -172,43 +172,34 @@ final class Rates {
      * that is missing once would look like a counter that was reset.
      */
     private static void addSums(double[] rates, List<Row> history) {
-        record Label(int counter, String labels) {}
-        Set<Label> labels = new LinkedHashSet<>();
+        // Comparable, so that labels made to have one hash are found as quickly.
+        record Label(int counter, String labels) implements Comparable<Label> {
+            @Override
+            public int compareTo(Label other) {
+                int byCounter = Integer.compare(counter, other.counter);
+                return byCounter != 0 ? byCounter : labels.compareTo(other.labels);
+            }
+        }
+        Map<Label, Counting> labels = new LinkedHashMap<>();
         for (Row row : history) {
             if (row.sums() != null) {
                 for (Row.Sum sum : row.sums()) {
-                    labels.add(new Label(sum.counter(), sum.labels()));
+                    // Of one label the first in a row: by its own time the others are not after it, and ignored.
+                    labels.computeIfAbsent(new Label(sum.counter(), sum.labels()), none -> new Counting(1.0))
+                            .add(row, sum.value());
                 }
             }
-        }
-        if (labels.isEmpty()) {
-            return;
         }
         double[] sums = new double[rates.length];
         Arrays.fill(sums, Double.NaN);
-        for (Label label : labels) {
-            Counting one = new Counting(1.0);
-            for (Row row : history) {
-                if (row.sums() != null) {
-                    one.add(row, value(row.sums(), label.counter, label.labels));
-                }
-            }
+        labels.forEach((label, one) -> {
             double rate = one.perSecond();
             if (!Double.isNaN(rate)) {
                 sums[label.counter] = Double.isNaN(sums[label.counter]) ? rate : sums[label.counter] + rate;
             }
-        }
+        });
         for (int i = 0; i < rates.length; i++) {
             rates[i] = Double.isNaN(rates[i]) ? sums[i] : rates[i];
         }
-    }
-
-    private static long value(Row.Sum[] sums, int counter, String labels) {
-        for (Row.Sum sum : sums) {
-            if (sum.counter() == counter && sum.labels().equals(labels)) {
-                return sum.value();
-            }
-        }
-        return Row.ABSENT;
     }
 }

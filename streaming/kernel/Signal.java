@@ -14,8 +14,8 @@ final class Signal {
 
     private static final double MS_PER_S = 1000.0;
     // Kafka has encoded what a label must not hold.
-    private static final Pattern USER = Pattern.compile("(?:^|,)user=([^,]+)");
-    private static final Pattern CLIENT_ID = Pattern.compile("(?:^|,)client_id=([^,]+)");
+    private static final Pattern USER = Pattern.compile("(?:^|,)user=([^,]*)");
+    private static final Pattern CLIENT_ID = Pattern.compile("(?:^|,)client_id=([^,]*)");
 
     private final Tables tables;
     private final Entity entity;
@@ -181,7 +181,7 @@ final class Signal {
 
     private String label(Pattern pattern) {
         Matcher found = pattern.matcher(entity.part);
-        if (!found.find()) {
+        if (!found.find() || found.group(1).isEmpty()) {
             return null;
         }
         try {

@@ -120,6 +120,12 @@ final class Tables implements Serializable {
         }
 
         void into(boolean ofBroker, boolean counter, int place) {
+            int taken = counter
+                    ? (ofBroker ? brokerCounter : controllerCounter)
+                    : (ofBroker ? brokerGauge : controllerGauge);
+            if (taken >= 0) {
+                throw new IllegalArgumentException("two fields of one kind of node are made of the same sample");
+            }
             if (ofBroker && counter) {
                 brokerCounter = place;
             } else if (ofBroker) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import time
 from collections.abc import Callable
 from math import isnan
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from stream_cases import OURS, T0, TOPICS, Logged, Stream, newest, raw, scrape, signals_of
+from stream_cases import OURS, T0, TOPICS, Logged, Stream, changed, newest, raw, scrape, signals_of
 
 from streaming import kernel
 from streaming.contract import BrokerSignal, Metric, partition_labels
@@ -91,10 +92,7 @@ def rows_of(spark: SparkSession, values: list[bytes]) -> list[tuple[Any, ...]]:
 def test_what_the_kernel_reads_it_reads_as_spark_does(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(7)
     values = [wrong(rng, GOOD) for wrong in WRONGS.values() for _ in range(120)]
-    taken = raw(spark, [Logged(value, T0) for value in values]).select(
-        F.count_if(kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).isNotNull()).alias("taken")
-    )
-    assert 300 < taken.first().taken < len(values) - 300, "this is to see both readers at work"
+    assert 300 < taken(spark, values) < len(values) - 300, "this is to see both readers at work"
     both = rows_of(spark, values)
     monkeypatch.setattr("streaming.entities.QUICK", {})
     alone = rows_of(spark, values)
@@ -193,6 +191,8 @@ def test_what_a_format_leaves_out_ends_no_query(spark: SparkSession) -> None:
         f"cast(null as {type_})": 0,
         f"cast(array(null) as {type_})": 0,
         f"cast(array(struct({none}, null)) as {type_})": 1,
+        f"cast(array(struct(null, null, 1, 'broker', 5L, array())) as {type_})": 1,
+        f"cast(array(struct(null, 'c', null, 'broker', 5L, array())) as {type_})": 1,
         f"cast(array(struct({none}, array(null, struct(null, null, null)))) as {type_})": 1,
     }
     one = raw(spark, [Logged(b"x")])
@@ -201,6 +201,63 @@ def test_what_a_format_leaves_out_ends_no_query(spark: SparkSession) -> None:
             F.expr(scrapes), taken_ms=F.lit(T0), every_ms=5000, whole=True, kafka="", apart_ms=0, places=None
         )
         assert one.select(F.size(found).alias("n")).first().n == expected, scrapes
+
+
+def reasons_of(spark: SparkSession, *values: bytes) -> list[str | None]:
+    """Of each of these records why it is refused; None of one that is not."""
+    frame = build([(raw(spark, list(values)), OURS)], TOPICS)
+    refused = [json.loads(bytes(row.value)) for row in frame.collect() if row.topic == TOPICS.rejects]
+    return [next((r["reason"] for r in refused if r["offset"] == offset), None) for offset in range(len(values))]
+
+
+def taken(spark: SparkSession, values: list[bytes]) -> int:
+    """How many of these records the kernel's own reader takes."""
+    is_taken = kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).isNotNull()
+    found = raw(spark, [Logged(value, T0) for value in values]).select(F.count_if(is_taken).alias("taken")).first()
+    assert found is not None
+    return int(found.taken)
+
+
+def test_a_name_as_long_as_no_name_is_ends_no_query(spark: SparkSession) -> None:
+    """It would stand in key and value of signals, which Kafka then takes for too large: now, and again after every restart."""
+    long, longest = (scrape(0, SAMPLES, cluster="c" * length).value() for length in (255, 256))
+    why = "the name of the cluster is empty or longer than 255 characters"
+    assert reasons_of(spark, long, longest) == [None, why]
+    labels = ("user=" + "u" * 3000, "partition=0,topic=" + "t" * 3000)
+    samples = {(Metric.MUTATION_TOKENS, labels[0]): 1, (Metric.LED_SIZE, labels[1]): 1, Metric.HANDLER_IDLE: 0.5}
+    (signal,) = signals_of(spark, [scrape(0, samples)])
+    assert isinstance(signal, BrokerSignal)
+
+
+def test_names_of_unknown_fields_are_not_kept(spark: SparkSession) -> None:
+    """The kernel's reader remembers names for as long as the JVM lives: long ones are left to Spark's, which does not."""
+    values = [json.dumps({**json.loads(GOOD), "x" * length: 1}).encode() for length in (200, 20_000)]
+    assert [taken(spark, [value]) for value in values] == [1, 0]
+    assert reasons_of(spark, *values) == [None, None]
+
+
+def test_labels_that_spark_cannot_tell_apart_are_left_to_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = [{"n": Metric.MUTATION_TOKENS, "l": f"user={text}", "v": 1} for text in ("\ud800", "\udc01")]
+    value = changed(scrape(0, {}), samples=samples)
+    both = rows_of(spark, [value])
+    monkeypatch.setattr("streaming.entities.QUICK", {})
+    assert both == rows_of(spark, [value])
+
+
+def test_a_counter_of_thousands_of_labels_takes_no_minutes(spark: SparkSession) -> None:
+    def shown(at_s: int) -> dict[Any, float]:
+        return {(Metric.NETWORK_OUT, f"listener={i}"): i + at_s for i in range(8_000)}
+
+    values = [Logged(scrape(at_s, shown(at_s)).value(), T0 + at_s * 1000) for at_s in (0, 5, 10, 15, 20, 25)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streaming.entities.QUICK", {})
+        patch.setattr("streaming.entities.WHOLE", frozenset())
+        began_s = time.monotonic()
+        found = newest(signals_of(spark, values), BrokerSignal)
+    assert found.network_out_bytes_per_s == pytest.approx(8_000)
+    assert time.monotonic() - began_s < 30, "it took minutes while it was quadratic"
 
 
 def test_what_is_summed_over_labels_is_not_what_has_none(spark: SparkSession) -> None:
