@@ -21,6 +21,7 @@ from lab_parts import RHEOSTAT, Running, is_java, running, until
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from streaming.checkpoint import _JVM_GONE_S_MAX
 from streaming.contract import Metric, Role, Sample, Scrape, Topics
 from streaming.kafka.clients import consumer, producer
 from streaming.kafka.cluster import ClusterClient, ClusterError
@@ -162,7 +163,10 @@ def test_killed_again_and_again_it_says_in_the_end_what_an_undisturbed_run_says(
                     if i > 0:  # Otherwise it has the time to end well, as it does when only Python dies.
                         for java in (p for p in run.left() if is_java(p)):
                             java.kill()
-                    until(lambda: not any(is_java(p) for p in run.left()), 10, "Spark's Java has ended too")
+                    # As long as the next start waits for it: the first on a machine writes its class archive as it ends.
+                    until(
+                        lambda: not any(is_java(p) for p in run.left()), _JVM_GONE_S_MAX, "Spark's Java has ended too"
+                    )
             with stream(config) as run, stream(calm) as other:
                 until(lambda: events(run, "first batch") and events(other, "first batch"), STARTED_S_MAX, "both run")
                 load.end()
