@@ -294,7 +294,7 @@ final class Fold {
             double remaining = adding ? values[REMAINING] : 0.0;
             found.put(
                     labels,
-                    new Partition(values[SIZE], Double.NaN, orZero(values[COUNTED]), adding, remaining, Double.NaN));
+                    new Partition(values[SIZE], Double.NaN, Partition.orZero(values[COUNTED]), adding, remaining, Double.NaN));
         });
         return found;
     }
@@ -307,7 +307,7 @@ final class Fold {
             double own = values[SIZE];
             double remaining = adding ? Partition.excess(leader, own) : 0.0;
             double lag = adding ? values[LAG] : Double.NaN;
-            found.put(labels, new Partition(leader, own, orZero(values[COUNTED]), adding, remaining, lag));
+            found.put(labels, new Partition(leader, own, Partition.orZero(values[COUNTED]), adding, remaining, lag));
         });
         return found;
     }
@@ -322,10 +322,6 @@ final class Fold {
 
     static byte[] utf8(String text) {
         return text.getBytes(StandardCharsets.UTF_8);
-    }
-
-    private static double orZero(double value) {
-        return Double.isNaN(value) ? 0.0 : value;
     }
 
     static boolean isNumber(double value) {

@@ -86,7 +86,7 @@ final class Moving {
         });
     }
 
-    /** Only one in which something was moving. A longer or a backward step is a clock that was set, or a gap. */
+    /** Only one in which something was moving. A longer step is a clock that was set, or a gap. */
     private void step(Row before, Row after) {
         double seconds = (after.ownMs - before.ownMs) / 1000.0;
         if (!(seconds > 0 && seconds <= STEP_S_MAX)
@@ -106,10 +106,10 @@ final class Moving {
                 continue;
             }
             moving++;
-            gained += orZero(Partition.excess(q.ownBytes(), p.ownBytes()));
-            written += orZero(Partition.excess(q.leaderBytes(), p.leaderBytes()));
-            remaining += orZero(q.remainingBytes());
-            closed += p.adding() ? orZero(q.remainingBytes() - p.remainingBytes()) : 0;
+            gained += Partition.orZero(Partition.excess(q.ownBytes(), p.ownBytes()));
+            written += Partition.orZero(Partition.excess(q.leaderBytes(), p.leaderBytes()));
+            remaining += Partition.orZero(q.remainingBytes());
+            closed += p.adding() ? Partition.orZero(q.remainingBytes() - p.remainingBytes()) : 0;
         }
         // What overflows is unknown, and a step without its numbers is none.
         if (moving > 0 && Fold.isNumber(gained) && Fold.isNumber(written) && Fold.isNumber(remaining)) {
@@ -263,9 +263,5 @@ final class Moving {
             out.field("write_bytes_per_s", growth.get(one.labels).perSecond()).close();
         }
         out.closeList();
-    }
-
-    private static double orZero(double value) {
-        return Double.isNaN(value) ? 0.0 : value;
     }
 }

@@ -33,4 +33,8 @@ record Partition(
     static double excess(double more, double less) {
         return Double.isNaN(more) || Double.isNaN(less) ? Double.NaN : Math.max(more - less, 0.0);
     }
+
+    static double orZero(double value) {
+        return Double.isNaN(value) ? 0.0 : value;
+    }
 }
