@@ -1,8 +1,7 @@
 """What the step response is measured with: what comes through, by the destination's log files, and two hands that turn.
 
 Ramp     plan/slew.py's line as the production Slewing drives it: what a rescue does.
-Law      decide/replication_rate.py, asked once a second, with signals of what came through, some seconds late: what steering does. It
-         paces the leader side through the quota's window and lets the follower's stand a little above.
+steered  benchmarks/bursts/law.py: what steering does, and the simulated twin of this test as well.
 
 Both act through the production Throttles port.
 """
@@ -13,29 +12,21 @@ import bisect
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from benchmarks.bursts.law import Law
+from streaming.contract import Side
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Throttles
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
+from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Reason, SetRate
 from tuner.model.limits import Limits
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
-from tuner.plan.slew import WINDOW_S, slew
-from tuner.steering import TURN_EVERY_S
+from tuner.plan.slew import slew
 
 RESCUE = Limits(rate_bytes_per_s_max=50e6)
-LINK = Capacity(100e6, 100e6)
-# The take-over of a rate that stands is another story: here it is over at once. Nor are the rates of a lab those of a floor.
-LIMITS = LawLimits(rate_bytes_per_s_min=0.5e6, rate_bytes_per_s_max=50e6, start_s=1.0)
-SCRAPE_S, STEPS = 5.0, 5  # The stream's window.
-LATE_S = 2.0  # What the tuner hears of is so old.
-ENDLESS_BYTES = 1e12
 
 
 @dataclass(slots=True)
@@ -134,65 +125,12 @@ class Ramp:
         return due_s if due_s is not None else time.monotonic() + 0.5
 
 
-class Law:
-    """The law as the tuner asks it, once a second; what is meant changes with the share of the link it may have."""
-
-    def __init__(self, throttles: Throttles, source: int, target: int, stands_bytes_per_s: int, growth: Growth) -> None:
-        self._throttles = throttles
-        self._growth = growth
-        self._leader, self._follower = (source, Side.LEADER), (target, Side.FOLLOWER)
-        self._stands = {self._leader: stands_bytes_per_s, self._follower: stands_bytes_per_s}
-        self._objective = _share_of(stands_bytes_per_s)
-        self._memory = LawMemory()
-        self._began_s = self._next_s = time.monotonic()
-        self._heard: dict[int, tuple[BrokerSignal, MoveSignal]] = {}
-
-    def to(self, rate_bytes_per_s: int) -> None:
-        self._objective = _share_of(rate_bytes_per_s)
-
-    def act(self) -> float:
-        now_s = time.monotonic()
-        if now_s < self._next_s:
-            return self._next_s
-        self._hear(now_s)
-        brokers = {signal.broker: signal for signal, _ in self._heard.values()}
-        moves = {(move.broker, move.side): move for _, move in self._heard.values()}
-        view = LawView(_ms(now_s), brokers, moves, self._stands, dict.fromkeys(brokers, LINK))
-        self._memory, writes = turn(view, self._memory, self._objective, LIMITS)
-        answers = self._throttles.write_rates(writes) if writes else {}
+def steered(throttles: Throttles, growth: Growth, source: int, target: int, stands_bytes_per_s: int) -> Law:
+    def write(rates: Mapping[BrokerSide, int]) -> None:
+        answers = throttles.write_rates(rates)
         assert set(answers.values()) <= {None}
-        self._stands |= writes
-        self._next_s = max(self._next_s + TURN_EVERY_S, time.monotonic())
-        return self._next_s
 
-    def _hear(self, now_s: float) -> None:
-        """The newest scrape that has come through the stream by now."""
-        scrapes = int((now_s - LATE_S - self._began_s) / SCRAPE_S)
-        to_s = self._began_s + max(0, scrapes) * SCRAPE_S
-        steps = min(max(1, scrapes), STEPS)
-        from_s = to_s - steps * SCRAPE_S
-        mean = self._growth.passed(from_s, to_s) / (to_s - from_s)
-        counted = self._growth.passed(to_s - WINDOW_S, to_s) / WINDOW_S
-        for broker, side in (self._leader, self._follower):
-            out, into = (mean, 0.0) if side is Side.LEADER else (0.0, mean)
-            self._heard[broker] = (
-                BrokerSignal(
-                    "lab", broker, _ms(to_s), _ms(to_s), steps + 1, 1.0,
-                    leader_throttled_bytes_per_s=counted, follower_throttled_bytes_per_s=counted,
-                    throttled_by=ThrottledBy.QUOTA.value,
-                    network_out_bytes_per_s=out, reassignment_out_bytes_per_s=out,
-                    network_in_bytes_per_s=into, reassignment_in_bytes_per_s=into,
-                    produce_p99_ms=1.0,
-                ),
-                MoveSignal(
-                    "lab", broker, side, _ms(to_s), _ms(to_s), steps + 1, 1.0, moving_partitions=1, listed_partitions=1,
-                    remaining_bytes=ENDLESS_BYTES, keep_up_bytes_per_s=0.0, write_bytes_per_s=0.0,
-                ),
-            )  # fmt: skip
-
-
-def _share_of(rate_bytes_per_s: float) -> Objective:
-    return Objective(latency_ms=50.0, mode=Mode.SHARE, share_max=rate_bytes_per_s / LINK.out_bytes_per_s)
+    return Law(write, growth.passed, time.monotonic, source, target, stands_bytes_per_s)
 
 
 def drive(hand: Hand, phases: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
@@ -206,7 +144,3 @@ def drive(hand: Hand, phases: Iterable[tuple[int, float]]) -> list[tuple[float, 
             threading.Event().wait(min(left_s, max(0.0, due_s - time.monotonic())))
         spans.append((began_s, began_s + lasts_s))
     return spans
-
-
-def _ms(at_s: float) -> int:
-    return round(at_s * 1000)

@@ -18,13 +18,13 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from kafka import TopicPartition
 from kafka.admin import NewTopic
-from lab_parts import until
-from step_kit import Growth, Hand, Law, Ramp, Response, drive
+from lab_parts import MakeLab
+from step_kit import Growth, Hand, Ramp, Response, drive, steered
 
 from rheostat.lab import Lab, LabSpec, Load
 from streaming.contract import Side
@@ -102,7 +102,7 @@ def turned(lab: Lab, pair: Pair) -> list[Response]:
         copying(lab, client, pair)
         hand: Hand
         if pair.by_law:
-            hand = Law(throttles, pair.source, pair.target, LOW, growth)
+            hand = steered(throttles, growth, pair.source, pair.target, LOW)
         else:
             hand = Ramp(throttles, pair.source, pair.target, LOW)
         spans = drive(hand, (BEFORE, UP, DOWN))
@@ -135,32 +135,24 @@ def told(name: str, round_: Sequence[Response]) -> str:
     return "\n".join(lines)
 
 
-def again(lab: Lab, pair: Pair, time: int) -> list[Response]:
-    """The same on a topic of its own, once nothing else moves any more.
-
-    First the lists go: what is left of the copies would be counted as it rushes through, without a rate that holds it, and the
-    next round would begin with seconds of silence.
+def again(make_lab: MakeLab, pair: Pair) -> list[Response]:
+    """The same on brokers of its own. On those of before, a quota remembers the hour: idle, it lets its whole window through at
+    once when the next copy begins, and the echoes of that are in all that follows.
     """
-    with ClusterClient(lab.kafka_settings(), "step-again") as client:
-        unlisted: dict[str, str | None] = dict.fromkeys(LIST_KEYS.values())
-        topics = {p.topic for p in (RESCUE, STEERED)} | {f"{pair.topic}-{before}" for before in range(time)}
-        assert set(client.alter_topic_configs(dict.fromkeys(topics, unlisted)).values()) == {None}
-        brokers = {broker for each in (RESCUE, STEERED) for broker in (each.source, each.target)}
-        nothing: dict[str, str | None] = dict.fromkeys(RATE_KEYS.values())
-        assert set(client.alter_broker_configs(dict.fromkeys(brokers, nothing)).values()) == {None}
-        until(lambda: not client.reassignments(), 60, "the copies of before end")
-    fresh = replace(pair, topic=f"{pair.topic}-{time}")
-    filled(lab, [fresh])
-    return turned(lab, fresh)
+    lab = make_lab(LAB)
+    filled(lab, [pair])
+    return turned(lab, pair)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("pair", [pytest.param(RESCUE, id="rescue"), pytest.param(STEERED, id="law")])
-def test_a_step_neither_bursts_nor_falls_silent(lab: Lab, responses: dict[str, list[Response]], pair: Pair) -> None:
+def test_a_step_neither_bursts_nor_falls_silent(
+    responses: dict[str, list[Response]], make_lab: MakeLab, pair: Pair
+) -> None:
     rounds = [responses[pair.topic]]
     if 1.0 < max(misses(*rounds[0][1:])) <= BY_A_HAIR:
-        rounds += [again(lab, pair, time) for time in range(MORE)]
+        rounds += [again(make_lab, pair) for _ in range(MORE)]
     figures = "\n".join(told(pair.topic, each) for each in rounds)
     sys.stdout.write(f"\n{figures}\n")
 

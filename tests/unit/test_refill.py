@@ -170,6 +170,7 @@ def test_small_ones_share_a_slot() -> None:
     # Where no rate is known, 10 MB/s is assumed.
     assert slot_part(5 * MB, None) == pytest.approx(0.5)
     assert slot_part(500 * MB, None) == 1.0
+    assert slot_part(1.0, 0.0) == 1.0
 
 
 def test_a_giant_near_its_end_makes_room() -> None:

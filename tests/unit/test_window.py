@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.model.limits import MB
-from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, steady
+from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, first_seen, steady
 
 SAMPLES = 11
 FREE = float("inf")
@@ -108,3 +108,39 @@ def test_a_step_from_before_all_that_is_remembered_changes_nothing() -> None:
     window = steady(60_000, 10 * MB)
     assert corrected(window, 20_000, 5.0, 1.0, FREE, SAMPLES) == window
     assert corrected(window, 61_000, 5.0, 1.0, FREE, SAMPLES) == window
+
+
+def new_to_kafka(bound: float) -> Window:
+    """Eight seconds under a bound that held nothing when we came; by the replay the first would have been a burst of 12 s."""
+    return advanced(steady(0, bound, 0.0), 8_000, bound, FREE, SAMPLES, meant_bytes_per_s=0.0)
+
+
+def test_a_throttle_that_is_new_to_kafka_is_told_by_its_first_step() -> None:
+    """20 MB/s passed in each second of the first five, and not 240 MB in the first: so they did in the three since."""
+    before = new_to_kafka(20 * MB)
+    assert before.seconds[-8:] == pytest.approx((240 * MB, *[0.0] * 7))
+    window = first_seen(before, 5_000, 5.0, 100 * MB, FREE, SAMPLES)
+    assert window.seconds[-14:] == pytest.approx((*[20 * MB] * 14,))
+    assert bound_for(window, 20 * MB, SAMPLES, play=0.07) == pytest.approx(20 * MB)
+
+
+def test_a_throttle_that_was_merely_idle_lets_its_window_through_and_its_first_step_tells() -> None:
+    before = new_to_kafka(20 * MB)
+    window = first_seen(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
+    assert window == corrected(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
+    assert sum(window.seconds[-8:]) == pytest.approx(240 * MB, rel=0.02)
+
+
+def test_where_less_than_its_bound_passes_in_the_first_step_the_line_up_begins_there() -> None:
+    """A disk lets 5 MB/s pass of 20: a window of that is what is planned from, whatever might pass since."""
+    window = first_seen(new_to_kafka(20 * MB), 5_000, 5.0, 25 * MB, 5 * MB, SAMPLES)
+    assert window.seconds[-11:] == pytest.approx((5 * MB,) * 11)
+    assert window.meant[-11:] == pytest.approx((5 * MB,) * 11)
+
+
+def test_a_first_step_of_a_window_that_was_known_corrects_it_as_any_other() -> None:
+    before = advanced(steady(0, 20 * MB), 7_000, 20 * MB, FREE, SAMPLES)
+    assert first_seen(before, 5_000, 5.0, 110 * MB, FREE, SAMPLES) == corrected(
+        before, 5_000, 5.0, 110 * MB, FREE, SAMPLES
+    )
+    assert first_seen(before, 20_000, 5.0, 1.0, FREE, SAMPLES) == before

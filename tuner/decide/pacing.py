@@ -14,7 +14,7 @@ from tuner.decide.course import Course
 from tuner.decide.side_view import SideView
 from tuner.decide.tracking import floor_of
 from tuner.model.objectives import LawLimits
-from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, held_bytes_per_s
+from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, first_seen, held_bytes_per_s
 
 
 def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int:
@@ -63,7 +63,10 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
         caught = sight.directions[here.which].caught.newest
         if caught is not None:
             passed = (caught + here.in_sync_bytes_per_s) * sight.step_s
-            window = corrected(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
+            # The first step that is all since we came; one before it may be half of a time in which nothing moved.
+            young = until_ms < course.since_ms + sight.step_s * 1000
+            tell = first_seen if young else corrected
+            window = tell(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
             until_ms = sight.sampled_at_ms
     return window, until_ms
 

@@ -126,6 +126,8 @@ def sides_of(leader: int, adding: Iterable[int]) -> list[BrokerSide]:
 def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None) -> float:
     """What a copy takes of a slot of a side with this rate; None: of one whose rate is not known."""
     rate = _LEAST_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
+    if rate <= 0:
+        return 1.0  # Somebody has shut it, which Kafka allows: nothing is small there.
     return min(1.0, max(SLOT_PART_MIN, remaining_bytes / (SLOT_S * rate)))
 
 

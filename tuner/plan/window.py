@@ -87,25 +87,42 @@ def corrected(
     window: Window, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
 ) -> Window:
     """The window, given that ``passed_bytes`` came in the ``step_s`` up to ``at_ms``; what came after is replayed anew."""
-    newest = round((window.until_ms - at_ms) / 1000)
-    count = max(1, round(step_s))
-    end = len(window.seconds) - newest
-    begin = end - count
-    if newest < 0 or begin < samples:
+    spot = _step(window, at_ms, step_s, samples)
+    if spot is None:
         return window
+    begin, end = spot
     modelled = window.seconds[begin:end]
-    replayed_bytes = sum(modelled)
-    more = passed_bytes - replayed_bytes
-    if abs(more) <= _UNEVEN_RATIO_MAX * replayed_bytes:
-        likely = shares(samples, count)
-        first = end - len(likely)
+    if _is_uneven(modelled, passed_bytes):
+        likely = shares(samples, end - begin)
+        first, more = end - len(likely), passed_bytes - sum(modelled)
         told = [max(0.0, was + share * more) for was, share in zip(window.seconds[first:end], likely, strict=True)]
         seconds = [*window.seconds[:first], *told]
     else:
         seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
-    for bound in window.bounds[end:]:
-        seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
-    return Window(window.until_ms, tuple(seconds), window.bounds, window.meant)
+    return Window(window.until_ms, _replayed(window, seconds, flow_bytes_per_s, samples), window.bounds, window.meant)
+
+
+def first_seen(
+    window: Window, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
+) -> Window:
+    """As ``corrected``, of a step in which a throttle was first seen to be used: what its window held before is a guess.
+
+    A throttle that nobody has used for an hour is new to Kafka, and its mean is of the seconds since. It lets its rate through
+    from the first second on, as if its window had always held that; one that was merely idle lets a whole window through at
+    once. Which of the two it was, the first step tells: where it was no burst, the window has held what passes.
+    """
+    spot = _step(window, at_ms, step_s, samples)
+    if spot is None:
+        return window
+    begin, end = spot
+    burst = passed_bytes > (1.0 + _UNEVEN_RATIO_MAX) * sum(window.bounds[begin:end])
+    if burst or _is_uneven(window.seconds[begin:end], passed_bytes):
+        return corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
+    passed = (passed_bytes / (end - begin),) * end
+    seconds = _replayed(window, [*passed], flow_bytes_per_s, samples)
+    # What was thought to be held back by something else was meant to bring no more; what has passed says that it was not.
+    meant = (*passed, *map(max, window.meant[end:], map(min, window.bounds[end:], seconds[end:])))
+    return Window(window.until_ms, seconds, window.bounds, meant)
 
 
 def held_bytes_per_s(window: Window, samples: int) -> float:
@@ -124,6 +141,27 @@ def bound_for(window: Window, wanted_bytes_per_s: float, samples: int, *, play: 
     held = (_held(window.seconds, samples) + wanted_bytes_per_s) / (samples + 1)
     planned = (_held(window.meant, samples) + wanted_bytes_per_s) / (samples + 1)
     return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
+
+
+def _step(window: Window, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
+    """Which of the seconds a step is, from the first to behind the last; None where the window does not reach so far."""
+    newest = round((window.until_ms - at_ms) / 1000)
+    end = len(window.seconds) - newest
+    begin = end - max(1, round(step_s))
+    return None if newest < 0 or begin < samples else (begin, end)
+
+
+def _is_uneven(modelled: Sequence[float], passed_bytes: float) -> bool:
+    """Whether what passed differs from the replay only as a throttle's own seconds do."""
+    replayed_bytes = sum(modelled)
+    return abs(passed_bytes - replayed_bytes) <= _UNEVEN_RATIO_MAX * replayed_bytes
+
+
+def _replayed(window: Window, seconds: list[float], flow_bytes_per_s: float, samples: int) -> tuple[float, ...]:
+    """Those seconds, and all that come after them as the bounds that stood let them pass."""
+    for bound in window.bounds[len(seconds) :]:
+        seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
+    return tuple(seconds)
 
 
 def _held(seconds: Sequence[float], samples: int) -> float:
