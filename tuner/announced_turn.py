@@ -37,10 +37,7 @@ class AnnouncedTurn:
     def begin(self, made: Turn, look: ClusterLook) -> Withheld | None:
         """What of the turn is not to be asked for, where it need not wait; None: it waits."""
         moves = moves_of((step for each in made.plans for step in each.starts), look)
-        if self._announcing is None:
-            return ALL_GO
-        self._announcing.light = made.memory.light
-        if not moves:
+        if self._announcing is None or not moves:
             return ALL_GO
         if any(each.cancels for each in made.plans):
             # Whoever cancels waits for nobody's throttle.
@@ -82,9 +79,3 @@ class AnnouncedTurn:
         """Its steps have been asked for, or never will be."""
         if self._announcing is not None:
             self._announcing.end()
-
-    def forget(self) -> None:
-        """Nobody looks after what runs any more."""
-        self.end()
-        if self._announcing is not None:
-            self._announcing.light = {}

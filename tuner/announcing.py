@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tuner.decide.light import Light
 from tuner.model.cluster import PartitionMove
 from tuner.model.reassigning import Key
 
@@ -17,7 +16,6 @@ class Announcing:
         self.moves: Sequence[PartitionMove] = ()
         self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.
         self.without_room: Collection[Key] = ()  # Of them, what only waits for others to be done.
-        self.light: Light = {}  # Of what runs or is announced, what the follower's list does without.
 
     def begin(self, moves: Sequence[PartitionMove]) -> None:
         self.moves, self.withheld, self.without_room = moves, None, ()

@@ -24,7 +24,6 @@ from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.awaited import awaited, have_come
 from tuner.decide.kept import Kept
-from tuner.decide.light import with_light
 from tuner.decide.orders import still_ordered
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
@@ -298,7 +297,7 @@ class Loop:
             announced, self._without_room = self._announcing.moves, {}
             if self._limits.throttles_moves and self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
-            live = with_light(with_announced(live, announced), self._announcing.light)
+            live = with_announced(live, announced)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,

@@ -190,7 +190,7 @@ class Reassigning:
             self._tell_not_known(f"the journal takes no record: {error}")
         except BaseException as error:
             # Whatever it is, nobody asks for these steps any more, hurries for them, or sees how they are.
-            self._announced.forget()
+            self._announced.end()
             self.pending_bytes = {}
             self._tell_not_known(f"what carries plans out has ended with an error: {type(error).__name__}: {error}")
             raise
@@ -203,7 +203,6 @@ class Reassigning:
             self._due_s = now_s + CYCLE_S_MIN
             self._memory, self._figures, self.pending_bytes = Remembered(), Figures(), {}
             self._seen_at_ms = self._not_known = None
-            self._announced.forget()
             self._watcher.stands_by()
             return
         if self._would_do is None:

@@ -9,6 +9,7 @@ import pytest
 from streaming.contract import Side
 from tuner.decide.course import Course, LawView
 from tuner.decide.headroom import Load
+from tuner.decide.newest import Steps
 from tuner.decide.pacing import bound, replayed
 from tuner.decide.side_view import side_view
 from tuner.decide.sight import Direction, Sight
@@ -100,3 +101,19 @@ def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() 
     assert (window.seconds[-3:], window.meant[-3:]) == ((20 * MB,) * 3, (20 * MB,) * 3)
     window, _ = replayed(replace(came, corrected_until_ms=0), here, 50_000_000, view.now_ms, LIMITS)
     assert (window.seconds[-3:], window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)
+
+
+def after_a_step(held_to: float | None, corrected_until_ms: int = 0) -> tuple[float, ...]:
+    """The last eleven seconds, after 2 MB/s in the five seconds since we came to a throttle of 20 under which 1 had passed."""
+    caught = Direction(caught=Steps((2 * MB,)), load=Load(30 * MB))
+    sights = {1: Sight(5_000, 5.0, 0.0, dict.fromkeys(Side, caught))}
+    view = LawView(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    came = replace(course(20 * MB, 20 * MB, 1 * MB), held_to_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms)
+    window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)
+    return window.seconds[-11:]
+
+
+def test_a_window_that_was_a_guess_goes_by_the_first_step_and_one_that_was_not_keeps_its_past() -> None:
+    assert after_a_step(held_to=1 * MB) == pytest.approx((2 * MB,) * 11)
+    assert after_a_step(held_to=None)[:6] == (1 * MB,) * 6
+    assert after_a_step(held_to=1 * MB, corrected_until_ms=5_000)[:6] == (1 * MB,) * 6

@@ -2,8 +2,7 @@
 
 Intuition: a throttle is two numbers and two lists, and counts only what the lists name. The leader's side gets every replica
 that may lead and serve the partition, so that a change of leader does not open the gate; the follower's side gets those that
-are being added, until they are in sync or, of our own plans, nearly so (light.py). A rate without a list throttles nobody, so
-a rate comes first and its list after it.
+are being added, until they are in sync. A rate without a list throttles nobody, so a rate comes first and its list after it.
 
 A replica that was in sync and fell out would be held back by the leader's side, and it is no part of the move but of what
 producers rely on. While one comes back its partition is off the leader's list; what is being added stays on the other.
@@ -46,7 +45,7 @@ def needed_pairs(live: LiveCluster, kept: Kept | None = None) -> dict[str, Neede
     kept = kept or Kept()
     kept.follow(live.moves)
     found = {topic: without_recovering(kept.needed.of(topic, moves), live) for topic, moves in kept.topics.items()}
-    return {topic: needed for topic, needed in found.items() if needed.leader or needed.follower}
+    return {topic: needed for topic, needed in found.items() if needed.follower}
 
 
 def without_ours(live: LiveCluster, memory: Memory, kept: Kept | None = None) -> Mapping[str, TopicThrottle]:
@@ -105,7 +104,7 @@ def take_off(
     memory: Memory,
     needed: Mapping[str, Needed],
     reason: Reason = Reason.IN_SYNC,
-    why: str = "in sync or nearly so, or no longer moving",
+    why: str = "in sync, or no longer moving",
     *,
     kept: Kept | None = None,
 ) -> list[RemovePairs]:

@@ -1,8 +1,7 @@
 """What has to be listed for the moves of one topic, whoever lists it.
 
 The leader's side gets every replica that may lead and serve the partition, the follower's side those that are being added,
-until they are in sync or nearly so (see light.py); while a replica that was in sync comes back, its partition is off the
-leader's side (see lists.py).
+until they are in sync; while a replica that was in sync comes back, its partition is off the leader's side (see lists.py).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def needed_of(moves: Sequence[PartitionMove]) -> Needed:
         if not waited_for:
             continue  # Nothing is to be copied, or nothing any more.
         kept = [b for b in move.replicas if b not in move.adding]
-        follower.update((move.partition, b) for b in waited_for if b not in move.light)
+        follower.update((move.partition, b) for b in waited_for)
         leader.update((move.partition, b) for b in kept)
         first.add((move.partition, move.leader))
         if not all(b in move.isr for b in kept):

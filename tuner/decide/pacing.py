@@ -63,9 +63,9 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
         caught = sight.directions[here.which].caught.newest
         if caught is not None:
             passed = (caught + here.in_sync_bytes_per_s) * sight.step_s
-            # The first step that is all since we came; one before it may be half of a time in which nothing moved.
-            young = until_ms < course.since_ms + sight.step_s * 1000
-            tell = first_seen if young else corrected
+            # Where the throttle held nothing when we came, its window is a guess until a step is measured that is all since then.
+            guessed = held_to is not None and until_ms < course.since_ms + sight.step_s * 1000
+            tell = first_seen if guessed else corrected
             window = tell(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
             until_ms = sight.sampled_at_ms
     return window, until_ms

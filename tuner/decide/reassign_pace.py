@@ -31,10 +31,6 @@ class Throttling:
     meant: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it should carry now.
     most: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it may be given at most.
 
-    @property
-    def of_followers(self) -> dict[int, float]:
-        return {broker: rate for (broker, side), rate in self.meant.items() if side is Side.FOLLOWER}
-
 
 def throttling_of(live: LiveCluster | None, courses: Mapping[BrokerSide, Course], limits: Limits) -> Throttling:
     """

@@ -15,11 +15,9 @@ step of ours is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.decide.light import Lacking, Light, light
-from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Begun, Bounds, Measures, begin
 from tuner.decide.reassign_parts import Parts, Recent, remembered, stand
 from tuner.decide.reassign_words import held_up, paces
@@ -46,7 +44,6 @@ class Remembered:
 
     plans: Mapping[str, Recent] = field(default_factory=dict)
     pace: PaceMemory = field(default_factory=PaceMemory)
-    light: Light = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +98,7 @@ def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: R
         plan.id: remembered(parts, known, terms.now_ms)
         for plan, parts, known in zip(heeded, stands, recent, strict=True)
     }
-    now_light = light(_lacking(made, measures.figures), measures.throttling.of_followers, memory.light)
-    return Turn(made, Remembered(after, begun.paced.memory, now_light), begun, bounds.batch)
-
-
-def _lacking(made: Sequence[PlanTurn], figures: Figures) -> Iterator[Lacking]:
-    """Of all that runs and begins now; of several replicas of a step each may lack all of what is left."""
-    for each in made:
-        for key, step in each.parts.running.items():
-            left = figures.remaining_bytes.get(key, figures.size(key, each.plan.parts[key]))
-            yield from (Lacking(key, broker, left) for broker in step.adding)
-        for step in each.starts:
-            key = (step.topic, step.partition)
-            size = figures.size(key, each.plan.parts[key])
-            yield from (Lacking(key, broker, size) for broker in step.adding)
+    return Turn(made, Remembered(after, begun.paced.memory), begun, bounds.batch)
 
 
 def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:

@@ -35,7 +35,6 @@ class PartitionMove:
     adding: tuple[int, ...]
     removing: tuple[int, ...]
     isr: tuple[int, ...]
-    light: tuple[int, ...] = ()  # Destinations that are not to be on the follower's list: decide/light.py.
 
     @property
     def destinations(self) -> tuple[int, ...]:

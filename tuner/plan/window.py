@@ -92,7 +92,7 @@ def corrected(
         return window
     begin, end = spot
     modelled = window.seconds[begin:end]
-    if _is_uneven(modelled, passed_bytes):
+    if _as_a_throttle_does(modelled, passed_bytes):
         likely = shares(samples, end - begin)
         first, more = end - len(likely), passed_bytes - sum(modelled)
         told = [max(0.0, was + share * more) for was, share in zip(window.seconds[first:end], likely, strict=True)]
@@ -116,7 +116,7 @@ def first_seen(
         return window
     begin, end = spot
     burst = passed_bytes > (1.0 + _UNEVEN_RATIO_MAX) * sum(window.bounds[begin:end])
-    if burst or _is_uneven(window.seconds[begin:end], passed_bytes):
+    if burst or _as_a_throttle_does(window.seconds[begin:end], passed_bytes):
         return corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
     passed = (passed_bytes / (end - begin),) * end
     seconds = _replayed(window, [*passed], flow_bytes_per_s, samples)
@@ -151,7 +151,7 @@ def _step(window: Window, at_ms: int, step_s: float, samples: int) -> tuple[int,
     return None if newest < 0 or begin < samples else (begin, end)
 
 
-def _is_uneven(modelled: Sequence[float], passed_bytes: float) -> bool:
+def _as_a_throttle_does(modelled: Sequence[float], passed_bytes: float) -> bool:
     """Whether what passed differs from the replay only as a throttle's own seconds do."""
     replayed_bytes = sum(modelled)
     return abs(passed_bytes - replayed_bytes) <= _UNEVEN_RATIO_MAX * replayed_bytes

@@ -1,7 +1,11 @@
-"""What Kafka does at the end of a step to a new replica that stands on its broker's throttled-replica list: decide/light.py.
+"""What Kafka does at the end of a step to a new replica that stands on its broker's throttled-replica list.
 
 Broker 3 copies something large under a follower throttle that is always used up. Beside it small partitions, which are written to
 with acks=all, go there one after the other. In one round they are listed, in the other they are not.
+
+A step that takes a replica away ends with a new leader epoch, and every follower fetches anew. Until the first answer the new
+replica's broker does not know it to be in sync, so while it is listed and the quota is used up it is not fetched; but it is in the
+ISR by then, and whoever writes there waits for it. The leader's side never does that, as the leader knows its ISR.
 """
 
 from __future__ import annotations
@@ -90,7 +94,7 @@ def told(name: str, waits_s: Sequence[float]) -> str:
 @pytest.mark.timeout(300)
 def test_a_listed_replica_holds_up_acknowledgements_at_its_end_and_one_that_is_not_does_not(lab: Lab) -> None:
     listed, unlisted = "listed", "unlisted"
-    with ClusterClient(lab.kafka_settings(), "light") as client:
+    with ClusterClient(lab.kafka_settings(), "step-end") as client:
         with lab.admin() as admin:
             small = [NewTopic(t, replica_assignments={p: [1, 2] for p in range(SMALL)}) for t in (listed, unlisted)]
             admin.create_topics([*small, NewTopic("bulk", replica_assignments={0: [1], 1: [1]})])
