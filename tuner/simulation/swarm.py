@@ -17,7 +17,7 @@ from tuner.loop import Loop
 from tuner.model.limits import StallLimits
 from tuner.model.objectives import LawLimits
 from tuner.model.orders import Orders
-from tuner.simulation.policy import EPOCH_MS, Desk, Hand, capacities
+from tuner.simulation.policy import Desk, Hand, capacities
 from tuner.simulation.ports import SilentWatcher
 from tuner.simulation.run import run
 from tuner.simulation.swarm_draw import Drawn, draw
@@ -105,8 +105,7 @@ class SwarmHand:
         )
 
     def _wall_clock(self) -> float:
-        now_s, fate = self._desk.cluster.now_s, self._drawn.mishaps
-        return EPOCH_MS / 1000 + now_s + (fate.clock_by_s if now_s >= fate.clock_set_at_s else 0.0)
+        return self._drawn.mishaps.wall_s(self._desk.cluster.now_s)
 
 
 @dataclass(slots=True)

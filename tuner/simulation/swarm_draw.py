@@ -47,6 +47,10 @@ class Mishaps:
     released: bool = False  # The pause is a release.
     swept_at_s: float = float("inf")  # A tool takes every rate away, and the lists: --verify of a move of its own.
 
+    def wall_s(self, now_s: float) -> float:
+        """What the tuner's clock shows."""
+        return EPOCH_MS / 1000 + now_s + (self.clock_by_s if now_s >= self.clock_set_at_s else 0.0)
+
     def orders_at(self, now_s: float) -> Orders:
         from_s, until_s = self.paused_s
         from_ms, until_ms = (EPOCH_MS + round(t * 1000) for t in self.paused_s)

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from streaming.contract import Side
 from streaming.throttles import Pair, TopicThrottle
 from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
-from tuner.decide.freshness import age_s
+from tuner.decide.freshness import Freshness, freshness
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
 from tuner.model.objectives import LawLimits
-from tuner.simulation.policy import EPOCH_MS, Desk
+from tuner.simulation.policy import Desk
 from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
 from tuner.simulation.swarm_draw import TICK_MS, Drawn
 from tuner.simulation.world import OperatorWrite
@@ -116,10 +116,10 @@ class WatchedThrottles(SimulatedThrottles):
         put_back = rate == before or (ours is not None and rate == ours.before_bytes_per_s)
         if rate is not None and not put_back:
             signal = self._desk.signals.moves.get(side)
-            wall_ms = EPOCH_MS + round(now_s * 1000)
-            blind = signal is None or age_s(signal, wall_ms) > limits.signal_age_s_max + CYCLE_S
+            wall_ms = round(self._drawn.mishaps.wall_s(now_s) * 1000)  # As the tuner has it.
+            blind = freshness(signal, wall_ms, limits.signal_age_s_max + CYCLE_S) is not Freshness.FRESH
             # What is put where nothing stood is for a tuner that may not have heard of W, or not lately.
-            heard = signal is not None and age_s(signal, wall_ms) <= limits.signal_age_s_max
+            heard = freshness(signal, wall_ms, limits.signal_age_s_max) is Freshness.FRESH
             floor = self._floor_bytes_per_s(side) if heard or stands is not None else limits.rate_bytes_per_s_min
             # A rescue goes up from below the floor step by step.
             may_be_below = stands is not None and (blind or self._drawn.objective is None)
