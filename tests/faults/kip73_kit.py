@@ -118,12 +118,14 @@ class Moved:
         return self.rate(first, last)
 
     def fullest(self) -> float:
-        """The most of all stretches of 12 s."""
+        """The most of all stretches of 12 s, to the moment: Kafka's quota repeats itself every twelve seconds, so a stretch that
+        were a look longer would hold the beginning of what it begins with twice."""
         most = 0.0
         for i, first in enumerate(self.looks):
-            last = next((look for look in self.looks[i:] if look.at_s >= first.at_s + WINDOW_S), None)
-            if last is not None:
-                most = max(most, self.rate(first, last))
+            end_s = first.at_s + WINDOW_S
+            after = next((j for j in range(i + 1, len(self.looks)) if self.looks[j].at_s >= end_s), None)
+            if after is not None:
+                most = max(most, self.rate(first, between(self.looks[after - 1], self.looks[after], end_s)))
         return most
 
     def own_word(self, held_since_s: float) -> float:
@@ -131,6 +133,16 @@ class Moved:
         from_s = self.steady_from_s(held_since_s)
         rates = [rate for at_s, rate in self.told if from_s <= at_s <= self.looks[-1].at_s]
         return sum(rates) / len(rates) / QUOTA
+
+
+def between(one: Look, other: Look, at_s: float) -> Look:
+    """As it will have been at a moment between two looks."""
+    share = (at_s - one.at_s) / (other.at_s - one.at_s)
+    added, led = (
+        round(was + share * (later - was))
+        for was, later in ((one.added_bytes, other.added_bytes), (one.leader_bytes, other.leader_bytes))
+    )
+    return Look(at_s, added, led, one.begun)
 
 
 class Seen(Moved):

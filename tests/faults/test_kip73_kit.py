@@ -49,6 +49,20 @@ def test_the_fullest_stretch_is_found_wherever_it_is() -> None:
     assert burst.steady(5.0) < 1.06
 
 
+def test_a_rhythm_of_twelve_seconds_is_counted_once_whenever_it_was_looked_at() -> None:
+    """A second of four times the quota and three of nothing in every twelve, seen by looks that do not hit its seconds."""
+    case = BY_NAME["2 nodes"]
+    rhythm = moved(case, ([QUOTA] * 8 + [4 * QUOTA, 0.0, 0.0, 0.0]) * 4)
+    seconds = [look.added_bytes for look in rhythm.looks]
+    looks, at_s = [], 0.0
+    while at_s <= 47.0:
+        whole = int(at_s)
+        added = seconds[whole] + (at_s - whole) * (seconds[whole + 1] - seconds[whole])
+        looks.append(Look(at_s, round(added), 100 * MB))
+        at_s += 0.27
+    assert Moved(case, looks).fullest() == pytest.approx(1.0, abs=0.02)
+
+
 def test_what_came_before_the_override_had_settled_is_not_steady() -> None:
     assert moved(BY_NAME["2 nodes"], [0.1 * QUOTA] * 20 + [QUOTA] * 30).steady(8.0) == pytest.approx(1.0)
 

@@ -17,7 +17,7 @@ from tuner.decide.tracking import Wanted
 from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits
 from tuner.plan.move_time import SideLoad
-from tuner.plan.window import steady
+from tuner.plan.window import Window, steady
 
 LIMITS = LawLimits()
 
@@ -103,17 +103,26 @@ def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() 
     assert (window.seconds[-3:], window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)
 
 
-def after_a_step(held_to: float | None, corrected_until_ms: int = 0) -> tuple[float, ...]:
-    """The last eleven seconds, after 2 MB/s in the five seconds since we came to a throttle of 20 under which 1 had passed."""
-    caught = Direction(caught=Steps((2 * MB,)), load=Load(30 * MB))
-    sights = {1: Sight(5_000, 5.0, 0.0, dict.fromkeys(Side, caught))}
+def after_a_step(held_to: float | None, corrected_until_ms: int = 0, caught: float = 2 * MB) -> Window:
+    """So many bytes/s passed in the five seconds since we came to a throttle of 20 MB/s under which 1 had; 25 are meant."""
+    direction = Direction(caught=Steps((caught,)), load=Load(30 * MB))
+    sights = {1: Sight(5_000, 5.0, 0.0, dict.fromkeys(Side, direction))}
     view = LawView(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
-    came = replace(course(20 * MB, 20 * MB, 1 * MB), held_to_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms)
+    came = course(25 * MB, 20 * MB, 1 * MB)
+    came = replace(
+        came, held_to_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms,
+        window=replace(came.window, meant=came.window.seconds),
+    )  # fmt: skip
     window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)
-    return window.seconds[-11:]
+    return window
 
 
 def test_a_window_that_was_a_guess_goes_by_the_first_step_and_one_that_was_not_keeps_its_past() -> None:
-    assert after_a_step(held_to=1 * MB) == pytest.approx((2 * MB,) * 11)
-    assert after_a_step(held_to=None)[:6] == (1 * MB,) * 6
-    assert after_a_step(held_to=1 * MB, corrected_until_ms=5_000)[:6] == (1 * MB,) * 6
+    assert after_a_step(held_to=1 * MB).seconds[-11:] == pytest.approx((2 * MB,) * 11)
+    assert after_a_step(held_to=None).seconds[-11:-5] == (1 * MB,) * 6
+    assert after_a_step(held_to=1 * MB, corrected_until_ms=5_000).seconds[-11:-5] == (1 * MB,) * 6
+
+
+def test_what_comes_in_a_young_moves_first_step_was_meant_to() -> None:
+    """More than the throttle lets through at once: followers pace it, and the line up goes on from what they let pass."""
+    assert after_a_step(1 * MB, -1, 30 * MB).meant[-6:] == pytest.approx((1 * MB, *[25 * MB] * 5))

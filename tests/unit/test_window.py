@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -144,3 +146,16 @@ def test_a_first_step_of_a_window_that_was_known_corrects_it_as_any_other() -> N
         before, 5_000, 5.0, 110 * MB, FREE, SAMPLES
     )
     assert first_seen(before, 20_000, 5.0, 1.0, FREE, SAMPLES) == before
+
+
+def test_what_a_young_move_has_brought_was_meant_to() -> None:
+    """Its followers let 30 MB/s through for five seconds, where the throttle stands at 20 and held nothing when we came: its window
+    will be full in a moment. 25 MB/s are meant now, so the setting goes up instead of closing for as long as that takes to leave."""
+    came = steady(0, 20 * MB, 4 * MB)
+    before = advanced(replace(came, meant=came.seconds), 6_000, 20 * MB, 4 * MB, SAMPLES, meant_bytes_per_s=4 * MB)
+    step = (5_000, 5.0, 150 * MB, 25 * MB, SAMPLES)
+    window = first_seen(before, *step, meant_bytes_per_s=25 * MB)
+    assert window.seconds == corrected(before, *step).seconds
+    assert window.meant[-7:] == pytest.approx((4 * MB, *[25 * MB] * 5, 20 * MB))
+    opens, closes = (bound_for(each, 25 * MB, SAMPLES, play=0.07) for each in (window, corrected(before, *step)))
+    assert opens > 1.5 * closes

@@ -65,8 +65,9 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
             passed = (caught + here.in_sync_bytes_per_s) * sight.step_s
             # Where the throttle held nothing when we came, its window is a guess until a step is measured that is all since then.
             guessed = held_to is not None and until_ms < course.since_ms + sight.step_s * 1000
-            tell = first_seen if guessed else corrected
-            window = tell(window, sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
+            step = (sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
+            line = course.wanted.rate_bytes_per_s
+            window = first_seen(window, *step, meant_bytes_per_s=line) if guessed else corrected(window, *step)
             until_ms = sight.sampled_at_ms
     return window, until_ms
 

@@ -27,6 +27,7 @@ Vocabulary:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.model.value import value
 from tuner.plan.echo import shares
@@ -103,26 +104,42 @@ def corrected(
 
 
 def first_seen(
-    window: Window, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
+    window: Window,
+    at_ms: int,
+    step_s: float,
+    passed_bytes: float,
+    flow_bytes_per_s: float,
+    samples: int,
+    *,
+    meant_bytes_per_s: float = 0.0,
 ) -> Window:
     """As ``corrected``, of a step in which a throttle was first seen to be used: what its window held before is a guess.
 
     A throttle that nobody has used for an hour is new to Kafka, and its mean is of the seconds since. It lets its rate through
     from the first second on, as if its window had always held that; one that was merely idle lets a whole window through at
     once. Which of the two it was, the first step tells: where it was no burst, the window has held what passes.
+
+    Args:
+        meant_bytes_per_s: now. What has passed in a burst was meant to, up to that: where the other side paced a young move, the
+            line to what is meant would else begin at nothing, and this side would close for seconds as its window fills.
     """
     spot = _step(window, at_ms, step_s, samples)
     if spot is None:
         return window
     begin, end = spot
     burst = passed_bytes > (1.0 + _UNEVEN_RATIO_MAX) * sum(window.bounds[begin:end])
-    if burst or _as_a_throttle_does(window.seconds[begin:end], passed_bytes):
+    if not burst and _as_a_throttle_does(window.seconds[begin:end], passed_bytes):
         return corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
-    passed = (passed_bytes / (end - begin),) * end
-    seconds = _replayed(window, [*passed], flow_bytes_per_s, samples)
+    mean = passed_bytes / (end - begin)
+    if burst:
+        told = corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
+        line = (*window.meant[:begin], *(max(was, min(meant_bytes_per_s, mean)) for was in window.meant[begin:end]))
+    else:
+        line = (mean,) * end
+        told = replace(window, seconds=_replayed(window, [*line], flow_bytes_per_s, samples))
     # What was thought to be held back by something else was meant to bring no more; what has passed says that it was not.
-    meant = (*passed, *map(max, window.meant[end:], map(min, window.bounds[end:], seconds[end:])))
-    return Window(window.until_ms, seconds, window.bounds, meant)
+    since = map(max, window.meant[end:], map(min, window.bounds[end:], told.seconds[end:]))
+    return replace(told, meant=(*line, *since))
 
 
 def held_bytes_per_s(window: Window, samples: int) -> float:
