@@ -18,6 +18,7 @@ import kafka.errors
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.services import probe, run_tune
 from rheostat.settings import Settings
+from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.topics import ensure_topics
@@ -69,16 +70,18 @@ def override(sides: Mapping[BrokerSide, int], for_s: float) -> Change:
     return overridden(sides, for_s, _user())
 
 
-def no_override(broker: int) -> Change:
-    return not_overridden(broker, _user())
+def no_override(broker: int, side: Side | None = None) -> Change:
+    return not_overridden(broker, _user(), side)
 
 
 def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
     """
     Raises:
-        BadInputError: it is above what the operator permits.
+        BadInputError: it is above what the operator permits, or less than the byte a second that is the least Kafka can hold to.
     """
     most = settings.tuner.rate_bytes_per_s_max
+    if round(rate_bytes_per_s) < 1:
+        raise BadInputError("--rate: expected at least 1 B/s: a throttle of 0 stops what moves; cancel it instead")
     if rate_bytes_per_s > most:
         raise BadInputError(
             f"--rate {words.rate(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({words.rate(most)}), which is never "

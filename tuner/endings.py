@@ -1,17 +1,21 @@
 """What a move's end asks for: lists cleared, then rates put back, each as far as it still is what it was decided to be.
 
 A new move may have begun since the look, or somebody may have been quicker, so the cluster is looked at once more before the
-first write. Lists come before rates: while a list stands, a rate removed would leave its replicas unlimited.
+first write, and each value right before its own: there may be many, each with its place in the journal before and after it.
+Lists come before rates: while a list stands, a rate removed would leave its replicas unlimited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
 
-from tuner.actuate.throttles import Failure, Throttles
+from streaming.kafka.cluster import ClusterError
+from streaming.throttles import TopicThrottle
+from tuner.actuate.throttles import CHANGED_SINCE, Failure, Throttles
 from tuner.decide.policy import intend_put_back, settle
 from tuner.ledger import Ledger
 from tuner.listing import Told
@@ -58,28 +62,40 @@ class Endings:
         if isinstance(live, NotSeen):
             return
         # Only what a person has released is taken back while something moves.
-        endings = [e for e in endings[:PER_CYCLE] if not live.moves or e.reason is Reason.RELEASED]
-        back = [e for e in endings if isinstance(e, PutBackRate) and not self._ledger.pausing(e)]
-        self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in back})
-        lists_went = not self._ledger.memory.listed
-        for decision in endings:
-            if self._ledger.pausing(decision):
-                lists_went &= not isinstance(decision, ClearLists)
-                continue
+        endings = [e for e in endings if not live.moves or e.reason is Reason.RELEASED]
+        # What rests after a failure takes no other's place.
+        resting = {id(e) for e in endings if self._ledger.pausing(e)}
+        lists_rest = any(isinstance(e, ClearLists) for e in endings if id(e) in resting)
+        due = [e for e in endings if id(e) not in resting]
+        lists_wait = any(isinstance(e, ClearLists) for e in due[PER_CYCLE:])
+        due = due[:PER_CYCLE]
+        self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in due if isinstance(e, PutBackRate)})
+        lists_went = not (self._ledger.memory.listed or lists_rest or lists_wait)
+        for decision in due:
             if isinstance(decision, ClearLists):
-                same = live.lists.get(decision.topic) == decided_on.lists.get(decision.topic)
-                lists_went &= same and self._act(decision, self._clear)
+                stands = decided_on.lists.get(decision.topic, TopicThrottle())
+                same = live.lists.get(decision.topic, TopicThrottle()) == stands
+                lists_went &= same and self._act(decision, partial(self._clear, stands=stands))
                 continue
             setting = live.rates.get((decision.broker, decision.side))
             # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
             if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
                 self._act(decision, self._put_back)
 
-    def _clear(self, decision: ClearLists) -> Failure | None:
-        return self._throttles.clear_lists(decision.topic, decision.sides)
+    def _clear(self, decision: ClearLists, stands: TopicThrottle) -> Failure | None:
+        return self._throttles.clear_lists(decision.topic, decision.sides, stands)
 
     def _put_back(self, decision: PutBackRate) -> Failure | None:
-        wanted = {(decision.broker, decision.side): decision.value_bytes_per_s}
+        side = (decision.broker, decision.side)
+        try:
+            found = self._throttles.read_rates([side])[side]
+        except ClusterError as error:
+            found = error
+        if isinstance(found, ClusterError):
+            return f"not read before it was to be put back: {found}"
+        if found != decision.live_bytes_per_s:
+            return CHANGED_SINCE
+        wanted = {side: decision.value_bytes_per_s}
         refused = next(iter(self._throttles.write_rates(wanted).values()))
         return refused if refused is not None else next(iter(self._throttles.confirm_rates(wanted).values()))
 

@@ -34,9 +34,11 @@ def override(
     ] = None,
     for_s: Annotated[float | None, amount(units.parse_span, "how long; 30m without it", "TIME", "--for")] = None,
     side: Annotated[str | None, typer.Option("--side", help="leader or follower; both without it")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="end the overrides of this broker now")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="end the overrides of this broker now, or of one --side")
+    ] = False,
 ) -> None:
-    """One broker's throttle stands at a rate for a while (30 min), and is tuned again after it."""
+    """One broker's throttle stands at a rate for a while (30 min), then at what it was before, and is tuned again."""
     from rheostat import orders
     from rheostat.errors import BadInputError
     from rheostat.settings import load_settings
@@ -49,8 +51,12 @@ def override(
     if side is not None and side not in {s.value for s in Side}:
         raise BadInputError(f"--side: expected leader or follower, found {side!r}")
     if rate is None:
-        given = orders.give(settings, orders.no_override(broker))
-        said = f"The overrides of broker {broker} are over."
+        given = orders.give(settings, orders.no_override(broker, Side(side) if side else None))
+        said = (
+            f"The override of broker {broker}'s {side} throttle is over."
+            if side
+            else f"The overrides of broker {broker} are over."
+        )
     else:
         wanted = orders.checked_rate(settings, rate)
         orders.checked_broker(settings, broker)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
 from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import Failure
+from tuner.actuate.throttles import CHANGED_SINCE, Failure
 from tuner.model.cluster import BrokerSide
 
 
@@ -71,13 +71,15 @@ class FakeThrottles:
             for side, value in rates.items()
         }
 
-    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
+    def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
         self.events.append(("clear", topic, tuple(sides)))
         if topic in self.refusing:
             return self.refusing[topic]
         if topic not in self.lists:
             return f"Kafka refused to alter topic configs: topic {topic} is not there"
         now = self.lists[topic]
+        if decided_on is not None and any(now.of(side) != decided_on.of(side) for side in sides):
+            return CHANGED_SINCE
         self.lists[topic] = TopicThrottle(
             ThrottledReplicas() if Side.LEADER in sides else now.leader,
             ThrottledReplicas() if Side.FOLLOWER in sides else now.follower,

@@ -106,6 +106,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
         (("--broker", "1"), "expected either --rate, the throttle to set, or --clear"),
         (("--broker", "1", "--rate", "5GB/s"), "--rate 5000.0 MB/s is above tuner.rate_bytes_per_s_max"),
         (("--broker", "1", "--rate", "0"), "expected more than 0"),
+        (("--broker", "1", "--rate", "0.4B/s"), "--rate: expected at least 1 B/s"),
         (("--broker", "77", "--rate", "5MB/s"), "--broker 77: not alive here; alive are 1, 2"),
         (("--broker", "1", "--rate", "5MB/s", "--for", "soon"), "expected a time above 0 such as 90s"),
         (("--broker", "1", "--rate", "5MB/s", "--side", "left"), "--side: expected leader or follower, found 'left'"),
@@ -125,4 +126,6 @@ def test_an_override_is_given_and_cleared(config: tuple[Path, int], throttles: K
     assert given.stdout.startswith("While something moves there, broker 1 is throttled at 5.00 MB/s for the next 90 s.")
     cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")
     assert cleared.stdout.startswith("The overrides of broker 1 are over.")
+    one = rheostat("override", "--config", file, "--broker", "1", "--side", "leader", "--clear")
+    assert one.stdout.startswith("The override of broker 1's leader throttle is over.")
     assert throttles.read_rates([OURS]) == {OURS: None}

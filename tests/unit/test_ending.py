@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, owned, throttle
+from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, move, owned, throttle
 
 from streaming.throttles import ThrottledReplicas, TopicThrottle
-from tuner.decide.ending import end_of_moves
+from tuner.decide.ending import end_of_moves, put_back_all
 from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.model.decision import ClearLists, PutBackRate, Reason
 from tuner.model.limits import MB, Limits
@@ -178,3 +178,38 @@ def test_a_partition_that_finished_before_the_first_look_does_not_keep_the_throt
     """A plan of two; partition 1 is empty and done within a second, so only partition 0 was ever seen moving."""
     lists = {"orders": throttle(leader=[(0, 1), (0, 2), (1, 1), (1, 2)], follower=[(0, 3), (1, 3)])}
     assert plan(idle(lists=lists))[0] == ("clear", "orders", (L, F))
+
+
+# -- a broker that was away at the end of an earlier move -----------------------------------------------------------------
+
+BACK = (5, F)
+SINCE = {**RATES, BACK: 40 * MB}
+
+
+@pytest.mark.parametrize("before", [None, 4 * MB])
+def test_what_is_ours_of_an_earlier_move_is_put_back_at_the_end_of_the_next(before: int | None) -> None:
+    """Its broker was away when that one ended, and takes no part in this one."""
+    memory = replace(AFTER, owned={**AFTER.owned, BACK: owned(before, 40 * MB)})
+    found = plan(idle(SINCE, brokers=(1, 2, 3, 5)), memory)
+    assert found[0] == ("clear", "orders", (L, F))
+    assert found[-1] == ("back", BACK, 40 * MB, before)
+    assert len(found) == 4
+
+
+def test_what_an_earlier_move_brought_goes_at_the_end_of_the_next() -> None:
+    memory = replace(AFTER, to_clear=frozenset({5}), owned={**AFTER.owned, BACK: owned(10 * MB, 40 * MB)})
+    assert plan(idle(SINCE, brokers=(1, 2, 3, 5)), memory)[-1] == ("back", BACK, 40 * MB, None)
+
+
+def test_a_release_takes_what_an_earlier_move_brought_as_soon_as_its_broker_is_back() -> None:
+    memory = Memory(to_clear=frozenset({5}), owned={SOURCE: owned(4_500_000, 21 * MB)})
+    cluster = idle(SINCE, brokers=(1, 2, 3, 5), lists={})
+    found = put_back_all(cluster, memory, Reason.RELEASED, "released")
+    assert [(d.broker, d.side, d.value_bytes_per_s, d.reason) for d in found] == [
+        (*SOURCE, 4_500_000, Reason.RELEASED),
+        (*BACK, None, Reason.RELEASED),
+    ]
+    assert len(put_back_all(idle(RATES, lists={}), memory, Reason.RELEASED, "released")) == 1
+    # Another move goes through it by now, and what stands there may be that one's.
+    taken = replace(cluster, moves=(replace(move(), adding=(5,)),))
+    assert len(put_back_all(taken, memory, Reason.RELEASED, "released")) == 1

@@ -37,7 +37,7 @@ from tuner.model.orders import Orders, Pause
 
 BYTES = st.integers(0, 2**63 - 1)
 SIDES = st.tuples(st.integers(0, 100_000), st.sampled_from(list(Side)))
-OWNED = st.builds(Owned, st.none() | BYTES, BYTES, st.lists(BYTES, max_size=30).map(tuple))
+OWNED = st.builds(Owned, st.none() | BYTES, BYTES, st.lists(BYTES, max_size=30).map(tuple), st.none() | BYTES)
 BROKERS = st.frozensets(st.integers(0, 100_000), max_size=6)
 MEMORIES = st.builds(
     Memory,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +13,7 @@ from loop_rig import RAISED, Rig, raised
 from tuner_cases import (
     LIMITS,
     NOW_MS,
+    SEEN,
     SOURCE,
     STALLED,
     TARGET,
@@ -25,7 +26,9 @@ from tuner_cases import (
 
 from streaming.contract import Side
 from streaming.throttles import TopicThrottle
+from tuner.actuate.throttles import CHANGED_SINCE
 from tuner.api.board import Board
+from tuner.endings import PER_CYCLE
 from tuner.loop import FULL_LOOK_EVERY
 from tuner.model.cluster import LiveCluster, NotSeen
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
@@ -371,6 +374,103 @@ def test_what_is_theirs_is_left_alone_at_the_end_too() -> None:
     rig.end_the_move()
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
+
+
+def while_written(rig: Rig, action: str, then: Callable[[], None]) -> None:
+    """Somebody acts in the moment in which this intent goes on record, once."""
+    write, left = rig.journal.write, [then]
+
+    def written(entries: Any = (), **kwargs: Any) -> None:
+        write(entries, **kwargs)
+        if left and any((e.kind, e.action) == ("intent", action) for e in entries):
+            left.pop()()
+
+    rig.journal.write = written  # type: ignore[method-assign]
+
+
+def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None:
+    rig = raised()
+    rig.end_the_move()
+    while_written(rig, "put_back", lambda: rig.throttles.rates.update({SOURCE: 7 * MB}))
+    rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 7 * MB}
+    assert [failure for _, failure in rig.watcher.acts if failure] == [CHANGED_SINCE]
+    rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 7 * MB}
+    assert SOURCE in rig.loop.memory.theirs_until_ms
+
+
+def test_who_lists_another_move_while_the_lists_are_to_go_keeps_them() -> None:
+    rig = raised()
+    rig.end_the_move()
+    theirs = {"orders": throttle(leader=[(4, 1)], follower=[(4, 2)])}
+    while_written(rig, "clear_lists", lambda: rig.throttles.lists.update(theirs))
+    rig.cycle()
+    assert rig.throttles.lists["orders"] == theirs["orders"]
+    assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
+
+
+def test_lists_that_cannot_go_keep_no_others_from_going() -> None:
+    topics = [f"t{number:02d}" for number in range(PER_CYCLE + 5)]
+    moved = {(topic, 0): frozenset({1, 2, 3}) for topic in topics}
+    rig = Rig(replace(RAISED, seen={**SEEN, **moved}))
+    rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
+    rig.throttles.lists |= {topic: throttle(leader=[(0, 1)]) for topic in topics}
+    rig.throttles.refusing |= dict.fromkeys(topics[:PER_CYCLE], "missing right: AlterConfigs on Topic")
+    rig.end_the_move()
+    for _ in range(3):
+        rig.cycle()
+    assert {topic for topic in topics if rig.throttles.lists[topic]} == set(topics[:PER_CYCLE])
+    assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
+
+
+@pytest.mark.parametrize("over", ["expired", "cleared"])
+def test_after_an_order_stands_what_stood_before_it(over: str) -> None:
+    """Also where another order had followed it, and where nobody would raise it again: without an objective a rescue only raises."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    for rate in (8 * MB, 9 * MB):
+        order = Override(rate, NOW_MS + 60_000, "an operator")
+        rig.orders.latest = Orders(rate, overrides={SOURCE: order})
+        assert Reason.OVERRIDDEN in rig.cycle()
+        rig.run_ramps()
+        assert rig.throttles.rates == {SOURCE: rate, TARGET: 10 * MB}
+    rig.die_and_start_again()
+    if over == "expired":
+        rig.now_ms += 60_000
+    else:
+        rig.orders.latest = Orders(10 * MB)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    assert rig.loop.memory.owned[SOURCE].goes_back_to_bytes_per_s is None
+
+
+def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -> None:
+    """Without an objective, too. The tool's list names replica 2 as well, which was in sync and comes back through it."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    (whole,) = rig.live.moves
+    rig.live.moves = (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    assert Reason.RECOVERS in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 10 * MB}
+    assert rig.cycle()[0] is Reason.RECOVERS
+    assert rig.loop.next_due_s() is None
+    rig.live.moves = (whole,)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+
+
+def test_old_news_of_replicas_that_are_missing_opens_nothing() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    rig.now_ms += 40_000
+    assert Reason.RECOVERS not in rig.cycle()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
 # -- saying ------------------------------------------------------------------------------------------------------------

@@ -203,6 +203,24 @@ def test_what_a_rescue_raised_holds_for_a_minute_and_then_sinks_by_a_tenth_at_a_
     assert rig.writes() == []
 
 
+def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() -> None:
+    """It was started again, and the stream has stopped meanwhile."""
+    rig = raised()
+    rig.signals.moves, rig.signals.brokers = {}, {}
+    rig.cycle()
+    assert {d.reason for d in unseen_for(rig, 55.0)} == {Reason.SIGNALS_MISSING}
+    [source, _] = unseen_for(rig, 70.0)
+    assert isinstance(source, SetRate)
+    assert source.text == (
+        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: no measurements for 70 s, so what we had raised sinks to 10.0 MB/s"
+    )
+    for step in range(40):
+        unseen_for(rig, 80.0 + 5 * step)
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    rig.die_and_start_again()
+    assert rig.loop.memory.unseen_since_ms == {}
+
+
 def test_it_does_not_sink_below_what_still_drains() -> None:
     """10 MB/s stood there, and would jam the move again: 20 go to keeping up."""
     rig = raised()

@@ -268,6 +268,7 @@ def test_the_commands_change_only_what_they_mean() -> None:
     assert both.overrides.keys() == {SOURCE, (3, L), (3, F)}
     assert both.overrides[(3, F)].until_ms == NOW_MS + 60_000
     assert commands.no_override(3)(both, NOW_MS).overrides == begun.overrides
+    assert commands.no_override(3, L)(both, NOW_MS).overrides.keys() == {SOURCE, (3, F)}
     assert commands.override({(3, L): 1}, 1.0)(begun, NOW_MS + 60_001).overrides.keys() == {
         (3, L)
     }  # The old one is over.

@@ -27,12 +27,14 @@ from tuner_cases import (
     traced,
 )
 
+from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.decide.policy import decide, intend, settle
 from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
 
+EVERY = ThrottledReplicas(every=True)
 OURS = {SOURCE: owned(4_500_000, 21 * MB)}
 IDLE = live({SOURCE: 21 * MB}, moves=())
 GONE = live({}, moves=(), lists={})
@@ -154,6 +156,21 @@ def test_rates_that_stand_while_nothing_moves_are_remembered_as_standing() -> No
     assert first.standing == {}
     second, _ = think(cluster, first)
     assert second.standing == {SOURCE: 30 * MB}
+
+
+@pytest.mark.parametrize("lists", [OWN_LISTS, {"orders": TopicThrottle(EVERY, EVERY)}])
+def test_a_rate_that_stands_with_its_lists_is_respected_through_a_move(lists: Any) -> None:
+    """A throttle for good, with its lists, is seen idle; then a move begins below it and stalls."""
+    respects, memory = replace(LIMITS, adopts=False), Memory()
+    stands = {SOURCE: 4_500_000, TARGET: 4_500_000}
+    for looks in range(1, 4):
+        memory, _ = think(live(stands, moves=(), lists=lists), memory)
+        assert (memory.standing == stands) is (looks == 3), "lists of a move come a moment before it"
+    memory = replace(memory, stalls={3: STALLED})
+    memory, decisions = decide(observation(live(stands, lists=lists)), memory, respects, STALL)
+    assert reasons(decisions) == [Reason.RESPECTED, Reason.RESPECTED]
+    _, decisions = decide(observation(live(stands, lists=lists)), memory, LIMITS, STALL)
+    assert {(d.broker, d.side) for d in decisions if isinstance(d, SetRate)} == {SOURCE, TARGET}
 
 
 def test_a_standing_rate_survives_a_throttled_move() -> None:

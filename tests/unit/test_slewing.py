@@ -217,3 +217,50 @@ def test_a_change_without_steps_left_is_never_due(throttles: FakeThrottles) -> N
     ramp = slewing(throttles)
     assert ramp.step(START_S - 1) == []
     assert throttles.events == []
+
+
+# -- a broker that shows our last write late ---------------------------------------------------------------------------
+
+
+def test_the_step_before_the_last_is_ours_and_is_waited_for(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    ramp.step(START_S + 1.0)
+    throttles.rates[SOURCE] = 8 * MB
+    for second in range(2, 6):
+        assert ramp.step(START_S + second) == []
+        assert throttles.rates[SOURCE] == 8 * MB
+    throttles.rates[SOURCE] = 12 * MB
+    assert ramp.step(START_S + 6.0) == []
+    assert throttles.rates[SOURCE] == 16 * MB
+    (ended,) = ramp.step(START_S + 7.0)
+    assert (ended.failure, throttles.rates[SOURCE]) == (None, 20 * MB)
+
+
+def test_what_shows_it_for_longer_is_what_somebody_wants(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    ramp.step(START_S + 1.0)
+    throttles.rates[SOURCE] = 8 * MB
+    ended = [each for second in range(2, 20) for each in ramp.step(START_S + second)]
+    assert [(each.theirs, each.found) for each in ended] == [(True, 8 * MB)]
+    assert throttles.rates[SOURCE] == 8 * MB
+
+
+def test_an_older_step_is_what_somebody_wants_at_once(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    for second in range(3):
+        ramp.step(START_S + second)
+    throttles.rates[SOURCE] = 8 * MB
+    (ended,) = ramp.step(START_S + 3.0)
+    assert ended.theirs
+
+
+def test_of_a_last_step_that_is_not_shown_the_one_before_may_stand_as_well(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    for second in range(3):
+        ramp.step(START_S + second)
+    throttles.confirm_rates = lambda rates: dict.fromkeys(rates, "20 was written, 16 stands there")  # type: ignore[method-assign]
+    (ended,) = ramp.step(START_S + 3.0)
+    assert ended.failure is not None
+    assert set(ended.may_stand) == {16 * MB, 20 * MB}

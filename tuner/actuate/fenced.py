@@ -44,9 +44,9 @@ class FencedThrottles:
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         return self._real.confirm_rates(rates)
 
-    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
+    def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
         refused = refusal(self._fence)
-        return self._real.clear_lists(topic, sides) if refused is None else refused
+        return self._real.clear_lists(topic, sides, decided_on) if refused is None else refused
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         refused = refusal(self._fence)

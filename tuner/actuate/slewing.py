@@ -18,6 +18,9 @@ from tuner.model.cluster import BrokerSide
 from tuner.model.decision import SetRate
 from tuner.plan.slew import SlewStep
 
+_LATES_MAX = 10
+_LATE_PAUSE_S = 1.0
+
 
 @dataclass(slots=True)
 class _Change:
@@ -26,6 +29,8 @@ class _Change:
     stands: int | None
     next_at_s: float
     done: int = 0
+    stood: int | None = None  # Before our last write.
+    lates: int = 0  # So many times in a row the broker has shown that.
 
     def pause_s(self) -> float:
         """Between the step that is due and the one after it."""
@@ -74,11 +79,11 @@ class Slewing:
         due = [side for side, change in self._changes.items() if change.next_at_s <= now_s]
         if not due:
             return []
-        ended = self._stopped(due)
+        ended = self._stopped(due, now_s)
         wanted: dict[BrokerSide, int | None] = {
             side: change.steps[change.done].rate_bytes_per_s
             for side in due
-            if (change := self._changes.get(side)) is not None
+            if (change := self._changes.get(side)) is not None and change.next_at_s <= now_s
         }
         last: dict[BrokerSide, int | None] = {}
         for side, failure in self._throttles.write_rates(wanted).items() if wanted else ():
@@ -88,14 +93,17 @@ class Slewing:
                 continue
             change.next_at_s = now_s + change.pause_s()
             change.done += 1
-            change.stands = wanted[side]
+            change.stood, change.stands = change.stands, wanted[side]
             if change.done == len(change.steps):
                 last[side] = change.stands
         for side, failure in self._throttles.confirm_rates(last).items() if last else ():
-            ended.append(self._end(side, failure))
+            # What is not shown yet may be taken all the same, and what stood before it still shows.
+            ended.append(
+                self._end(side, failure, attempted=(self._changes[side].stood,) if failure is not None else ())
+            )
         return ended
 
-    def _stopped(self, due: Sequence[BrokerSide]) -> list[Ended]:
+    def _stopped(self, due: Sequence[BrokerSide], now_s: float) -> list[Ended]:
         """The changes that cannot go on, because what stands there is not what we left."""
         ended: list[Ended] = []
         try:
@@ -103,17 +111,27 @@ class Slewing:
         except ClusterError as error:
             return [self._end(side, f"stopped on the way: {error}") for side in due]
         for side, value in found.items():
-            left = self._changes[side].stands
+            change = self._changes[side]
+            left = change.stands
             if isinstance(value, ClusterError):
                 ended.append(self._end(side, f"stopped on the way: {value}"))
+            elif value == left:
+                change.lates = 0
             # A broker under load may show our last step late: only what still stands there after a while is somebody's.
-            elif value != left and self._throttles.confirm_rates({side: left})[side] is not None:
+            elif self._throttles.confirm_rates({side: left})[side] is not None:
                 try:
                     value = self._throttles.read_rates([side])[side]
                 except ClusterError as error:
                     value = error
                 if isinstance(value, ClusterError):
                     ended.append(self._end(side, f"stopped on the way: {value}"))
+                    continue
+                if value == left:
+                    continue
+                # So may one that is behind with the cluster's metadata, and for longer. In the end it is what somebody wants.
+                if change.done and value == change.stood and change.lates < _LATES_MAX:
+                    change.lates += 1
+                    change.next_at_s = now_s + _LATE_PAUSE_S
                     continue
                 failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
                 ended.append(Ended(self._changes.pop(side).decision, failure, theirs=True, found=value))

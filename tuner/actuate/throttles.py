@@ -21,6 +21,7 @@ CONFIRM_PAUSE_S = 0.02
 TOPICS_PER_REQUEST = 500
 
 Failure = str
+CHANGED_SINCE = "somebody has changed it since it was decided"
 
 
 class Throttles(Protocol):
@@ -33,8 +34,8 @@ class Throttles(Protocol):
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         """Reads back until every side is as asked; a Failure says what stands there instead."""
 
-    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
-        """Removes the topic's throttled-replica lists."""
+    def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
+        """Removes the topic's throttled-replica lists; where ``decided_on`` is given, only if that is what still stands there."""
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         """Puts the pairs on the lists of each topic, beside what stands there; a list that is "*" has them already."""
@@ -114,18 +115,22 @@ class KafkaThrottles:
                 }
             self._pause(CONFIRM_PAUSE_S)
 
-    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
-        keys = [LIST_KEYS[side] for side in sides]
-        deadline_s = self._monotonic() + CONFIRM_S_MAX
+    def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
+        keys = {side: LIST_KEYS[side] for side in sides}
         try:
-            refused = self._client.alter_topic_configs({topic: dict.fromkeys(keys)}).get(topic)
+            if decided_on is not None:
+                stands = self._client.topic_configs([topic], keys.values()).get(topic) or {}
+                if any(ThrottledReplicas.parse(stands.get(key)) != decided_on.of(side) for side, key in keys.items()):
+                    return CHANGED_SINCE
+            deadline_s = self._monotonic() + CONFIRM_S_MAX
+            refused = self._client.alter_topic_configs({topic: dict.fromkeys(keys.values())}).get(topic)
             if refused is not None:
                 return str(refused)
-            while left := self._client.topic_configs([topic], keys).get(topic):
+            while left := self._client.topic_configs([topic], keys.values()).get(topic):
                 if self._monotonic() >= deadline_s:
                     return f"removed, but {sorted(left)} still stand on topic {topic}"
                 self._pause(CONFIRM_PAUSE_S)
-        except ClusterError as error:
+        except (ClusterError, ValueError) as error:  # A list in a form that we do not know is left as it is.
             return str(error)
         return None
 
@@ -270,7 +275,12 @@ class DryRunThrottles:
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         return dict.fromkeys(rates)
 
-    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:  # noqa: ARG002 - the port's shape
+    def clear_lists(
+        self,
+        topic: str,  # noqa: ARG002 - the port's shape
+        sides: Iterable[Side],  # noqa: ARG002
+        decided_on: TopicThrottle | None = None,  # noqa: ARG002
+    ) -> Failure | None:
         return None
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:

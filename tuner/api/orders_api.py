@@ -76,9 +76,12 @@ def overridden(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> Change
     return change
 
 
-def not_overridden(broker: int, by: str) -> Change:
+def not_overridden(broker: int, by: str, side: Side | None = None) -> Change:
+    """``side``: of that one only."""
+    over = {(broker, each) for each in Side if side in (None, each)}
+
     def change(orders: Orders, now_ms: int) -> Orders:
-        kept = {side: order for side, order in _standing(orders, now_ms).items() if side[0] != broker}
+        kept = {side: order for side, order in _standing(orders, now_ms).items() if side not in over}
         return replace(orders, overrides=kept, by=_by(by, now_ms))
 
     return change

@@ -28,8 +28,10 @@ from tuner.model.memory import Memory
 def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | PutBackRate]:
     """What is still to be done; empty when nothing is."""
     if came_with_the_move(live, memory, limits):
-        return [*_clear_lists(live), *_remove_rates(live, memory, _took_part(memory))]
-    return [*_put_back(live, memory), *_remove_rates(live, memory, memory.to_clear)]
+        # Of a move before this one, too: a broker that was away at its end may be back since.
+        went = _took_part(memory) | memory.to_clear
+        return [*_clear_lists(live), *_remove_rates(live, memory, went), *_put_back(live, memory, but=went)]
+    return [*_put_back(live, memory, but=memory.to_clear), *_remove_rates(live, memory, memory.to_clear)]
 
 
 def came_with_the_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
@@ -99,8 +101,11 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
 
 
 def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[PutBackRate]:
-    """Of every rate that is ours what stood there before, as far as its broker can be reached."""
-    return [replace(back, reason=reason) for back in _put_back(live, memory, why)]
+    """Of every rate that is ours what stood there before, as far as its broker can be reached; and of a broker that was away when
+    its move ended what the move had brought, unless it takes part in another by now."""
+    busy = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
+    back = _put_back(live, memory, why, but=memory.to_clear)
+    return [replace(each, reason=reason) for each in (*back, *_remove_rates(live, memory, memory.to_clear - busy))]
 
 
 def back_already(live: LiveCluster, memory: Memory) -> Memory:
@@ -119,12 +124,15 @@ def back_already(live: LiveCluster, memory: Memory) -> Memory:
     return replace(memory, owned=owned)
 
 
-def _put_back(live: LiveCluster, memory: Memory, why: str = "the move has ended") -> list[PutBackRate]:
+def _put_back(
+    live: LiveCluster, memory: Memory, why: str = "the move has ended", *, but: frozenset[int]
+) -> list[PutBackRate]:
+    """What stood there before, but for some brokers, whose rates go."""
     found, readable = [], _readable(live)
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
         # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
-        if side[0] not in readable or side[0] in memory.to_clear or setting is None or not setting.own:
+        if side[0] not in readable or side[0] in but or setting is None or not setting.own:
             continue
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:

@@ -14,7 +14,7 @@ from tuner.decide.deadline import OBSERVED_S_MIN, Late, late
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
 from tuner.decide.not_bound import Causes, not_bound
-from tuner.decide.orders import being_overridden, overridden, permitted
+from tuner.decide.orders import back_to_before, being_overridden, overridden, permitted
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import StallLimits
@@ -73,6 +73,12 @@ def _decide_side(
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
+    # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway; a rescue only
+    # ever raises, and would leave it as it is.
+    if not limits.steers and side not in view.busy and side not in view.recovering:
+        back = back_to_before(side, memory.owned.get(side), view.live.rates.get(side), limits)
+        if back is not None:
+            return back
     # It stood before the move came, and the operator wants such throttles left as they are.
     standing = memory.standing.get(side)
     if not limits.adopts and side not in memory.owned and standing is not None:
@@ -87,6 +93,9 @@ def _decide_side(
     # Signals that contradict each other are fresh, and as little a judgement.
     if side in view.doubts:
         return _hold(side, Reason.SIGNALS_CONTRADICT, view.doubts[side])
+    # Partitions take no writes until their replicas are back: durability comes before any throttle. The law opens it itself.
+    if not limits.steers and side in view.recovering:
+        return _opened(side, view)
     # A destination that is down or silent holds only itself up, not the others of its leader.
     destinations = view.heard_of(side)
     if not destinations and view.live.brokers.isdisjoint(onto := view.destinations_of(side)):
@@ -237,25 +246,38 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     """
     limits, ours, signal = view.limits, memory.owned.get(side), view.signal(side)
     setting = view.live.rates.get(side)
-    if limits.steers or ours is None or setting is None or signal is None:
+    if limits.steers or ours is None or setting is None or view.freshness(side) is Freshness.FRESH:
         return None
-    age = age_s(signal, view.now_ms)
-    if view.freshness(side) is not Freshness.STALE or age <= limits.decay_age_s:
+    # What nobody has told us of since we began was raised by the tuner before us.
+    since_ms = memory.unseen_since_ms.get(side, view.now_ms)
+    age = age_s(signal, view.now_ms) if signal is not None else (view.now_ms - since_ms) / 1000
+    if age <= limits.decay_age_s:
         return None
     live = setting.bytes_per_s
     if side in view.busy:
         sinks = ours.wanted_bytes_per_s <= live
         return _hold(side, Reason.RATE_IS_CHANGING, "it sinks, in steps over the quota's window") if sinks else None
-    keep_up = signal.keep_up_bytes_per_s or 0.0
+    keep_up = (signal.keep_up_bytes_per_s if signal is not None else None) or 0.0
     least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), limits))
     wanted = round(max(least, limits.decay_ratio * live))
     if wanted >= live:
         return None
-    text = (
-        f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}: its last measurements are {age:.0f} s old, so what we had "
-        f"raised sinks to {words.rate(least)}"
-    )
+    seen = f"its last measurements are {age:.0f} s old" if signal is not None else f"no measurements for {age:.0f} s"
+    head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
+    text = f"{head}: {seen}, so what we had raised sinks to {words.rate(least)}"
     return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
+
+
+def _opened(side: BrokerSide, view: MovesView) -> Decision:
+    """For replicas that were in sync and come back through it: up to what the operator allows, and back when they are."""
+    setting, most = view.live.rates.get(side), view.limits.rate_bytes_per_s_max
+    story = "partitions take no writes until replicas are back that come through it"
+    if side in view.busy:
+        return _hold(side, Reason.RATE_IS_CHANGING, f"{story}: its rate is changing, in steps over the quota's window")
+    if setting is None or setting.bytes_per_s >= most * (1 - view.limits.deadband_ratio):
+        return _hold(side, Reason.RECOVERS, f"{story}: it is open for them")
+    head = f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(most)}"
+    return SetRate(*side, setting.bytes_per_s, round(most), Reason.RECOVERS, f"{head}: {story}", setting.own)
 
 
 def _raise(

@@ -35,7 +35,7 @@ class MovesView:
         self.orders = observation.orders
         self.live = live
         self.limits = limits
-        self.recovering = recovering(live, observation.brokers) if limits.steers else frozenset()
+        self.recovering = recovering(live, observation.brokers)
         self._signals = observation.moves
         self._brokers = observation.brokers
         self._paths = kept.paths

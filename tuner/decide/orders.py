@@ -3,7 +3,7 @@
 pause     nothing is changed, neither up nor down, and nothing is ended either
 release   everything that is ours becomes what it was, and then as paused
 resume    both are over, and so are the holds for values that somebody else had set
-override  one throttle stands at a rate until a moment, and is tuned again after it
+override  one throttle stands at a rate until a moment, then at what it stood at before, and is tuned again
 
 Invariant: an order is heeded within a cycle or its reason is said; one that has expired changes nothing.
 """
@@ -62,6 +62,20 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     if setting.bytes_per_s == order.bytes_per_s:
         return Hold(*side, Reason.OVERRIDDEN, head)
     return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
+
+
+def back_to_before(side: BrokerSide, ours: Owned | None, setting: RateSetting | None, limits: Limits) -> SetRate | None:
+    """To what stood before a change for a while that is over now; None where there was none, or that stands."""
+    if ours is None or ours.goes_back_to_bytes_per_s is None or setting is None:
+        return None
+    wanted = min(ours.goes_back_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
+    if setting.bytes_per_s == wanted:
+        return None
+    text = (
+        f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(wanted)}: what it was changed for is over, and that "
+        "is what stood before it"
+    )
+    return SetRate(*side, setting.bytes_per_s, wanted, Reason.BACK_TO_BEFORE, text, setting.own)
 
 
 def still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:

@@ -28,6 +28,8 @@ from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Pause
 
+_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS})
+
 
 def decide(
     observation: Observation,
@@ -63,7 +65,13 @@ def decide(
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(memory, idle_looks=0, seen=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept)
-    memory = replace(memory, stalls=judge_destinations(view, memory, stall_limits))
+    # Where the law steers it knows itself since when.
+    untold = () if limits.steers else (side for side in memory.owned if view.signal(side) is None)
+    memory = replace(
+        memory,
+        stalls=judge_destinations(view, memory, stall_limits),
+        unseen_since_ms={side: memory.unseen_since_ms.get(side, observation.now_ms) for side in untold},
+    )
     listing = list_moves(view, memory, again, kept) if limits.throttles_moves else take_off(memory, {})
     started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
@@ -127,8 +135,8 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     if memory.seen and came_with_the_move(live, memory, limits):
         to_clear = away
     standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
-    # A rate next to a list may be the throttle of a move that is about to start.
-    if not live.lists:
+    # A rate next to a list that was not there a look ago may be the throttle of a move that is about to start.
+    if live.lists.keys() <= memory.idle_lists:
         theirs = memory.theirs_until_ms
         standing |= {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
     else:
@@ -182,10 +190,16 @@ def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
     stands = decision.live_bytes_per_s if decision.own else None
+    over: int | None = None
+    if decision.reason in _FOR_A_WHILE:
+        # One may follow another; what stood before the first of them is what the tuner goes on from.
+        earlier = before.goes_back_to_bytes_per_s if before else None
+        over = decision.live_bytes_per_s if earlier is None else earlier
     owned = Owned(
         before_bytes_per_s=before.before_bytes_per_s if before else stands,
         wanted_bytes_per_s=decision.wanted_bytes_per_s,
         may_stand=tuple(dict.fromkeys((stands, *steps))),
+        goes_back_to_bytes_per_s=over,
     )
     return replace(memory, owned=memory.with_owned(side, owned))
 

@@ -225,12 +225,13 @@ def decode_seen(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
 
 def _owned_row(side: BrokerSide, owned: Owned) -> list[Any]:
     broker, which = side
-    return [broker, which.value, owned.before_bytes_per_s, owned.wanted_bytes_per_s, list(owned.may_stand)]
+    row = [broker, which.value, owned.before_bytes_per_s, owned.wanted_bytes_per_s, list(owned.may_stand)]
+    return row if owned.goes_back_to_bytes_per_s is None else [*row, owned.goes_back_to_bytes_per_s]
 
 
 def _owned(row: list[Any]) -> tuple[BrokerSide, Owned]:
-    broker, side, before, wanted, may_stand = row
-    return (broker, Side(side)), Owned(before, wanted, tuple(may_stand))
+    broker, side, before, wanted, may_stand, *over = row
+    return (broker, Side(side)), Owned(before, wanted, tuple(may_stand), *over)
 
 
 def decode_memory(value: bytes) -> Memory:

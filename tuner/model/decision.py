@@ -21,6 +21,7 @@ class Reason(StrEnum):
     PAUSED = "paused"
     RELEASED = "released"
     OVERRIDDEN = "overridden"
+    BACK_TO_BEFORE = "back_to_before"
     # Nothing of ours: hold.
     SOMEBODY_ELSES = "somebody_elses"
     RESPECTED = "respected"

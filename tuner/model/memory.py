@@ -37,6 +37,8 @@ class Owned:
     before_bytes_per_s: int | None  # What stood there before we came; None: nothing did.
     wanted_bytes_per_s: int
     may_stand: tuple[int | None, ...]
+    # When what it was changed for is over, an order or replicas that come back; None: it was changed for good.
+    goes_back_to_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Memory:
     missing: frozenset[BrokerSide] = (
         frozenset()
     )  # Where nothing of ours stood at the last look, and nobody is blamed yet.
+    # Of ours: since when nobody has told us of it. Not on record: who has just begun has not waited for anybody yet.
+    unseen_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     swept_at_ms: int = 0  # When all our rates were last gone at once.
     idle_looks: int = 0
     orders_at_ms: int = 0  # The newest orders that were heeded.

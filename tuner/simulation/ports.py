@@ -14,7 +14,7 @@ import numpy as np
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
 from streaming.throttles import ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
+from tuner.actuate.throttles import CHANGED_SINCE, CONFIRM_S_MAX, Failure
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.decision import Decision
@@ -112,9 +112,10 @@ class SimulatedThrottles:
             answers[side] = None if stands == rate else f"{rate} was written, {stands} stands there"
         return answers
 
-    def clear_lists(self, topic: str, sides: Iterable[Side]) -> Failure | None:
-        now = self._cluster.lists.get(topic, TopicThrottle())
-        gone = set(sides)
+    def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
+        now, gone = self._cluster.lists.get(topic, TopicThrottle()), set(sides)
+        if decided_on is not None and any(now.of(side) != decided_on.of(side) for side in gone):
+            return CHANGED_SINCE
         self.writes += 1
         self._cluster.set_lists(
             topic,
