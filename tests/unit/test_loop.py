@@ -25,12 +25,12 @@ from tuner_cases import (
 )
 
 from streaming.contract import Side
-from streaming.throttles import TopicThrottle
+from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE
 from tuner.api.board import Board
 from tuner.endings import PER_CYCLE
 from tuner.loop import FULL_LOOK_EVERY
-from tuner.model.cluster import LiveCluster, NotSeen
+from tuner.model.cluster import LiveCluster, NotSeen, PartitionMove
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
@@ -462,6 +462,90 @@ def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert Reason.BACK_TO_BEFORE not in rig.cycle()
+
+
+def recovering() -> tuple[Rig, PartitionMove]:
+    """As above, when it is open; and the move as it is when the replica is back."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    (whole,) = rig.live.moves
+    rig.live.moves = (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 50 * MB
+    return rig, whole
+
+
+def test_a_way_back_that_is_cut_short_is_gone_to_its_end() -> None:
+    rig, whole = recovering()
+    rig.live.moves = (whole,)
+    rig.cycle()
+    for _ in range(4):
+        rig.now_s += 0.5
+        rig.loop.tick()
+    assert 10 * MB < rig.throttles.rates[SOURCE] < 50 * MB
+    rig.die_and_start_again()
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.throttles.refusing[1] = "broker 1 is busy"
+    rig.run_ramps()
+    del rig.throttles.refusing[1]
+    rig.now_s += 60.0
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+
+
+def test_not_to_know_whether_replicas_are_back_closes_nothing() -> None:
+    """After a start nothing has been told yet, and the replica is still out."""
+    rig, whole = recovering()
+    told = rig.signals.brokers
+    rig.die_and_start_again()
+    rig.signals.brokers = {}
+    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    assert rig.throttles.rates[SOURCE] == 50 * MB
+    rig.signals.brokers = told
+    assert Reason.RECOVERS in rig.cycle()
+    # It is in sync again: who leads need not say so.
+    rig.signals.brokers, rig.live.moves = {}, (whole,)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+
+
+def test_what_its_broker_said_long_ago_opens_nothing() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
+    old = replace(rig.signals.brokers[1], under_min_isr_partitions=1.0, sampled_at_ms=NOW_MS - 300_000)
+    rig.signals.brokers = {**rig.signals.brokers, 1: old}
+    assert Reason.RECOVERS not in rig.cycle()
+
+
+def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_back() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    every = ThrottledReplicas(every=True)
+    rig.throttles.lists = {"orders": TopicThrottle(every, every)}
+    lost = (2, Side.FOLLOWER)
+    rig.throttles.rates[lost] = 10 * MB
+    (whole,) = rig.live.moves
+    rig.live.moves = (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    rig.cycle()
+    rig.run_ramps()
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[lost]) == (50 * MB, 50 * MB)
+    rig.live.moves = (whole,)
+    rig.cycle()
+    rig.run_ramps()
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[lost]) == (10 * MB, 10 * MB)
+
+
+def test_to_go_back_is_no_rescue() -> None:
+    """An order of 1 MB/s has stalled the move; what stands after it is judged anew before it is raised."""
+    rig, whole = recovering()
+    rig.live.moves = (whole,)
+    rig = Rig(replace(rig.loop.memory, stalls={3: STALLED}))
+    rig.throttles.rates[SOURCE] = 50 * MB
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert rig.loop.memory.rescued == frozenset()
 
 
 def test_old_news_of_replicas_that_are_missing_opens_nothing() -> None:

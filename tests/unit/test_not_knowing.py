@@ -22,6 +22,7 @@ from tuner_cases import (
     WELL,
     broker_signal,
     live,
+    move,
     move_signal,
     observation,
     owned,
@@ -219,6 +220,18 @@ def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() ->
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     rig.die_and_start_again()
     assert rig.loop.memory.unseen_since_ms == {}
+
+
+def test_a_batch_that_has_just_begun_has_not_been_unseen_for_long() -> None:
+    """Through this broker nothing moved for a while, so nobody had to tell of it."""
+    rig = raised()
+    between, rig.signals.moves, rig.signals.brokers = rig.live.moves, {}, {}
+    rig.live.moves = (move(topic="payments", leader=2, replicas=(2, 4), adding=(4,), removing=(), isr=(2,)),)
+    for age_s in (0.0, 60.0, 120.0):
+        unseen_for(rig, age_s)
+    rig.live.moves = between
+    assert {d.reason for d in unseen_for(rig, 125.0)} == {Reason.SIGNALS_MISSING}
+    assert rig.throttles.rates[SOURCE] == 50 * MB
 
 
 def test_it_does_not_sink_below_what_still_drains() -> None:

@@ -33,6 +33,7 @@ from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Pause
 
 EVERY = ThrottledReplicas(every=True)
 OURS = {SOURCE: owned(4_500_000, 21 * MB)}
@@ -165,12 +166,38 @@ def test_a_rate_that_stands_with_its_lists_is_respected_through_a_move(lists: An
     stands = {SOURCE: 4_500_000, TARGET: 4_500_000}
     for looks in range(1, 4):
         memory, _ = think(live(stands, moves=(), lists=lists), memory)
-        assert (memory.standing == stands) is (looks == 3), "lists of a move come a moment before it"
+        assert (memory.standing == stands) is (looks == 3), "lists and rates of a move come a moment before it"
     memory = replace(memory, stalls={3: STALLED})
     memory, decisions = decide(observation(live(stands, lists=lists)), memory, respects, STALL)
     assert reasons(decisions) == [Reason.RESPECTED, Reason.RESPECTED]
     _, decisions = decide(observation(live(stands, lists=lists)), memory, LIMITS, STALL)
     assert {(d.broker, d.side) for d in decisions if isinstance(d, SetRate)} == {SOURCE, TARGET}
+
+
+def test_rates_that_have_just_come_beside_a_standing_list_are_perhaps_a_moves_own() -> None:
+    memory = Memory()
+    for _ in range(4):
+        memory, _ = think(live({}, moves=(), lists=OWN_LISTS), memory)
+    memory, _ = think(live({SOURCE: 4_500_000}, moves=(), lists=OWN_LISTS), memory)
+    assert memory.standing == {}
+    memory, _ = think(live({SOURCE: 4_500_000}, moves=(), lists=OWN_LISTS), memory)
+    assert memory.standing == {SOURCE: 4_500_000}
+
+
+def test_a_released_broker_on_which_nothing_is_left_to_clear_is_everybodys_again() -> None:
+    """What was left there is removed once; what somebody sets after that is theirs."""
+    released = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
+    memory = Memory(to_clear=frozenset({3}))
+    for rates, removed in (
+        ({TARGET: 40 * MB}, True),
+        ({}, False),
+        ({TARGET: 20 * MB}, False),
+        ({TARGET: 20 * MB}, False),
+    ):
+        seen = replace(observation(live(rates, moves=(), lists={})), orders=released)
+        memory, decisions = decide(seen, memory, LIMITS, STALL)
+        assert any(isinstance(d, PutBackRate) for d in decisions) is removed
+    assert memory.to_clear == frozenset()
 
 
 def test_a_standing_rate_survives_a_throttled_move() -> None:

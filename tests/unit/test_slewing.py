@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,7 @@ from tuner_cases import SOURCE, TARGET
 
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.slewing import Slewing
+from tuner.actuate.throttles import Failure
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Reason, SetRate
 from tuner.model.limits import MB
@@ -264,3 +265,31 @@ def test_of_a_last_step_that_is_not_shown_the_one_before_may_stand_as_well(throt
     (ended,) = ramp.step(START_S + 3.0)
     assert ended.failure is not None
     assert set(ended.may_stand) == {16 * MB, 20 * MB}
+
+
+def test_what_is_stopped_while_its_broker_is_late_may_stand_as_it_shows(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S)
+    ramp.step(START_S + 1.0)
+    throttles.rates[SOURCE] = 8 * MB
+    ramp.step(START_S + 2.0)
+    ended = ramp.drop(SOURCE, "paused")
+    assert ended is not None
+    assert set(ended.may_stand) == {8 * MB, 12 * MB}
+
+
+def test_brokers_that_are_late_are_waited_for_together_and_once(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles, (SOURCE, TARGET))
+    ramp.step(START_S)
+    ramp.step(START_S + 1.0)
+    throttles.rates = {SOURCE: 8 * MB, TARGET: 8 * MB}
+    confirm, asked = throttles.confirm_rates, []
+
+    def confirmed(rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        asked.append(set(rates))
+        return confirm(rates)
+
+    throttles.confirm_rates = confirmed  # type: ignore[method-assign]
+    for second in range(2, 6):
+        ramp.step(START_S + second)
+    assert asked == [{SOURCE, TARGET}]

@@ -9,7 +9,7 @@ A step that comes late delays those after it: to skip steps would be the jump th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streaming.kafka.cluster import ClusterError
@@ -110,6 +110,10 @@ class Slewing:
             found = self._throttles.read_rates(due)
         except ClusterError as error:
             return [self._end(side, f"stopped on the way: {error}") for side in due]
+        # A broker under load may show our last step late: only what still stands there after a while is somebody's.
+        found |= self._again(
+            {side: self._changes[side].stands for side, value in found.items() if self._is_news(side, value)}
+        )
         for side, value in found.items():
             change = self._changes[side]
             left = change.stands
@@ -117,29 +121,33 @@ class Slewing:
                 ended.append(self._end(side, f"stopped on the way: {value}"))
             elif value == left:
                 change.lates = 0
-            # A broker under load may show our last step late: only what still stands there after a while is somebody's.
-            elif self._throttles.confirm_rates({side: left})[side] is not None:
-                try:
-                    value = self._throttles.read_rates([side])[side]
-                except ClusterError as error:
-                    value = error
-                if isinstance(value, ClusterError):
-                    ended.append(self._end(side, f"stopped on the way: {value}"))
-                    continue
-                if value == left:
-                    continue
-                # So may one that is behind with the cluster's metadata, and for longer. In the end it is what somebody wants.
-                if change.done and value == change.stood and change.lates < _LATES_MAX:
-                    change.lates += 1
-                    change.next_at_s = now_s + _LATE_PAUSE_S
-                    continue
+            # One that is behind with the cluster's metadata shows it for longer. In the end it is what somebody wants.
+            elif change.done and value == change.stood and change.lates < _LATES_MAX:
+                change.lates += 1
+                change.next_at_s = now_s + _LATE_PAUSE_S
+            else:
                 failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
                 ended.append(Ended(self._changes.pop(side).decision, failure, theirs=True, found=value))
         return ended
 
+    def _is_news(self, side: BrokerSide, value: int | ClusterError | None) -> bool:
+        """Not what we left, and not what was waited for already."""
+        change = self._changes[side]
+        return not isinstance(value, ClusterError) and value != change.stands and not change.lates
+
+    def _again(self, left: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, int | ClusterError | None]:
+        """What stands there when they had time to show it, all of them together."""
+        if not left or not any(self._throttles.confirm_rates(left).values()):
+            return dict(left)
+        try:
+            return self._throttles.read_rates(left)
+        except ClusterError as error:
+            return dict.fromkeys(left, error)
+
     def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> Ended:
         change = self._changes.pop(side)
-        return Ended(change.decision, failure, may_stand=(change.stands, *attempted))
+        late = (change.stood,) if change.lates else ()  # It shows that, and may go on to for a while.
+        return Ended(change.decision, failure, may_stand=(change.stands, *late, *attempted))
 
 
 def _said(value: int | None) -> str:

@@ -109,7 +109,7 @@ def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) ->
 
 
 def back_already(live: LiveCluster, memory: Memory) -> Memory:
-    """Without the rates that were meant to be changed, and stand as they stood before."""
+    """Without the rates that were meant to be changed and stand as they stood before, and the brokers with none left to clear."""
 
     def stands(side: BrokerSide) -> int | None:
         setting = live.rates.get(side)
@@ -121,7 +121,9 @@ def back_already(live: LiveCluster, memory: Memory) -> Memory:
         for side, ours in memory.owned.items()
         if side[0] not in readable or stands(side) != ours.before_bytes_per_s
     }
-    return replace(memory, owned=owned)
+    # Whoever sets a rate on such a broker from now on is somebody else.
+    to_clear = {b for b in memory.to_clear if b not in readable or any(stands((b, side)) is not None for side in Side)}
+    return replace(memory, owned=owned, to_clear=frozenset(to_clear))
 
 
 def _put_back(

@@ -75,10 +75,8 @@ def _decide_side(
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway; a rescue only
     # ever raises, and would leave it as it is.
-    if not limits.steers and side not in view.busy and side not in view.recovering:
-        back = back_to_before(side, memory.owned.get(side), view.live.rates.get(side), limits)
-        if back is not None:
-            return back
+    if not limits.steers and (back := _back(side, view, memory)) is not None:
+        return back
     # It stood before the move came, and the operator wants such throttles left as they are.
     standing = memory.standing.get(side)
     if not limits.adopts and side not in memory.owned and standing is not None:
@@ -266,6 +264,36 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
     text = f"{head}: {seen}, so what we had raised sinks to {words.rate(least)}"
     return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
+
+
+def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
+    """Throttles of brokers that only have replicas to bring back: a "*" holds those back, too. And back, when they are."""
+    if view.limits.steers:
+        return []
+    gone = {side for side, ours in memory.owned.items() if ours.goes_back_to_bytes_per_s is not None}
+    if not (view.recovering or gone):
+        return []
+    found: list[Decision] = []
+    for side in sorted((view.recovering | gone).difference(view.sides)):
+        order, setting = view.orders.overrides.get(side), view.live.rates.get(side)
+        stood = not view.limits.adopts and side not in memory.owned and side in memory.standing
+        theirs = side in memory.theirs_until_ms or (order is not None and view.now_ms < order.until_ms)
+        if setting is None or theirs or stood or side[0] not in view.live.brokers - view.live.unreadable:
+            continue
+        decision = _opened(side, view) if side in view.recovering else _back(side, view, memory)
+        if decision is not None:
+            found.append(decision)
+    return found
+
+
+def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
+    """To what stood before a change that was for a while, when that is over as far as anybody can tell."""
+    ours = memory.owned.get(side)
+    if ours is None or ours.goes_back_to_bytes_per_s is None or side in view.busy:
+        return None
+    if side in view.recovering or side in view.perhaps_recovering:
+        return None
+    return back_to_before(side, ours, view.live.rates.get(side), view.limits)
 
 
 def _opened(side: BrokerSide, view: MovesView) -> Decision:

@@ -16,7 +16,7 @@ from tuner.decide.doubts import doubts
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound
 from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.kept import Kept
-from tuner.decide.urgency import recovering
+from tuner.decide.urgency import held_back, recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, StallState
@@ -35,7 +35,10 @@ class MovesView:
         self.orders = observation.orders
         self.live = live
         self.limits = limits
-        self.recovering = recovering(live, observation.brokers)
+        age_ms_max = limits.signal_age_s_max * 1000
+        fresh = {b: s for b, s in observation.brokers.items() if abs(self.now_ms - s.sampled_at_ms) <= age_ms_max}
+        self.recovering = recovering(live, fresh)
+        self._untold = live.brokers - fresh.keys()
         self._signals = observation.moves
         self._brokers = observation.brokers
         self._paths = kept.paths
@@ -69,6 +72,11 @@ class MovesView:
         self._first_bound: dict[int, BrokerSide | None] = {}
         self._crowds: dict[int, Crowd | None] = {}
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
+
+    @cached_property
+    def perhaps_recovering(self) -> frozenset[BrokerSide]:
+        """They hold back lost replicas of brokers that have not said of late whether writes wait for them."""
+        return held_back(self.live, self._untold)
 
     def destinations_of(self, side: BrokerSide) -> Set[int]:
         return {side[0]} if side[1] is Side.FOLLOWER else self._paths.destinations_of.get(side[0], frozenset())

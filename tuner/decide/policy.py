@@ -18,7 +18,7 @@ from tuner.decide.ending import away_at_the_end, back_already, came_with_the_mov
 from tuner.decide.grown import Grown
 from tuner.decide.kept import Kept
 from tuner.decide.lists import list_moves, take_off, without_ours
-from tuner.decide.moves import decide_sides
+from tuner.decide.moves import decide_beside, decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused
 from tuner.decide.ownership import forget_swept, let_go_of_changed, swept
@@ -29,6 +29,9 @@ from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Pause
 
 _FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS})
+_RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
+# As long as it has not come back, whatever cuts the way short, it still is to.
+_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG})
 
 
 def decide(
@@ -66,7 +69,9 @@ def decide(
     memory = replace(memory, idle_looks=0, seen=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept)
     # Where the law steers it knows itself since when.
-    untold = () if limits.steers else (side for side in memory.owned if view.signal(side) is None)
+    untold = [] if limits.steers else [side for side in memory.owned if view.signal(side) is None]
+    if untold:
+        untold = [side for side in view.sides if side in {*untold}]
     memory = replace(
         memory,
         stalls=judge_destinations(view, memory, stall_limits),
@@ -75,10 +80,11 @@ def decide(
     listing = list_moves(view, memory, again, kept) if limits.throttles_moves else take_off(memory, {})
     started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
+    decisions = [*decisions, *decide_beside(view, memory)]
     answered = {
         destination
         for decision in decisions
-        if isinstance(decision, SetRate)
+        if isinstance(decision, SetRate) and decision.reason in _RESCUES
         for destination in view.destinations_of((decision.broker, decision.side))
         if memory.stalls[destination].stalled
     }
@@ -92,7 +98,9 @@ def _paused(
     """Looks on, so that what moves meanwhile is known when the pause is over."""
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
-    memory = replace(memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled)
+    memory = replace(
+        memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled, unseen_since_ms={}
+    )
     removals: list[RemovePairs] = []
     if pause.released:
         memory = back_already(live, memory)
@@ -116,7 +124,7 @@ def _without_moves(
     live: LiveCluster, memory: Memory, limits: Limits, changed: Sequence[Decision]
 ) -> tuple[Memory, tuple[Decision, ...]]:
     looks = memory.idle_looks + 1
-    memory = replace(memory, idle_looks=looks)
+    memory = replace(memory, idle_looks=looks, unseen_since_ms={})
     removals = take_off(memory, {})
     if looks < limits.idle_looks_before_end:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
@@ -135,10 +143,13 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     if memory.seen and came_with_the_move(live, memory, limits):
         to_clear = away
     standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
-    # A rate next to a list that was not there a look ago may be the throttle of a move that is about to start.
-    if live.lists.keys() <= memory.idle_lists:
-        theirs = memory.theirs_until_ms
-        standing |= {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
+    theirs = memory.theirs_until_ms
+    stands = {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
+    # A rate next to a list may be the throttle of a move that is about to start, where either was not there a look ago.
+    if not live.lists:
+        standing |= stands
+    elif live.lists.keys() <= memory.idle_lists:
+        standing |= {side: rate for side, rate in stands.items() if memory.idle_rates.get(side) == rate}
     else:
         standing |= {side: rate for side, rate in memory.standing.items() if side in live.rates}
     idle_lists = frozenset(live.lists)
@@ -150,6 +161,7 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
         standing=standing,
         standing_lists=idle_lists & memory.idle_lists,
         idle_lists=idle_lists,
+        idle_rates=stands,
         to_clear=to_clear,
     )
 
@@ -190,11 +202,11 @@ def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
     stands = decision.live_bytes_per_s if decision.own else None
-    over: int | None = None
-    if decision.reason in _FOR_A_WHILE:
-        # One may follow another; what stood before the first of them is what the tuner goes on from.
-        earlier = before.goes_back_to_bytes_per_s if before else None
-        over = decision.live_bytes_per_s if earlier is None else earlier
+    earlier = before.goes_back_to_bytes_per_s if before else None
+    over = earlier if decision.reason in _FOR_A_WHILE | _STILL_GOES_BACK else None
+    # One may follow another; what stood before the first of them is what the tuner goes on from.
+    if over is None and decision.reason in _FOR_A_WHILE:
+        over = decision.live_bytes_per_s
     owned = Owned(
         before_bytes_per_s=before.before_bytes_per_s if before else stands,
         wanted_bytes_per_s=decision.wanted_bytes_per_s,
@@ -245,6 +257,8 @@ def settle(memory: Memory, decision: Decision) -> Memory:
             owned = memory.owned.get((broker, side))
             if owned is None:
                 return memory
-            return replace(memory, owned=memory.with_owned((broker, side), replace(owned, may_stand=(wanted,))))
+            over = None if decision.reason is Reason.BACK_TO_BEFORE else owned.goes_back_to_bytes_per_s
+            settled = replace(owned, may_stand=(wanted,), goes_back_to_bytes_per_s=over)
+            return replace(memory, owned=memory.with_owned((broker, side), settled))
         case _:
             return memory

@@ -7,7 +7,7 @@ do not name it (see decide/lists.py); where others' do, the throttle itself is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from streaming.contract import BrokerSignal, Side
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
@@ -43,10 +43,15 @@ def recovering(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozen
     A side whose list does not name them is in nobody's way, and to open it would only let the moves through.
     """
     waiting = {b for b, signal in brokers.items() if (signal.under_min_isr_partitions or 0.0) > 0.0}
+    return held_back(live, waiting)
+
+
+def held_back(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
+    """Sides whose throttle holds back lost replicas of what these lead, whether writes wait for them or not."""
     ends: set[BrokerSide] = set()
-    for move in live.moves if waiting else ():
+    for move in live.moves if leaders else ():
         lists = live.lists.get(move.topic)
-        if move.leader not in waiting or lists is None:
+        if move.leader not in leaders or lists is None:
             continue
         lost = lost_replicas(move, live)
         if lost and lists.leader.lists(move.partition, move.leader):

@@ -57,6 +57,7 @@ class Memory:
     # kafka-reassign-partitions sets the lists of a move a moment before the move.
     standing_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
+    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # At the idle look before. Not on record.
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
     to_clear: frozenset[int] = frozenset()
     # Replicas that we have put on the throttled-replica lists, by topic: on record before they are listed, and until they are not.
