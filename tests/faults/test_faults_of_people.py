@@ -38,7 +38,7 @@ def test_verify_while_it_moves(make_stage: MakeStage, record_property: Tell) -> 
 
 def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, record_property: Tell) -> None:
     """Set right within a cycle: one look sees it, and what it sees is on record, set, and read back before the next."""
-    stage = make_stage("cleared", megabytes=250)
+    stage = make_stage("cleared", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()
     stage.until_turned()
