@@ -20,6 +20,7 @@ import structlog
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
+from tuner.decide import words
 from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.awaited import awaited, have_come
@@ -28,6 +29,7 @@ from tuner.decide.orders import still_ordered
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
+from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.endings import Endings, Live
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -40,6 +42,7 @@ from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Key
+from tuner.plan.move_time import SideLoad
 from tuner.plan.quota_age import QuotaAges
 from tuner.plan.slew import slew
 from tuner.steered import NewestSignals, Steered
@@ -195,12 +198,31 @@ class Loop:
     def tick(self) -> None:
         """The steps that are due of the changes under way, and the law's next second."""
         now_s = self._monotonic()
+        if (stopped := self._drains_no_more()) and self._slewing.busy:
+            try:
+                self._stop(stopped)
+            except JournalError as error:
+                log.error("the journal takes no outcome yet", error=str(error))
         self._ended(self._slewing.step(now_s))
         if self._steered is not None and (due_s := self._steered.next_due_s()) is not None and due_s <= now_s:
             try:
                 self._steered.turn()
             except JournalError as error:
                 log.error("the journal takes no record, so nothing is done", error=str(error))
+
+    def _drains_no_more(self) -> dict[BrokerSide, Failure]:
+        """Ways back down on which more is needed by now, for the move to drain, than they lead to."""
+        found: dict[BrokerSide, Failure] = {}
+        for side, change in self._slewing.changes.items():
+            signal = self._signals.moves.get(side)
+            if change.reason is not Reason.BACK_TO_BEFORE or change.wanted_bytes_per_s >= change.live_bytes_per_s:
+                continue
+            if signal is None or signal.keep_up_bytes_per_s is None:
+                continue
+            needed = floor_bytes_per_s(SideLoad(0.0, signal.keep_up_bytes_per_s), self._limits)
+            if change.wanted_bytes_per_s < round(needed):
+                found[side] = f"stopped on the way: {words.rate(needed)} are needed by now for it to drain"
+        return found
 
     def end(self, why: Failure) -> None:
         """The term is over: changes under way end where they are, and what came of them waits where the journal is not ours."""

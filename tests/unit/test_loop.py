@@ -538,6 +538,39 @@ def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[lost]) == (10 * MB, 10 * MB)
 
 
+def test_back_it_goes_no_further_than_what_still_drains() -> None:
+    """10 MB/s stood there, and by now 20 go to keeping up; when it is less again, the rest of the way is gone."""
+    rig, whole = recovering()
+    rig.live.moves = (whole,)
+    told = rig.signals.moves
+    rig.signals.moves = {**told, SOURCE: move_signal(*SOURCE, keep_up=20 * MB)}
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 24 * MB
+    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    rig.signals.moves = told
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+
+
+def test_a_way_back_stops_where_more_is_needed_by_now() -> None:
+    """Clients write more since it began: what it leads to would not drain."""
+    rig, whole = recovering()
+    rig.live.moves = (whole,)
+    rig.cycle()
+    rig.loop.tick()
+    rig.signals.moves = {**rig.signals.moves, SOURCE: move_signal(*SOURCE, keep_up=20 * MB)}
+    stood = rig.throttles.rates[SOURCE]
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == stood
+    assert any("24.0 MB/s are needed by now" in str(failure) for _, failure in rig.watcher.acts)
+    rig.now_s += 60.0
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 24 * MB
+
+
 def test_to_go_back_is_no_rescue() -> None:
     """An order of 1 MB/s has stalled the move; what stands after it is judged anew before it is raised."""
     rig, whole = recovering()

@@ -57,6 +57,10 @@ class Slewing:
         return frozenset(self._changes)
 
     @property
+    def changes(self) -> dict[BrokerSide, SetRate]:
+        return {side: change.decision for side, change in self._changes.items()}
+
+    @property
     def waiting(self) -> dict[BrokerSide, SetRate]:
         """What no step has been written of yet."""
         return {side: change.decision for side, change in self._changes.items() if not change.done}

@@ -293,7 +293,10 @@ def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
         return None
     if side in view.recovering or side in view.perhaps_recovering:
         return None
-    return back_to_before(side, ours, view.live.rates.get(side), view.limits)
+    signal = view.signal(side)
+    keep_up = (signal.keep_up_bytes_per_s or 0.0) if signal is not None else None
+    drains = rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), view.limits) if keep_up is not None else 0.0
+    return back_to_before(side, ours, view.live.rates.get(side), drains, view.limits)
 
 
 def _opened(side: BrokerSide, view: MovesView) -> Decision:

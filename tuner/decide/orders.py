@@ -64,12 +64,22 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
 
 
-def back_to_before(side: BrokerSide, ours: Owned | None, setting: RateSetting | None, limits: Limits) -> SetRate | None:
-    """To what stood before a change for a while that is over now; None where there was none, or that stands."""
+def back_to_before(
+    side: BrokerSide, ours: Owned | None, setting: RateSetting | None, drains_bytes_per_s: float, limits: Limits
+) -> SetRate | None:
+    """To what stood before a change for a while that is over now; None where there was none, or that stands.
+
+    Args:
+        drains_bytes_per_s: the least that does by now: down it goes no further than that, as the move would only stall.
+    """
     if ours is None or ours.goes_back_to_bytes_per_s is None or setting is None:
         return None
-    wanted = min(ours.goes_back_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
-    if setting.bytes_per_s == wanted:
+    live, wanted = setting.bytes_per_s, min(ours.goes_back_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
+    if wanted < live:
+        wanted = max(wanted, round(min(live, drains_bytes_per_s)))
+        if wanted > ours.goes_back_to_bytes_per_s and wanted >= live * (1 - limits.deadband_ratio):
+            return None
+    if live == wanted:
         return None
     text = (
         f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(wanted)}: what it was changed for is over, and that "

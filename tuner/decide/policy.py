@@ -257,7 +257,10 @@ def settle(memory: Memory, decision: Decision) -> Memory:
             owned = memory.owned.get((broker, side))
             if owned is None:
                 return memory
-            over = None if decision.reason is Reason.BACK_TO_BEFORE else owned.goes_back_to_bytes_per_s
+            over = owned.goes_back_to_bytes_per_s
+            # Where more than that had to be left for the move to drain, the rest of the way is still to go.
+            if decision.reason is Reason.BACK_TO_BEFORE and over is not None and wanted <= over:
+                over = None
             settled = replace(owned, may_stand=(wanted,), goes_back_to_bytes_per_s=over)
             return replace(memory, owned=memory.with_owned((broker, side), settled))
         case _:
