@@ -29,14 +29,11 @@ _USED = 0.97  # Of a throttle that binds.
 class Meter:
     """One signal a second for everything that is alive. ``stalled``: the moves are said to gain nothing at all."""
 
-    def __init__(
-        self, settings: KafkaSettings, cluster: str, topics: Topics, *, stalled: bool = False, min_isr: int = 2
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, cluster: str, topics: Topics, *, stalled: bool = False) -> None:
         self._settings = settings
         self._cluster = cluster
         self._topics = topics
         self._stalled = stalled
-        self._min_isr = min_isr
         self._stop = threading.Event()
         self._silent_since_s: float | None = None
         self.delay_s = 0.0
@@ -106,9 +103,6 @@ class Meter:
                     reassignment_out_bytes_per_s=out,
                     produce_p99_ms=5.0,
                     fetch_p99_ms=5.0,
-                    under_min_isr_partitions=float(
-                        sum(m.leader == broker and len(m.isr) < self._min_isr for m in moves)
-                    ),
                     **head,
                 )
             )

@@ -70,7 +70,7 @@ _DYNAMIC = ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "DYNAMIC_T
 class Stage:
     def __init__(
         self, lab: Lab, name: str, folder: Path, *, steers: bool = True, megabytes: float = MEGABYTES,
-        tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None, min_isr: int = 2, stalled: bool | None = None,
+        tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None,
     ) -> None:  # fmt: skip
         self.lab, self.name, self.folder = lab, name, folder
         self.topic = f"orders-{name}"
@@ -86,8 +86,6 @@ class Stage:
         self._megabytes = megabytes
         self._tuner_kafka = tuner_kafka
         self._journal_on = journal_on
-        self._min_isr = min_isr
-        self._stalled = not steers if stalled is None else stalled
         self._expected: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -101,7 +99,7 @@ class Stage:
                 **{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"},
             )
         ensure_topics(self.client, self.topics)
-        self.create(self.topic, {0: REPLICAS, 1: REPLICAS}, **{"min.insync.replicas": str(self._min_isr)})
+        self.create(self.topic, {0: REPLICAS, 1: REPLICAS}, **{"min.insync.replicas": "2"})
         self.config = self.folder / f"{self.name}.yaml"
         self.config.write_text(self._config())
         # A broker may show a topic some moments after it was made, and its settings later still.
@@ -109,7 +107,7 @@ class Stage:
         self.before = self.snapshot()
         self.writer = Writer(self.kafka, self.topic, self._megabytes)
         self.watcher = Watcher(self.kafka, self.topic, self.brokers)
-        self.meter = Meter(self.kafka, self.cluster, self.topics, stalled=self._stalled, min_isr=self._min_isr)
+        self.meter = Meter(self.kafka, self.cluster, self.topics, stalled=not self._steers)
         return self
 
     def __exit__(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
-from stage import CEILING, SOURCE, THROTTLE, MakeStage, Stage
+from stage import MakeStage, Stage
 
 Tell = Callable[[str, object], None]
 
@@ -46,37 +43,6 @@ def test_broker_killed(broker: int, make_stage: MakeStage, record_property: Tell
     stage.end(120)
     assert not tuner.decided("changed_by_somebody")
     record_property("told", "its side held, the others went on; its settings were put right when it was back")
-
-
-def test_replicas_that_writes_wait_for_come_back_first(make_stage: MakeStage, record_property: Tell) -> None:
-    """The tool's list names every replica of what moves, so the throttle holds back one that has fallen out as well: 12 MB at
-    0.3 MB/s. Without an objective, and the move itself goes on well, so nothing else raises it."""
-    stage = make_stage("lost", steers=False, stalled=False, min_isr=3, megabytes=30)
-    tuner = stage.start_tuner()
-    stage.move()
-    stage.until("it judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
-    kill_broker(stage, 2)
-    stage.until("2 is out of sync", lambda: all(2 not in m.isr for m in stage.client.reassignments()), 60)
-    with KafkaProducer(client_id="faults-bulk", acks=1, compression_type=None, **stage.kafka.for_python()) as bulk:
-        for number in range(120):
-            bulk.send(stage.topic, value=os.urandom(100_000), partition=number % 2)
-        bulk.flush(timeout=60)
-    stage.revive()
-    back_s = time.monotonic()
-    stage.until("the throttle is opened", lambda: stage.rate(SOURCE) == CEILING, 60)
-    opened_s = time.monotonic() - back_s
-    stage.until("2 is in sync", lambda: all(2 in m.isr for m in stage.client.reassignments()), 60)
-    in_sync_s = time.monotonic() - back_s
-    assert stage.moving(), "the move ended meanwhile: give it more data"
-    stage.until("the throttle is as it was", lambda: stage.rate(SOURCE) == THROTTLE, 60)
-    assert tuner.decided("recovers")
-    assert tuner.decided("back_to_before")
-    stage.cancel()
-    stage.end()
-    record_property(
-        "told",
-        f"opened {opened_s:.0f} s after its broker was back, in sync after {in_sync_s:.0f} s, and then as it was",
-    )
 
 
 def test_destination_is_killed_and_the_move_cancelled_meanwhile(make_stage: MakeStage, record_property: Tell) -> None:
