@@ -278,8 +278,8 @@ class DryRunThrottles:
     def clear_lists(
         self,
         topic: str,  # noqa: ARG002 - the port's shape
-        sides: Iterable[Side],  # noqa: ARG002
-        decided_on: TopicThrottle | None = None,  # noqa: ARG002
+        sides: Iterable[Side],  # noqa: ARG002 - the port's shape
+        decided_on: TopicThrottle | None = None,  # noqa: ARG002 - the port's shape
     ) -> Failure | None:
         return None
 
