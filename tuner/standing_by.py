@@ -26,8 +26,9 @@ from streaming.topics import ensure_topics
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
+from tuner.journal.other_names import OtherNames
 from tuner.journal.owed import Owed
-from tuner.lease import Lease
+from tuner.lease import Lease, group_of
 from tuner.model.memory import Memory
 
 log = structlog.get_logger("tuner")
@@ -35,6 +36,7 @@ log = structlog.get_logger("tuner")
 _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
+_OTHER_NAME_PAUSE_S = 10.0  # The journal is read anew after it.
 
 
 class StandBy:
@@ -101,11 +103,36 @@ class StandBy:
             self.wait_for(f"the journal has no reader: {type(error).__name__}: {error}")
         return None
 
-    def wait_for(self, why: str) -> None:
+    def is_the_only_hand(self, others: OtherNames, lease: Lease) -> bool:
+        """Whether nobody acts on this cluster, and nothing is left to be put back on it, under another name; where it is not so,
+        after a pause.
+
+        The lease is not kept meanwhile: whoever puts that other name's things in order takes its members for a second hand.
+        """
+        why = self._other_hand(others)
+        if why is None:
+            return True
+        lease.leave()
+        self.wait_for(why, _OTHER_NAME_PAUSE_S)
+        return False
+
+    def _other_hand(self, others: OtherNames) -> str | None:
+        for name, what in others.holding.items():
+            return (
+                f"this Kafka cluster is on record as cluster {name!r} too, with {what} to be ended under that name: set `cluster: "
+                f"{name}`, or take them back first, by `rheostat release` with it in the settings"
+            )
+        for name in others.names:
+            # Of a group that it may not describe a tuner knows nothing, and cannot wait for that to change.
+            if self._client.group_members(group_of(name)):
+                return f"a tuner is at work on this very Kafka cluster as cluster {name!r}: stop one of the two"
+        return None
+
+    def wait_for(self, why: str, pause_s: float | None = None) -> None:
         """A pause, as nothing can be done; ``why`` is told."""
         log.error("cannot act yet; trying again", error=why)
         self._board.stands_by(self.away() or why)
-        self._stop.wait(_TAKE_OVER_PAUSE_S)
+        self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
     def away(self) -> str | None:
         """Why nothing can be done, where the cluster does not answer at all."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+import kafka.errors
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
@@ -155,6 +156,18 @@ class ClusterClient:
             # On a young cluster the topic behind it is only being created.
             if code not in (words.ERROR_COORDINATOR_NOT_AVAILABLE, words.ERROR_NOT_COORDINATOR):
                 refuse(code, right, call)
+
+    def group_members(self, group: str) -> int | None:
+        """How many are in a consumer group now; None: it can't be told, for want of a coordinator or of a right."""
+        try:
+            if not self.partitions([words.GROUPS_TOPIC]):
+                return 0  # No group has ever been here.
+            answer = self._wire.call("describe a group", lambda admin: admin.describe_groups([group]))
+        except ClusterError:
+            return None
+        found = answer.get(group, {})
+        refused = kafka.errors.GroupAuthorizationFailedError.__name__ in str(found.get("error") or "")
+        return None if refused else len(found.get("members") or ())
 
     def reassignments(self) -> list[PartitionState]:
         """The partitions being reassigned, with leader and ISR as brokers know them now.

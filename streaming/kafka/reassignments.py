@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import kafka.errors
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -150,18 +149,6 @@ class ReassignmentClient(ClusterClient):
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         found = self._wire.one("tell topics apart", request).topics
         return {str(t.name): str(t.topic_id) for t in found if t.error_code == words.ERROR_NONE and _is_id(t.topic_id)}
-
-    def group_members(self, group: str) -> int | None:
-        """How many are in a consumer group now; None: it can't be told, for want of a coordinator or of a right."""
-        try:
-            if not self.partitions([words.GROUPS_TOPIC]):
-                return 0  # No group has ever been here.
-            answer = self._wire.call("describe a group", lambda admin: admin.describe_groups([group]))
-        except ClusterError:
-            return None
-        found = answer.get(group, {})
-        refused = kafka.errors.GroupAuthorizationFailedError.__name__ in str(found.get("error") or "")
-        return None if refused else len(found.get("members") or ())
 
 
 def _is_id(found: Any) -> bool:

@@ -76,6 +76,48 @@ def test_release_without_a_tuner_leaves_what_stood_before(
     assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
 
 
+def test_another_name_of_the_same_cluster_waits_for_the_first(
+    lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
+) -> None:
+    """Who renames `cluster` has another lease, another fence and no memory."""
+    left_by_a_tuner_that_died(lab, throttles)
+    file, port = config
+    renamed = file.with_name("renamed.yaml")
+    renamed.write_text(file.read_text().replace("cluster: lab\n", "cluster: renamed\n"))
+    with running(*RHEOSTAT, "tune", "--config", renamed, log=renamed.with_suffix(".log")):
+        until(lambda: "on record as cluster 'lab' too, with 2 throttles" in not_ready(port), 40, "it says why it waits")
+        refused = rheostat("release", "--config", renamed)
+        assert refused.returncode == 2
+        assert "Give the order with `cluster: lab`" in refused.stderr
+        assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}
+        elsewhere = file.with_name("elsewhere.yaml")
+        elsewhere.write_text(file.read_text().replace(f"port: {port}", "port: 0"))
+        done = rheostat("release", "--config", elsewhere, timeout_s=120)
+        assert done.returncode == 0, done.stderr
+        assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
+        until(lambda: "cluster 'lab'" not in not_ready(port), 40, "then it acts")
+        with running(*RHEOSTAT, "tune", "--config", elsewhere, log=elsewhere.with_suffix(".log")) as second:
+            until(
+                lambda: (
+                    "at work on this very Kafka cluster as cluster 'renamed'"
+                    in elsewhere.with_suffix(".log").read_text()
+                ),
+                40,
+                "a second one stands by",
+            )
+            assert second.poll() is None
+
+
+def not_ready(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as got:
+            return str(got.read())
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    except (urllib.error.URLError, OSError):
+        return "cluster 'lab' or not, nobody answers"
+
+
 def test_a_running_tuner_pauses_resumes_and_releases(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:

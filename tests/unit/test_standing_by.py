@@ -12,13 +12,16 @@ import pytest
 from structlog.testing import capture_logs
 
 import tuner.standing_by as module
-from streaming.contract import Topics
+from streaming.contract import Side, Topics
 from streaming.kafka.cluster import ClusterError
 from tuner.api.board import STANDING_BY, Board
+from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
+from tuner.journal.other_names import OtherNames
 from tuner.journal.owed import Owed
+from tuner.lease import group_of
 from tuner.model.limits import Limits
-from tuner.model.memory import Memory
+from tuner.model.memory import Memory, Owned
 from tuner.standing_by import StandBy
 from tuner.teardown import named
 
@@ -28,6 +31,10 @@ PAUSE_S = 0.01
 class Cluster:
     def __init__(self) -> None:
         self.away = False
+        self.members: dict[str, int | None] = {}
+
+    def group_members(self, group: str) -> int | None:
+        return self.members.get(group, 0)
 
     def brokers(self) -> list[int]:
         if self.away:
@@ -37,7 +44,7 @@ class Cluster:
 
 class Rig:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("_TAKE_OVER_PAUSE_S", "_STAND_BY_S", "_RETRY_S_MAX"):
+        for name in ("_TAKE_OVER_PAUSE_S", "_OTHER_NAME_PAUSE_S", "_STAND_BY_S", "_RETRY_S_MAX"):
             monkeypatch.setattr(module, name, PAUSE_S)
         self.cluster, self.stop = Cluster(), threading.Event()
         self.board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
@@ -149,6 +156,48 @@ def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: py
     journal: Any = Journal(JournalUnreadable("version 9"))
     with pytest.raises(JournalUnreadable, match="version 9"):
         rig.standing_by.recovered(journal, settings(), Owed())
+
+
+class Left:
+    """A lease that is handed on."""
+
+    times = 0
+
+    def leave(self) -> None:
+        self.times += 1
+
+
+def names_of(memory: Memory) -> OtherNames:
+    names = OtherNames("new")
+    names.take(memory_key("old"), encode_memory(memory))
+    return names
+
+
+OWNS = Memory(owned={(1, Side.LEADER): Owned(None, 5, (5,))})
+
+
+def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(rig: Rig) -> None:
+    lease: Any = Left()
+    assert not rig.standing_by.is_the_only_hand(names_of(OWNS), lease)
+    assert "on record as cluster 'old' too, with 1 throttle" in rig.waits_for
+    assert "set `cluster: old`" in rig.waits_for
+    assert lease.times == 1, "whoever puts that in order would take this tuner for a second hand"
+
+
+def test_a_tuner_that_is_at_work_under_another_name_is_let_be(rig: Rig) -> None:
+    lease: Any = Left()
+    rig.cluster.members = {group_of("old"): 1}
+    assert not rig.standing_by.is_the_only_hand(names_of(Memory()), lease)
+    assert "at work on this very Kafka cluster as cluster 'old'" in rig.waits_for
+    assert lease.times == 1
+
+
+@pytest.mark.parametrize("members", [0, None])
+def test_a_name_that_nobody_uses_any_more_is_no_hindrance(rig: Rig, members: int | None) -> None:
+    lease: Any = Left()
+    rig.cluster.members = {group_of("old"): members}
+    assert rig.standing_by.is_the_only_hand(names_of(Memory()), lease)
+    assert lease.times == 0
 
 
 def settings() -> Any:

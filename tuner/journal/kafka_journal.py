@@ -36,6 +36,7 @@ from tuner.journal.entries import (
 )
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.other_names import OtherNames
 from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.reading import JournalError, read_all
@@ -103,6 +104,7 @@ class KafkaJournal:
         self.given: tuple[Orders, ...] = ()  # All that were there, told or not.
         self.quotas = MutationMemory()  # The same.
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
+        self.other_names = OtherNames(cluster)  # The same.
 
     @classmethod
     def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
@@ -144,7 +146,9 @@ class KafkaJournal:
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
         found = Remembered(self._cluster, owed.times_ms if owed is not None else frozenset())
+        others = OtherNames(self._cluster)
         for key, value in read_all(consumer, self._topic):
+            others.take(key, value)
             try:
                 found.take(key, value)
             except ValueError as error:
@@ -152,7 +156,7 @@ class KafkaJournal:
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
-        self.given = tuple(found.given)
+        self.given, self.other_names = tuple(found.given), others
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
         if owed is not None:
             owed.strike(found.entries)

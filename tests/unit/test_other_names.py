@@ -1,0 +1,81 @@
+"""What is found in the journal under other names of the cluster."""
+
+from __future__ import annotations
+
+from streaming.contract import Side
+from streaming.contract.quotas import QuotaEntity
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.journal import quota_records
+from tuner.journal.entries import (
+    Entry,
+    encode_entry,
+    encode_holder,
+    encode_memory,
+    encode_owned,
+    entry_key,
+    holder_key,
+    memory_key,
+    owned_key,
+)
+from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.other_names import OtherNames
+from tuner.model.memory import Memory, Owned
+from tuner.model.mutation_memory import OwnedQuota
+
+ONE, TWO = (1, Side.LEADER), (2, Side.FOLLOWER)
+RATE = Owned(None, 5, (5,))
+
+
+def found(*records: tuple[bytes, bytes | None]) -> OtherNames:
+    names = OtherNames("new")
+    for key, value in records:
+        names.take(key, value)
+    return names
+
+
+def memory(name: str, *sides: tuple[int, Side]) -> tuple[bytes, bytes]:
+    return memory_key(name), encode_memory(Memory(owned=dict.fromkeys(sides, RATE)))
+
+
+def test_a_journal_of_one_name_has_no_other() -> None:
+    names = found(memory("new", ONE), (holder_key("new"), encode_holder("us")))
+    assert (names.names, names.holding) == ((), {})
+
+
+def test_what_another_name_has_on_record_is_counted_and_told() -> None:
+    alice = QuotaEntity("alice", None)
+    pairs = TopicThrottle(ThrottledReplicas.parse("0:1"), ThrottledReplicas.parse("0:2"))
+    names = found(
+        memory("old", ONE),
+        (owned_key("old", TWO), encode_owned(TWO, RATE)),
+        (listed_key("old", "t"), encode_listed("t", pairs)),
+        (quota_records.owned_key("old", alice), quota_records.encode_owned(alice, OwnedQuota(None, 5.0, (5.0,)))),
+        memory("new", ONE),
+    )
+    assert names.holding == {"old": "2 throttles, 1 topic's throttled replicas, 1 mutation quota"}
+
+
+def test_a_name_of_which_nothing_stands_any_more_holds_nothing_but_is_known() -> None:
+    alice = QuotaEntity("alice", None)
+    key = quota_records.owned_key("old", alice)
+    names = found(
+        memory("old", ONE),
+        (key, quota_records.encode_owned(alice, OwnedQuota(None, 5.0, (5.0,)))),
+        (key, None),
+        memory("old"),
+    )
+    assert (names.names, names.holding) == (("old",), {})
+
+
+def test_what_cannot_be_read_may_be_anything() -> None:
+    names = found((memory_key("old"), b'{"v": 9}'))
+    assert list(names.holding) == ["old"]
+    assert "cannot read" in names.holding["old"]
+
+
+def test_entries_and_strange_keys_are_no_names() -> None:
+    entry = Entry(1, "decision", "hold", "why", "text")
+    names = found(
+        (entry_key("entry", "old", 1), encode_entry(entry)), (b"", b"x"), (b"\xff\xfe", b"x"), (b"memory|", b"x")
+    )
+    assert names.names == ()
