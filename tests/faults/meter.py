@@ -23,6 +23,7 @@ _STEP_S = 5.0
 _STEPS = 8
 _KEEP_UP_BYTES_PER_S = 100_000.0
 _CLIENTS_BYTES_PER_S = 500_000.0
+MIN_ISR = 2  # Of the topic that moves.
 _USED = 0.97  # Of a throttle that binds.
 
 
@@ -103,6 +104,7 @@ class Meter:
                     reassignment_out_bytes_per_s=out,
                     produce_p99_ms=5.0,
                     fetch_p99_ms=5.0,
+                    under_min_isr_partitions=float(sum(m.leader == broker and len(m.isr) < MIN_ISR for m in moves)),
                     **head,
                 )
             )

@@ -28,7 +28,7 @@ from invariants import Configs, Words, left_behind, not_on_record, outside, over
 from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic
 from kafka.structs import TopicPartition
 from lab_parts import until
-from meter import Meter
+from meter import MIN_ISR, Meter
 from reading import Record, read
 from tuner_process import Tuner
 from watcher import Watcher, rates_of
@@ -70,7 +70,7 @@ _DYNAMIC = ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "DYNAMIC_T
 class Stage:
     def __init__(
         self, lab: Lab, name: str, folder: Path, *, steers: bool = True, megabytes: float = MEGABYTES,
-        tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None,
+        tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None, stalled: bool | None = None,
     ) -> None:  # fmt: skip
         self.lab, self.name, self.folder = lab, name, folder
         self.topic = f"orders-{name}"
@@ -86,6 +86,7 @@ class Stage:
         self._megabytes = megabytes
         self._tuner_kafka = tuner_kafka
         self._journal_on = journal_on
+        self._stalled = not steers if stalled is None else stalled
         self._expected: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Stage:
                 **{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"},
             )
         ensure_topics(self.client, self.topics)
-        self.create(self.topic, {0: REPLICAS, 1: REPLICAS}, **{"min.insync.replicas": "2"})
+        self.create(self.topic, {0: REPLICAS, 1: REPLICAS}, **{"min.insync.replicas": str(MIN_ISR)})
         self.config = self.folder / f"{self.name}.yaml"
         self.config.write_text(self._config())
         # A broker may show a topic some moments after it was made, and its settings later still.
@@ -107,7 +108,7 @@ class Stage:
         self.before = self.snapshot()
         self.writer = Writer(self.kafka, self.topic, self._megabytes)
         self.watcher = Watcher(self.kafka, self.topic, self.brokers)
-        self.meter = Meter(self.kafka, self.cluster, self.topics, stalled=not self._steers)
+        self.meter = Meter(self.kafka, self.cluster, self.topics, stalled=self._stalled)
         return self
 
     def __exit__(

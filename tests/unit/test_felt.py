@@ -99,5 +99,14 @@ def test_a_link_is_never_planned_fuller_than_it_may_be(margin: float, ratio: flo
 def test_a_p99_that_holds_its_moments_may_come_nearer_to_the_objective() -> None:
     assert next_margin(0.05, 0.8, True, LIMITS) == pytest.approx(0.052)
     assert next_margin(0.05, 0.8, True, LIMITS, momentary=0.5) == pytest.approx(0.05)
-    assert next_margin(0.05, 0.8, True, LIMITS, momentary=0.0) == pytest.approx(0.049)
-    assert next_margin(0.05, 0.95, True, LIMITS, momentary=0.0) == pytest.approx(0.0505)
+    assert next_margin(0.05, 0.95, True, LIMITS, momentary=0.0) == pytest.approx(0.05)
+    assert (
+        next_margin(0.05, 0.9, True, LIMITS, momentary=0.0) < 0.05 < next_margin(0.05, 1.0, True, LIMITS, momentary=0.0)
+    )
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.2, 0.0])
+def test_the_pull_is_as_strong_halfway_to_the_objective_wherever_the_aim_is(share: float) -> None:
+    aim = max(LIMITS.latency_aim, min(LIMITS.latency_aim_max, 1.0 - share * (1.0 - LIMITS.latency_aim)))
+    halfway = next_margin(0.05, (1.0 + aim) / 2, True, LIMITS, momentary=share)
+    assert halfway == pytest.approx(0.05 + LIMITS.margin_gain * (1.0 - LIMITS.latency_aim) / 2)

@@ -103,11 +103,13 @@ def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() 
     assert (window.seconds[-3:], window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)
 
 
-def after_a_step(held_to: float | None, corrected_until_ms: int = 0, caught: float = 2 * MB) -> Window:
+def after_a_step(
+    held_to: float | None, corrected_until_ms: int = 0, caught: float = 2 * MB, now_ms: int = 5_000
+) -> Window:
     """So many bytes/s passed in the five seconds since we came to a throttle of 20 MB/s under which 1 had; 25 are meant."""
     direction = Direction(caught=Steps((caught,)), load=Load(30 * MB))
     sights = {1: Sight(5_000, 5.0, 0.0, dict.fromkeys(Side, direction))}
-    view = LawView(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    view = LawView(now_ms, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = course(25 * MB, 20 * MB, 1 * MB)
     came = replace(
         came, held_to_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms,
@@ -126,3 +128,12 @@ def test_a_window_that_was_a_guess_goes_by_the_first_step_and_one_that_was_not_k
 def test_what_comes_in_a_young_moves_first_step_was_meant_to() -> None:
     """More than the throttle lets through at once: followers pace it, and the line up goes on from what they let pass."""
     assert after_a_step(1 * MB, -1, 30 * MB).meant[-6:] == pytest.approx((1 * MB, *[25 * MB] * 5))
+
+
+def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> None:
+    """The second after that step, of which nothing is measured yet, has brought as much as those in it."""
+    window = after_a_step(1 * MB, -1, 30 * MB, now_ms=6_000)
+    assert window.seconds[-6:] == pytest.approx((*[30 * MB] * 6,))
+    assert window.meant[-7:] == pytest.approx((1 * MB, *[25 * MB] * 6))
+    held = after_a_step(1 * MB, -1, 1 * MB, now_ms=6_000)
+    assert held.seconds[-6:] == pytest.approx((1 * MB,) * 6), "where no more has passed, it still does"

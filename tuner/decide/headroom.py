@@ -84,8 +84,9 @@ def next_margin(
     if latency_ratio > 1.0:
         error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
-        nearer = min(limits.latency_aim_max, 1.0 - momentary * (1.0 - limits.latency_aim))
-        error = max(-0.5, latency_ratio - max(aim, nearer))
+        nearer = max(aim, min(limits.latency_aim_max, 1.0 - momentary * (1.0 - limits.latency_aim)))
+        # What is a long way off by a distance of 0.4 is it by one of 0.05 sooner.
+        error = max(-0.5, (latency_ratio - nearer) * (1.0 - aim) / (1.0 - nearer))
     if error < 0 and not fills:
         return margin
     # It is kept for seconds that a p99 of this moment does not tell.

@@ -51,7 +51,7 @@ def _stood(course: Course, limits: LawLimits) -> float:
 
 def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: LawLimits) -> tuple[Window, int]:
     """The window up to now, corrected where a newer step was measured, and up to when it is."""
-    flow = _flow_bytes_per_s(here)
+    free = flow = _flow_bytes_per_s(here)
     meant = _next_bytes(course, limits) if here.which is Side.LEADER else course.wanted.rate_bytes_per_s
     held_to = course.held_to_bytes_per_s
     if here.which is Side.LEADER and held_to is not None and course.corrected_until_ms < course.since_ms:
@@ -65,6 +65,9 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
             passed = (caught + here.in_sync_bytes_per_s) * sight.step_s
             # Where the throttle held nothing when we came, its window is a guess until a step is measured that is all since then.
             guessed = held_to is not None and until_ms < course.since_ms + sight.step_s * 1000
+            if guessed:
+                # What held it before holds it no more, as far as more has passed.
+                flow = max(flow, min(free, passed / sight.step_s))
             step = (sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
             line = course.wanted.rate_bytes_per_s
             window = first_seen(window, *step, meant_bytes_per_s=line) if guessed else corrected(window, *step)

@@ -81,7 +81,7 @@ class LawLimits:
     latency_aim: float = 0.6
     # The distance from the objective, and the least margin, are for what comes within seconds. Where the mean of a window says that
     # the p99 holds that already, they go with the part of it that is of this moment; this much nearer it never comes.
-    latency_aim_max: float = 0.9
+    latency_aim_max: float = 0.95
     swing_gain: float = 0.15  # By step: half a minute.
     # A mean below this share of what it was while the p99 was made: the p99 remembers what is over.
     relieved_ratio: float = 0.8

@@ -131,14 +131,16 @@ def first_seen(
     if not burst and _as_a_throttle_does(window.seconds[begin:end], passed_bytes):
         return corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
     mean = passed_bytes / (end - begin)
+    most: Sequence[float] = window.bounds[end:]
     if burst:
         told = corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
+        most = [max(bound, meant_bytes_per_s) for bound in most]
         line = (*window.meant[:begin], *(max(was, min(meant_bytes_per_s, mean)) for was in window.meant[begin:end]))
     else:
         line = (mean,) * end
         told = replace(window, seconds=_replayed(window, [*line], flow_bytes_per_s, samples))
     # What was thought to be held back by something else was meant to bring no more; what has passed says that it was not.
-    since = map(max, window.meant[end:], map(min, window.bounds[end:], told.seconds[end:]))
+    since = map(max, window.meant[end:], map(min, most, told.seconds[end:]))
     return replace(told, meant=(*line, *since))
 
 
