@@ -113,7 +113,6 @@ def give(settings: Settings, change: Change) -> Orders:
 
     Raises:
         UnreachableError, CommandError: the topic cannot be read or written.
-        BadInputError: what there is to be ordered about goes by another name of the cluster.
     """
     probe(settings)
     topics = settings.topic_names()
@@ -124,11 +123,6 @@ def give(settings: Settings, change: Change) -> Orders:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    for name, what in read(settings).elsewhere.items():
-        raise BadInputError(
-            f"cluster: {settings.cluster!r} is not this Kafka cluster's only name: as {name!r} it has {what} on record, and nobody "
-            f"acts under yours until that is ended. Give the order with `cluster: {name}` in the settings"
-        )
     desk = KafkaDesk(settings.kafka, topics.journal, settings.cluster, lambda: read(settings).orders, time.time)
     try:
         return desk.give(change)
@@ -142,7 +136,8 @@ class Known(NamedTuple):
     orders: Orders = Orders()
     memory: Memory = Memory()
     quotas: MutationMemory = MutationMemory()
-    elsewhere: Mapping[str, str] = {}  # What is on record under other names of the cluster, in words.
+    held: str = ""  # What is on record as set by a tuner of this name, in words.
+    elsewhere: Mapping[str, str] = {}  # The same of other names of the cluster.
 
 
 def read(settings: Settings) -> Known:
@@ -165,14 +160,32 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings) -> Known:
         return Known()
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return Known(journal.orders, memory, journal.quotas, journal.other_names.holding)
+    return Known(journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding())
+
+
+def other_name(settings: Settings) -> str | None:
+    """What the settings' ``cluster`` may be a mistake for, in words: a name that has something on record, where theirs has nothing.
+
+    Raises:
+        UnreachableError, CommandError: the journal cannot be read.
+    """
+    probe(settings)
+    known = read(settings)
+    if known.held:
+        return None
+    for name, what in known.elsewhere.items():
+        return (
+            f"cluster: {settings.cluster!r} has nothing on record on this Kafka cluster, {name!r} has {what}, and until that is "
+            f"ended only a tuner of that name acts: give `cluster: {name}` in the settings"
+        )
+    return None
 
 
 def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:
     """Whether a tuner has put on record that it knows these orders."""
 
     def done() -> bool:
-        _, memory, quotas, _ = read(settings)
+        _, memory, quotas, *_ = read(settings)
         return memory.orders_at_ms >= orders.at_ms and (not quotas.owned or quotas.orders_at_ms >= orders.at_ms)
 
     return _until(done, timeout_s)
@@ -196,7 +209,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     hand.start()
 
     def done() -> bool:
-        _, memory, quotas, _ = read(settings)
+        _, memory, quotas, *_ = read(settings)
         ours = memory.owned or memory.listed or quotas.owned
         return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not ours)
 
@@ -207,7 +220,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
         hand.join(timeout=30)
     if failed:
         raise CommandError(f"Nothing could be taken back: {failed[0]}") from failed[0]
-    _, memory, quotas, _ = read(settings)
+    _, memory, quotas, *_ = read(settings)
     if memory.orders_at_ms < orders.at_ms:
         return ["no tuner has heeded the order in time, so it is not known what is still set"]
     rates = [

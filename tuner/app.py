@@ -164,7 +164,7 @@ def run_tuner(
                 memory = standing_by.recovered(journal, kafka, owed)
                 if memory is None:
                     continue
-                if lease is not None and not standing_by.is_the_only_hand(journal.other_names, lease):
+                if lease is not None and not standing_by.is_the_only_hand(journal, lease, kafka):
                     continue
                 orders.begin_with(journal.orders, journal.overtaken, journal.given)
                 before = partial(tell_of_before, kafka, topics.journal, cluster, watched.begin_with)

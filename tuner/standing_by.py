@@ -7,6 +7,7 @@ make readable ends the tuner.
 from __future__ import annotations
 
 import threading
+from zlib import crc32
 
 import structlog
 from kafka.errors import KafkaError
@@ -26,17 +27,17 @@ from streaming.topics import ensure_topics
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
-from tuner.journal.other_names import OtherNames
 from tuner.journal.owed import Owed
 from tuner.lease import Lease, group_of
 from tuner.model.memory import Memory
+from tuner.teardown import named
 
 log = structlog.get_logger("tuner")
 
 _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
-_OTHER_NAME_PAUSE_S = 10.0  # The journal is read anew after it.
+_OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 60.0  # The journal is read anew after it.
 
 
 class StandBy:
@@ -87,7 +88,7 @@ class StandBy:
             return False
         return True
 
-    def recovered(self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed) -> Memory | None:
+    def recovered(self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None) -> Memory | None:
         """What the journal remembers; where it cannot be read now None, after a pause.
 
         Raises:
@@ -103,29 +104,43 @@ class StandBy:
             self.wait_for(f"the journal has no reader: {type(error).__name__}: {error}")
         return None
 
-    def is_the_only_hand(self, others: OtherNames, lease: Lease) -> bool:
-        """Whether nobody acts on this cluster, and nothing is left to be put back on it, under another name; where it is not so,
-        after a pause.
+    def is_the_only_hand(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
+        """Whether nobody acts on this cluster, and nothing is left to be put back on it, under another name; where it was not so,
+        after it is, or after ``stop``: then this tuner has to ask for its turn anew.
 
-        The lease is not kept meanwhile: whoever puts that other name's things in order takes its members for a second hand.
+        Meanwhile it is no member of its own group: whoever puts the other name's things in order would take it for a second hand.
         """
-        why = self._other_hand(others)
-        if why is None:
+        if (why := self._other_hand(journal)) is None:
             return True
-        lease.leave()
-        self.wait_for(why, _OTHER_NAME_PAUSE_S)
+        named("lease", lease.leave)()
+        # Two that begin in the same moment, and see each other, would else do so in step.
+        pause_s = _OTHER_NAME_PAUSE_S * (1.0 + crc32(journal.holder.encode()) % 100 / 100)
+        while why is not None and not self._stop.is_set():
+            self.wait_for(why, pause_s)
+            pause_s = min(2 * pause_s, _OTHER_NAME_PAUSE_S_MAX)
+            # A journal that cannot be read now leaves what was read before.
+            if self.recovered(found := journal.copy_to_read(), kafka, None) is not None:
+                why = self._other_hand(found)
         return False
 
-    def _other_hand(self, others: OtherNames) -> str | None:
-        for name, what in others.holding.items():
-            return (
-                f"this Kafka cluster is on record as cluster {name!r} too, with {what} to be ended under that name: set `cluster: "
-                f"{name}`, or take them back first, by `rheostat release` with it in the settings"
-            )
-        for name in others.names:
-            # Of a group that it may not describe a tuner knows nothing, and cannot wait for that to change.
-            if self._client.group_members(group_of(name)):
-                return f"a tuner is at work on this very Kafka cluster as cluster {name!r}: stop one of the two"
+    def _other_hand(self, journal: KafkaJournal) -> str | None:
+        """Who holds something itself has to act on it, whatever other names hold: one after the other they can be ended."""
+        try:
+            brokers = [endpoint.node for endpoint in self._client.brokers()]
+            if not journal.held:
+                for name, what in journal.other_names.holding(brokers).items():
+                    return _first_end(name, what)
+            for name in journal.other_names.names:
+                members = self._client.group_members(group_of(name))
+                if members is None:
+                    log.warning(
+                        "whether a tuner of another name runs cannot be seen", name=name,
+                        missing=f"Describe on Group {group_of(name)}",
+                    )  # fmt: skip
+                elif members:
+                    return f"a tuner is at work on this very Kafka cluster as cluster {name!r}: stop one of the two"
+        except ClusterError as error:
+            return f"whether another name of this cluster has a tuner cannot be told now: {error}"
         return None
 
     def wait_for(self, why: str, pause_s: float | None = None) -> None:
@@ -143,7 +158,7 @@ class StandBy:
         return None
 
 
-def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed) -> Memory:
+def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None) -> Memory:
     # What a predecessor did not commit it did not do.
     reader = consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
     try:
@@ -156,6 +171,16 @@ def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed) -> Memory:
             wanted_bytes_per_s=owned.wanted_bytes_per_s, before_bytes_per_s=owned.before_bytes_per_s,
         )  # fmt: skip
     return memory
+
+
+def _first_end(name: str, what: str) -> str:
+    how = "take them back first, by `rheostat release` with it in the settings"
+    if "plan" in what:
+        how = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {how}"
+    return (
+        f"this Kafka cluster is on record as cluster {name!r} too, with {what} to be ended under that name: set "
+        f"`cluster: {name}`, or {how}"
+    )
 
 
 def _say_that_it_is_tried_again(state: RetryCallState) -> None:

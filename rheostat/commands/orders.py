@@ -67,18 +67,20 @@ def override(
             f"While something moves there, broker {broker} is throttled at {units.rate_text(wanted)} for the next "
             f"{units.span_text(lasts_s)}."
         )
-    out(said if orders.heeded(settings, given) else f"{said}\n{_NOBODY}")
+    out(said if orders.heeded(settings, given) else f"{said}\n{_nobody(settings)}")
 
 
 def release(config: Config) -> None:
     """Everything that rheostat set is taken back, now, and nothing is changed until `rheostat resume`."""
     from rheostat import orders
-    from rheostat.errors import EXIT_NOT_WELL
+    from rheostat.errors import EXIT_NOT_WELL, BadInputError
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
 
     settings = load_settings(config)
     set_up_logs()
+    if (other := orders.other_name(settings)) is not None:
+        raise BadInputError(other)
     left = orders.take_back(settings, orders.give(settings, orders.release))
     if left:
         out("\n".join(["Not everything is taken back:", *left]))
@@ -95,9 +97,16 @@ def _order(config: Config, name: str, said: str) -> None:
 
     settings = load_settings(config)
     given = orders.give(settings, {"pause": orders.pause, "resume": orders.resume}[name])
-    out(said if orders.heeded(settings, given) else f"{said}\n{_NOBODY}")
+    out(said if orders.heeded(settings, given) else f"{said}\n{_nobody(settings)}")
     if name == "pause":
         _plans_wait(settings, "steps that are under way end, and nothing new is begun")
+
+
+def _nobody(settings: Settings) -> str:
+    from rheostat import orders
+
+    other = orders.other_name(settings)
+    return _NOBODY if other is None else f"{_NOBODY}\n{other[:1].upper()}{other[1:]}."
 
 
 def _plans_wait(settings: Settings, how: str) -> None:

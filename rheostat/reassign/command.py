@@ -13,6 +13,7 @@ from typing import Any
 
 from rheostat.ctrl_c import CtrlC
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
+from rheostat.orders import other_name
 from rheostat.reassign import record
 from rheostat.reassign.checks import Checked, checked, ways_of
 from rheostat.reassign.given import Given, Ground, client_of, given_of, ground_of, plan_of
@@ -70,6 +71,8 @@ def run_reassign(config: Path, asked: Asked) -> int:
         raise BadInputError(taken[0])
     if found.forbidden:
         raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
+    if (other := other_name(settings)) is not None:
+        raise BadInputError(other)
     with Here(config, ground.tuners) if asked.here else _somebody_leads(settings, ground.tuners) as service:
         head = record.put(settings, given.parts, asked.limits)
         say(f"Plan {head.id} is on record: {_count(given.parts)}.")

@@ -73,7 +73,10 @@ def ground_of(
     ids = client.topic_ids(topics)
     standing = look(client, settings, CLIENT_ID)
     disks = {b: d for b, d in client.disks(standing.brokers).items() if not isinstance(d, ClusterError)}
-    tuners = client.group_members(group_of(settings.cluster))
+    try:
+        tuners = client.group_members(group_of(settings.cluster))
+    except ClusterError:
+        tuners = None
     rates = write_rates(client, standing, watch_s, say) if watch_s else {}
     return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids)
 

@@ -158,16 +158,23 @@ class ClusterClient:
                 refuse(code, right, call)
 
     def group_members(self, group: str) -> int | None:
-        """How many are in a consumer group now; None: it can't be told, for want of a coordinator or of a right."""
+        """How many are in a consumer group now; None: it can't be told, for want of a right.
+
+        Raises:
+            ClusterError: nor for another reason, which may pass; a coordinator that is only coming up, say.
+        """
         try:
             if not self.partitions([words.GROUPS_TOPIC]):
                 return 0  # No group has ever been here.
-            answer = self._wire.call("describe a group", lambda admin: admin.describe_groups([group]))
-        except ClusterError:
+            found = self._wire.call("describe a group", lambda admin: admin.describe_groups([group])).get(group, {})
+        except MissingRight:
             return None
-        found = answer.get(group, {})
-        refused = kafka.errors.GroupAuthorizationFailedError.__name__ in str(found.get("error") or "")
-        return None if refused else len(found.get("members") or ())
+        error = str(found.get("error") or "")
+        if kafka.errors.GroupAuthorizationFailedError.__name__ in error:
+            return None
+        if error and kafka.errors.GroupIdNotFoundError.__name__ not in error:
+            raise ClusterError(f"group {group} cannot be described: {error}")
+        return len(found.get("members") or ())
 
     def reassignments(self) -> list[PartitionState]:
         """The partitions being reassigned, with leader and ISR as brokers know them now.

@@ -90,7 +90,12 @@ def test_another_name_of_the_same_cluster_waits_for_the_first(
         until(lambda: "on record as cluster 'lab' too, with 2 throttles" in not_ready(port), 40, "it says why it waits")
         refused = rheostat("release", "--config", renamed)
         assert refused.returncode == 2
-        assert "Give the order with `cluster: lab`" in refused.stderr
+        assert "'lab' has 2 throttles" in refused.stderr
+        assert "give `cluster: lab` in the settings" in refused.stderr
+        paused = rheostat("pause", "--config", renamed)
+        assert "'lab' has 2 throttles" in paused.stdout, "it is not refused, and says why nobody heeds it"
+        resumed = rheostat("resume", "--config", renamed)
+        assert resumed.returncode == 0
         assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}
         elsewhere = file.with_name("elsewhere.yaml")
         settings["tuner"]["http"]["port"] = 0

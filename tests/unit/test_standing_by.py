@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 import tuner.standing_by as module
 from streaming.contract import Side, Topics
-from streaming.kafka.cluster import ClusterError
+from streaming.kafka.cluster import ClusterError, Endpoint
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
@@ -31,20 +31,32 @@ PAUSE_S = 0.01
 class Cluster:
     def __init__(self) -> None:
         self.away = False
-        self.members: dict[str, int | None] = {}
+        self.members: dict[
+            str, list[int | ClusterError | None]
+        ] = {}  # What is said of a group, one look after the other.
 
     def group_members(self, group: str) -> int | None:
-        return self.members.get(group, 0)
+        said = self.members.get(group, [0])
+        found = said.pop(0) if len(said) > 1 else said[0]
+        if isinstance(found, ClusterError):
+            raise found
+        return found
 
-    def brokers(self) -> list[int]:
+    def brokers(self) -> list[Endpoint]:
         if self.away:
             raise ClusterError("nobody answers")
-        return [1]
+        return [Endpoint(1, "broker-1", 9092)]
 
 
 class Rig:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("_TAKE_OVER_PAUSE_S", "_OTHER_NAME_PAUSE_S", "_STAND_BY_S", "_RETRY_S_MAX"):
+        for name in (
+            "_TAKE_OVER_PAUSE_S",
+            "_OTHER_NAME_PAUSE_S",
+            "_OTHER_NAME_PAUSE_S_MAX",
+            "_STAND_BY_S",
+            "_RETRY_S_MAX",
+        ):
             monkeypatch.setattr(module, name, PAUSE_S)
         self.cluster, self.stop = Cluster(), threading.Event()
         self.board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
@@ -167,37 +179,88 @@ class Left:
         self.times += 1
 
 
-def names_of(memory: Memory) -> OtherNames:
-    names = OtherNames("new")
-    names.take(memory_key("old"), encode_memory(memory))
-    return names
+class Read:
+    """A journal as it is read one time after the other: what ``old`` has on record each time, beside what we have."""
+
+    holder = "us"
+
+    def __init__(self, *olds: Memory, ours: str = "") -> None:
+        self._later, self.held = list(olds[1:]), ours
+        self.other_names = OtherNames("new")
+        self.other_names.take(memory_key("old"), encode_memory(olds[0]))
+        self._now = olds[0]
+
+    def copy_to_read(self) -> Read:
+        self._now = self._later.pop(0) if self._later else self._now
+        return Read(self._now, ours=self.held)
+
+    def recover(self, _: object, owed: Owed | None) -> Memory:  # noqa: ARG002 - the journal's shape
+        return Memory()
 
 
 OWNS = Memory(owned={(1, Side.LEADER): Owned(None, 5, (5,))})
+ENDED = Memory()
 
 
-def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(rig: Rig) -> None:
-    lease: Any = Left()
-    assert not rig.standing_by.is_the_only_hand(names_of(OWNS), lease)
-    assert "on record as cluster 'old' too, with 1 throttle" in rig.waits_for
-    assert "set `cluster: old`" in rig.waits_for
-    assert lease.times == 1, "whoever puts that in order would take this tuner for a second hand"
+@pytest.fixture
+def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int, list[str]]]:
+    """Whether this tuner goes on, how often it has left its group, and what it said that it waits for."""
+    monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
+
+    def look(journal: Any) -> tuple[bool, int, list[str]]:
+        lease: Any = Left()
+        with capture_logs() as said:
+            alone = rig.standing_by.is_the_only_hand(journal, lease, settings())
+        waits = [line["error"] for line in said if line["event"].startswith("cannot act yet")]
+        return alone, lease.times, waits
+
+    return look
 
 
-def test_a_tuner_that_is_at_work_under_another_name_is_let_be(rig: Rig) -> None:
-    lease: Any = Left()
-    rig.cluster.members = {group_of("old"): 1}
-    assert not rig.standing_by.is_the_only_hand(names_of(Memory()), lease)
-    assert "at work on this very Kafka cluster as cluster 'old'" in rig.waits_for
-    assert lease.times == 1
+Seen = Callable[..., tuple[bool, int, list[str]]]
+
+
+def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(seen: Seen) -> None:
+    """Until it is taken back; and meanwhile this tuner is no member that whoever does that would take for a second hand."""
+    alone, left, waits = seen(Read(OWNS, OWNS, ENDED))
+    assert not alone, "it asks for its turn anew"
+    assert (left, len(waits)) == (1, 2)
+    assert "on record as cluster 'old' too, with 1 throttle to be ended under that name: set `cluster: old`" in waits[0]
+
+
+def test_of_two_names_that_both_have_something_to_put_back_each_can(seen: Seen) -> None:
+    assert seen(Read(OWNS, ours="1 throttle")) == (True, 0, [])
+
+
+def test_a_throttle_on_a_broker_that_is_gone_hinders_nobody(seen: Seen) -> None:
+    gone = Memory(owned={(7, Side.LEADER): Owned(None, 5, (5,))}, to_clear=frozenset({7}))
+    assert seen(Read(gone)) == (True, 0, [])
+
+
+def test_a_tuner_that_is_at_work_under_another_name_is_let_be(rig: Rig, seen: Seen) -> None:
+    rig.cluster.members = {group_of("old"): [1, 1, 0]}
+    alone, left, waits = seen(Read(ENDED, ours="1 throttle"))
+    assert (alone, left, len(waits)) == (False, 1, 2)
+    assert "at work on this very Kafka cluster as cluster 'old'" in waits[0]
+
+
+def test_what_cannot_be_told_now_is_waited_for(rig: Rig, seen: Seen) -> None:
+    rig.cluster.members = {group_of("old"): [ClusterError("its coordinator is only coming up"), 0]}
+    alone, left, waits = seen(Read(ENDED))
+    assert (alone, left, len(waits)) == (False, 1, 1)
+    assert "only coming up" in waits[0]
+
+
+def test_it_waits_no_longer_than_it_is_to_run(rig: Rig, seen: Seen) -> None:
+    rig.stop.set()
+    assert seen(Read(OWNS)) == (False, 1, [])
 
 
 @pytest.mark.parametrize("members", [0, None])
-def test_a_name_that_nobody_uses_any_more_is_no_hindrance(rig: Rig, members: int | None) -> None:
-    lease: Any = Left()
-    rig.cluster.members = {group_of("old"): members}
-    assert rig.standing_by.is_the_only_hand(names_of(Memory()), lease)
-    assert lease.times == 0
+def test_a_name_that_nobody_uses_any_more_is_no_hindrance(rig: Rig, seen: Seen, members: int | None) -> None:
+    """Nor is one of which it may not be known, for want of a right."""
+    rig.cluster.members = {group_of("old"): [members]}
+    assert seen(Read(ENDED)) == (True, 0, [])
 
 
 def settings() -> Any:

@@ -85,7 +85,8 @@ def next_margin(
         error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
         nearer = max(aim, min(limits.latency_aim_max, 1.0 - momentary * (1.0 - limits.latency_aim)))
-        # What is a long way off by a distance of 0.4 is it by one of 0.05 sooner.
+        # The pull goes by the distance as a share of what lies between the aim and the objective. Where it is tight, the aim is as
+        # near as it ever comes, and the pull is a weak one on purpose.
         error = max(-0.5, (latency_ratio - nearer) * (1.0 - aim) / (1.0 - nearer))
     if error < 0 and not fills:
         return margin

@@ -62,13 +62,13 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
     if sight is not None and sight.sampled_at_ms > until_ms:
         caught = sight.directions[here.which].caught.newest
         if caught is not None:
-            passed = (caught + here.in_sync_bytes_per_s) * sight.step_s
+            passing = caught + here.in_sync_bytes_per_s
             # Where the throttle held nothing when we came, its window is a guess until a step is measured that is all since then.
             guessed = held_to is not None and until_ms < course.since_ms + sight.step_s * 1000
             if guessed:
                 # What held it before holds it no more, as far as more has passed.
-                flow = max(flow, min(free, passed / sight.step_s))
-            step = (sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
+                flow = max(flow, min(free, passing))
+            step = (sight.sampled_at_ms, sight.step_s, passing * sight.step_s, flow, limits.quota_samples)
             line = course.wanted.rate_bytes_per_s
             window = first_seen(window, *step, meant_bytes_per_s=line) if guessed else corrected(window, *step)
             until_ms = sight.sampled_at_ms

@@ -36,7 +36,7 @@ from tuner.journal.entries import (
 )
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.list_records import encode_listed, listed_key
-from tuner.journal.other_names import OtherNames
+from tuner.journal.other_names import OtherNames, held
 from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.reading import JournalError, read_all
@@ -105,11 +105,16 @@ class KafkaJournal:
         self.quotas = MutationMemory()  # The same.
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
         self.other_names = OtherNames(cluster)  # The same.
+        self.held = ""  # In words: what is on record as ours; the same.
 
     @classmethod
     def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
         """One that is only read: ``recover`` and ``orders``."""
         return cls(None, topic, cluster)
+
+    def copy_to_read(self) -> KafkaJournal:
+        """The same journal, to be read anew."""
+        return KafkaJournal.to_read(self._topic, self._cluster)
 
     def take_over(self, timeout_s: float = ACK_S_MAX) -> None:
         """From now on only this journal can be written.
@@ -156,7 +161,7 @@ class KafkaJournal:
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
-        self.given, self.other_names = tuple(found.given), others
+        self.given, self.other_names, self.held = tuple(found.given), others, held(found)
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
         if owed is not None:
             owed.strike(found.entries)

@@ -5,31 +5,46 @@ memory go by the name; whoever changes ``cluster`` in the settings would be a se
 has left for a stranger's, and it would stay.
 
 Invariant: of another name nothing is read to be acted on. What it holds, as far as this program can read it, is told.
+
+Vocabulary:
+    holds  has on record as set by it and not taken back, or as asked for and not ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tuner.journal.entries import RINGS
 from tuner.journal.remembered import Remembered
+
+_HOLD_NOTHING = (*RINGS, "orders", "holder")
 
 
 class OtherNames:
     def __init__(self, cluster: str) -> None:
         self._ours = cluster
         self._by_name: dict[str, Remembered] = {}
-        self._unread: dict[str, str] = {}
+        self._unread: dict[str, dict[bytes, str]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._by_name))
 
-    @property
-    def holding(self) -> Mapping[str, str]:
-        """What is on record as set, or under way, in words, by name; names of which nothing is are absent."""
-        found = {name: self._unread.get(name) or _held(known) for name, known in sorted(self._by_name.items())}
-        return {name: what for name, what in found.items() if what}
+    def holding(self, brokers: Collection[int] | None = None) -> Mapping[str, str]:
+        """What each name holds, in words; names that hold nothing are absent.
+
+        Args:
+            brokers: that are alive; what stands on others nobody can take back, and it hinders nobody. None: all may be.
+        """
+        found = {}
+        for name, known in sorted(self._by_name.items()):
+            unread = next(iter(self._unread.get(name, {}).values()), None)
+            what = held(known, brokers)
+            if unread is not None:
+                what = f"what this version cannot read ({unread}): the version that wrote it can"
+            if what:
+                found[name] = what
+        return found
 
     def take(self, key: bytes, value: bytes | None) -> None:
         kind, _, rest = key.decode(errors="replace").partition("|")
@@ -37,18 +52,29 @@ class OtherNames:
         if not name or name == self._ours or kind in RINGS:
             return
         known = self._by_name.setdefault(name, Remembered(name))
+        if kind in _HOLD_NOTHING:
+            return
+        unread = self._unread.setdefault(name, {})
+        unread.pop(key, None)  # What is said last is what holds.
         try:
             known.take(key, value)
         except ValueError as error:
-            self._unread[name] = f"what this version cannot read ({error})"
+            unread[key] = str(error)
 
 
-def _held(known: Remembered) -> str:
-    going = sum(plan.state.ending is None for plan in known.plans.plans)
+def held(known: Remembered, brokers: Collection[int] | None = None) -> str:
+    """In words; nothing where it holds nothing."""
+    memory = known.memory
+    sides = [side for side in memory.owned if brokers is None or side[0] in brokers]
+    to_clear = [broker for broker in memory.to_clear if brokers is None or broker in brokers]
+    # One that no tuner has asked anything of has changed nothing.
+    begun = [plan for plan in known.plans.plans if plan.state.ending is None and plan.asked]
     counts = (
-        (len(known.memory.owned), "throttle", "throttles"),
-        (len(known.memory.listed), "topic's throttled replicas", "topics' throttled replicas"),
+        (len(sides), "throttle", "throttles"),
+        (len(memory.listed), "topic's throttled replicas", "topics' throttled replicas"),
+        (len(to_clear), "broker to be cleared", "brokers to be cleared"),
         (len(known.quotas.owned), "mutation quota", "mutation quotas"),
-        (going, "plan under way", "plans under way"),
+        (len(begun), "plan under way", "plans under way"),
+        (len(known.plans.unread), "plan of another version", "plans of another version"),
     )
     return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n)
