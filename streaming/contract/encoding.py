@@ -131,7 +131,7 @@ def _checked(value: bytes) -> Signal:
     if body.get("v") != SCHEMA_VERSION:
         raise ContractError(f"schema version {body.get('v')!r}, this program reads {SCHEMA_VERSION}")
     kind = body.get("kind")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ContractError(f"unknown kind {kind!r}")
     for name in _REQUIRED[kind]:
         if body.get(name) is None:

@@ -72,6 +72,13 @@ def test_both_readers_take_and_refuse_the_same(
     assert found == expected
 
 
+@pytest.mark.parametrize("kind", [[], {}, None, 1, "lorry"])
+def test_a_record_of_no_kind_is_refused_and_says_so(kind: object) -> None:
+    body = json.loads(encode_signal(BrokerSignal("c", 3, 5000, 4000, 6, 1.0))) | {"kind": kind}
+    with pytest.raises(ContractError, match="kind"):
+        decode_signal(json.dumps(body).encode())
+
+
 def test_keys_tell_entities_and_windows_apart() -> None:
     broker = BrokerSignal("c", 3, 5000, 4000, 6, 1.0)
     leader = MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1)
