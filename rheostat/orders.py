@@ -171,14 +171,13 @@ def other_name(settings: Settings) -> str | None:
     """
     probe(settings)
     known = read(settings)
-    if known.held:
+    if known.held or not known.elsewhere:
         return None
-    for name, what in known.elsewhere.items():
-        return (
-            f"cluster: {settings.cluster!r} has nothing on record on this Kafka cluster, {name!r} has {what}, and until that is "
-            f"ended only a tuner of that name acts: give `cluster: {name}` in the settings"
-        )
-    return None
+    name, what = next(iter(known.elsewhere.items()))
+    return (
+        f"cluster: {settings.cluster!r} has nothing on record on this Kafka cluster, {name!r} has {what}, and until that is "
+        f"ended only a tuner of that name acts: give `cluster: {name}` in the settings"
+    )
 
 
 def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:

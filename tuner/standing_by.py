@@ -125,12 +125,14 @@ class StandBy:
 
     def _other_hand(self, journal: KafkaJournal) -> str | None:
         """Who holds something itself has to act on it, whatever other names hold: one after the other they can be ended."""
+        others = journal.other_names
+        if not others.names:
+            return None  # As nearly always: a take-over has no time to lose.
         try:
-            brokers = [endpoint.node for endpoint in self._client.brokers()]
-            if not journal.held:
-                for name, what in journal.other_names.holding(brokers).items():
-                    return _first_end(name, what)
-            for name in journal.other_names.names:
+            holding = others.holding([endpoint.node for endpoint in self._client.brokers()])
+            if holding and not journal.held:
+                return _first_end(*next(iter(holding.items())))
+            for name in others.names:
                 members = self._client.group_members(group_of(name))
                 if members is None:
                     log.warning(
