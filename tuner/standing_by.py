@@ -37,7 +37,7 @@ log = structlog.get_logger("tuner")
 _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
-_OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 60.0  # The journal is read anew after it.
+_OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
 
 
 class StandBy:

@@ -103,14 +103,14 @@ def test_another_name_of_the_same_cluster_waits_for_the_first(
         done = rheostat("release", "--config", elsewhere, timeout_s=120)
         assert done.returncode == 0, done.stderr
         assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
-        until(lambda: "cluster 'lab'" not in not_ready(port), 40, "then it acts")
+        until(lambda: "cluster 'lab'" not in not_ready(port), 90, "then it acts")
         with running(*RHEOSTAT, "tune", "--config", elsewhere, log=elsewhere.with_suffix(".log")):
             until(
                 lambda: (
                     "at work on this very Kafka cluster as cluster 'renamed'"
                     in elsewhere.with_suffix(".log").read_text()
                 ),
-                40,
+                90,
                 "a second one stands by",
             )
 
