@@ -142,3 +142,9 @@ def test_the_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) ->
 def test_headroom_is_what_the_load_leaves_below_the_allowed_share() -> None:
     assert headroom_bytes_per_s(100 * MB, Load(30 * MB), 0.05, 5.0, LIMITS) == pytest.approx(55 * MB)
     assert headroom_bytes_per_s(100 * MB, Load(95 * MB), 0.05, 5.0, LIMITS) == 0.0
+
+
+@pytest.mark.parametrize("aim", ["latency_aim", "latency_aim_max", "latency_aim_tight"])
+def test_an_aim_lies_below_the_objective(aim: str) -> None:
+    with pytest.raises(AssertionError):
+        LawLimits(**{aim: 1.0})

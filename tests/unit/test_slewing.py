@@ -289,7 +289,7 @@ def test_brokers_that_are_late_are_waited_for_together_and_once(throttles: FakeT
         asked.append(set(rates))
         return confirm(rates)
 
-    throttles.confirm_rates = confirmed  # type: ignore[method-assign]
+    throttles.confirm_rates = confirmed  # type: ignore[method-assign]  # this one throttle's, for this test
     for second in range(2, 6):
         ramp.step(START_S + second)
     assert asked == [{SOURCE, TARGET}]

@@ -202,8 +202,11 @@ OWNS = Memory(owned={(1, Side.LEADER): Owned(None, 5, (5,))})
 ENDED = Memory()
 
 
+Seen = Callable[..., tuple[bool, int, list[str]]]
+
+
 @pytest.fixture
-def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int, list[str]]]:
+def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Whether this tuner goes on, how often it has left its group, and what it said that it waits for."""
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
 
@@ -215,9 +218,6 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool,
         return alone, lease.times, waits
 
     return look
-
-
-Seen = Callable[..., tuple[bool, int, list[str]]]
 
 
 def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(seen: Seen) -> None:

@@ -139,3 +139,7 @@ class LawLimits:
     decay_per_s: float = 0.993  # 10 % in 15 s.
 
     quota_samples: int = 11  # replication.quota.window.num
+
+    def __post_init__(self) -> None:
+        # The margin's pull is by the distance as a share of what lies between an aim and the objective.
+        assert max(self.latency_aim, self.latency_aim_max, self.latency_aim_tight) < 1.0
