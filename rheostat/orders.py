@@ -10,7 +10,7 @@ import getpass
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import kafka.errors
@@ -140,27 +140,29 @@ class Known(NamedTuple):
     elsewhere: Mapping[str, str] = {}  # The same of other names of the cluster.
 
 
-def read(settings: Settings) -> Known:
+def read(settings: Settings, brokers: Collection[int] | None = None) -> Known:
     """
+    Args:
+        brokers: that are alive: what other names have on others hinders nobody. None: all may be.
 
     Raises:
         CommandError: the journal cannot be read.
     """
     reader = consumer(settings.kafka, "rheostat-orders", isolation_level="read_committed")
     try:
-        return _read(reader, settings)
+        return _read(reader, settings, brokers)
     except JournalError as error:
         raise CommandError(str(error)) from error
     finally:
         reader.close(timeout_ms=2000)
 
 
-def _read(reader: kafka.KafkaConsumer, settings: Settings) -> Known:
+def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> Known:
     if not reader.partitions_for_topic(settings.topic_names().journal):
         return Known()
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return Known(journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding())
+    return Known(journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers))
 
 
 def other_name(settings: Settings) -> str | None:

@@ -30,7 +30,7 @@ D = TypeVar("D", bound=ClearLists | PutBackRate)
 
 
 class Live(Protocol):
-    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen: ...
+    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen: ...
 
 
 class Endings:

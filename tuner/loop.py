@@ -24,12 +24,14 @@ from tuner.decide import words
 from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.awaited import awaited, have_come
+from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
 from tuner.decide.orders import still_ordered
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.decide.rescue_rate import floor_bytes_per_s
+from tuner.decide.urgency import recovering, writes_wait_for
 from tuner.endings import Endings, Live
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -311,6 +313,7 @@ class Loop:
         live = self._live.look(
             full=ending or (self._cycles % FULL_LOOK_EVERY == 0 and not self._early),
             also={move.topic for move in self._announcing.moves},
+            waits=self._waits(now_ms),
         )
         self._cycles += 0 if self._early else 1
         self._early = False
@@ -330,6 +333,16 @@ class Loop:
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
         )
+
+    def _waits(self, now_ms: int) -> frozenset[int]:
+        """Brokers of which writes wait for replicas, or a throttle is open for some and not the law's by now: what stands beside
+        the moves may hold those back."""
+        courses = self._steering.courses if self._steering is not None else {}
+        owned = self.memory.owned.items()
+        opened = {s[0] for s, ours in owned if ours.goes_back_to_bytes_per_s is not None and s not in courses}
+        if self._seen is None or not (self._seen.moves or self.memory.owned):
+            return frozenset(opened)
+        return frozenset(opened) | writes_wait_for(fresh(self._signals.brokers, now_ms, self._limits.signal_age_s_max))
 
     def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> Unthrottled:
         self._stop_changes(decisions, observation)
@@ -380,17 +393,35 @@ class Loop:
             ):
                 stops[side] = "ordered otherwise, or no longer, before its first step"
         self._stop(stops)
+        back = self._back_on_the_way(observation)
+        self._stop(
+            dict.fromkeys(back, "writes wait no more for what it was opened for, as far as is known"), meant=True
+        )
 
-    def _stop(self, stops: Mapping[BrokerSide, Failure]) -> None:
+    def _back_on_the_way(self, observation: Observation) -> frozenset[BrokerSide]:
+        """Throttles that are being opened for replicas that nobody says are waited for any more."""
+        opening = {side for side, change in self._slewing.changes.items() if change.reason is Reason.RECOVERS}
+        if not opening or not isinstance(observation.live, LiveCluster):
+            return frozenset()
+        told = fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
+        return frozenset(opening - recovering(observation.live, told))
+
+    def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:
         """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.
+
+        Args:
+            meant: that is as it should be, and no failure to anybody.
 
         Raises:
             JournalError: they have ended all the same.
         """
         stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
         for each in stopped:
-            log.warning(f"not done: {each.decision.text.split(':')[0]}: {each.failure}")
-            self._watcher.acted(each.decision, each.failure)
+            if meant:
+                log.info(f"no further: {each.decision.text.split(':')[0]}: {each.failure}")
+            else:
+                log.warning(f"not done: {each.decision.text.split(':')[0]}: {each.failure}")
+                self._watcher.acted(each.decision, each.failure)
             side = (each.decision.broker, each.decision.side)
             memory = narrow(self.memory, side, each.may_stand)
             self.ledger.happened(self.ledger.outcome(each.decision, each.failure), memory, side)

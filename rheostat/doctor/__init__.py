@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rheostat.doctor.agents import agents
-from rheostat.doctor.cluster import quota_window, rights, topics, way_in
+from rheostat.doctor.cluster import names_on_record, quota_window, rights, topics, way_in
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.doctor.machine import checkpoint, machine
 from rheostat.doctor.sources import source_elsewhere, source_of
@@ -46,6 +46,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         ids = ", ".join(map(str, sorted(brokers)))
         yield Finding(_REACHABILITY, Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
         yield from topics(client, settings)  # First: rights on topics are tried on one that is there.
+        yield from names_on_record(settings, sorted(brokers))
         yield from rights(client, sorted(brokers), settings)
         yield from quota_window(client, sorted(brokers))
         for source in settings.stream.sources:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kafka.errors import KafkaError
+
+from rheostat import orders
 from rheostat.doctor.findings import Finding, Verdict, grant, raise_first
+from rheostat.errors import CommandError
 from rheostat.reach import reach
 from rheostat.reach.words import is_open, remedies, why
 from rheostat.settings import Settings
@@ -112,6 +116,36 @@ def topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         for operation in operations:
             right = f"{operation} on Topic {topic}"
             yield Finding(f"right: {right}", Verdict.FAILED, f"missing right: {right}", grant(right, settings.kafka))
+
+
+def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]:
+    """Whether another name of the cluster has something on record, for which a tuner of ours waits.
+
+    Args:
+        brokers: that are alive.
+    """
+    try:
+        known = orders.read(settings, brokers)
+    except (CommandError, KafkaError) as error:
+        yield Finding(
+            "cluster name", Verdict.FAILED, f"the journal cannot be read: {error}",
+            "see what is said of own topics and of rights on them, and the brokers' logs",
+        )  # fmt: skip
+        return
+    others = ", ".join(f"{name!r} has {what}" for name, what in known.elsewhere.items())
+    if not others:
+        yield Finding("cluster name", Verdict.OK, f"nothing is on record under another name than {settings.cluster!r}")
+    elif known.held:
+        yield Finding(
+            "cluster name", Verdict.ADVICE, f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
+            "end what is nobody's any more: `rheostat release` with `cluster` set to that name",
+        )  # fmt: skip
+    else:
+        yield Finding(
+            "cluster name", Verdict.FAILED,
+            f"{settings.cluster!r} has nothing on record on this Kafka cluster, {others}: a tuner of this name waits for it",
+            f"set cluster: {next(iter(known.elsewhere))}, or run `rheostat release` with it once",
+        )  # fmt: skip
 
 
 def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:

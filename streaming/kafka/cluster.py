@@ -108,6 +108,7 @@ class ClusterClient:
                     int(p.leader_id),
                     tuple(p.replica_nodes),
                     tuple(p.isr_nodes),
+                    offline=tuple(p.offline_replicas or ()),
                 )
                 for p in topic.partitions
             ]

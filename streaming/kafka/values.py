@@ -37,6 +37,7 @@ class PartitionState:
     isr: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()  # Whose broker or disk is gone; known of partitions, not of reassignments.
 
 
 @dataclass(frozen=True, slots=True)

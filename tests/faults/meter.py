@@ -23,7 +23,7 @@ _STEP_S = 5.0
 _STEPS = 8
 _KEEP_UP_BYTES_PER_S = 100_000.0
 _CLIENTS_BYTES_PER_S = 500_000.0
-MIN_ISR = 2  # Of the topic that moves.
+MIN_ISR = 2  # Of every topic with three replicas.
 _USED = 0.97  # Of a throttle that binds.
 
 
@@ -80,6 +80,7 @@ class Meter:
         rates = client.broker_configs(alive, RATE_KEYS.values())
         lists = client.topic_configs({m.topic for m in moves}, LIST_KEYS.values())
         throttles = {topic: TopicThrottle.from_configs(configs) for topic, configs in lists.items()}
+        states = client.partitions()
         sizes = client.log_sizes(alive, [(m.topic, m.partition) for m in moves])
         head: dict[str, Any] = {
             "cluster": self._cluster, "window_end_ms": at_ms, "sampled_at_ms": at_ms, "samples": 6, "completeness": 1.0,
@@ -104,7 +105,9 @@ class Meter:
                     reassignment_out_bytes_per_s=out,
                     produce_p99_ms=5.0,
                     fetch_p99_ms=5.0,
-                    under_min_isr_partitions=float(sum(m.leader == broker and len(m.isr) < MIN_ISR for m in moves)),
+                    under_min_isr_partitions=float(
+                        sum(s.leader == broker and len(s.isr) < MIN_ISR < len(s.replicas) for s in states)
+                    ),
                     **head,
                 )
             )

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from meter import MIN_ISR
 from stage import CEILING, SOURCE, THROTTLE, MakeStage, Stage
+
+from streaming.contract import Side
+from streaming.throttles import LIST_KEYS, RATE_KEYS
 
 Tell = Callable[[str, object], None]
 
@@ -85,6 +89,54 @@ def test_replicas_that_writes_wait_for_come_back_first(make_stage: MakeStage, re
         "told",
         f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as it was: recovers, back_to_before",
     )
+
+
+def test_what_a_star_holds_back_beside_the_move_comes_back_first(make_stage: MakeStage, record_property: Tell) -> None:
+    """The same of a topic that does not move, on brokers that no move touches: an operator has put "*" on its lists."""
+    stage = make_stage("star", steers=False, stalled=False, megabytes=30, journal_on=1)
+    beside, every = "star-beside", dict.fromkeys(LIST_KEYS.values(), "*")
+    stage.create(beside, {0: (3, 2, 4)}, **{"min.insync.replicas": str(MIN_ISR)}, **every)
+    stands = {key: str(THROTTLE) for key in RATE_KEYS.values()}
+    assert set(stage.client.alter_broker_configs(dict.fromkeys(stage.brokers, stands)).values()) == {None}
+    stage.until("it is there", lambda: stage.snapshot().get(("topic", beside)), 20)
+    stage.until("the rates are", lambda: len(stage.rates()) == 2 * len(stage.brokers), 20)
+    stage.before = stage.snapshot()
+    sides = ((3, Side.LEADER), (2, Side.FOLLOWER))
+
+    def replica() -> bool:
+        return all(2 in state.isr for state in stage.client.partitions([beside]))
+
+    def rates() -> list[int]:
+        return [stage.rate(side) for side in sides]
+
+    tuner = stage.start_tuner()
+    stage.until("it looks on", tuner.acts, 45)
+    stage.move()
+    stage.until("it judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
+    kill_broker(stage, 2)
+    stage.until("2 is out of sync", lambda: not replica(), 60)
+    with KafkaProducer(client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.for_python()) as bulk:
+        sent = [bulk.send(beside, value=os.urandom(100_000), partition=0) for _ in range(400)]
+        bulk.flush(timeout=60)
+        assert all(one.get(timeout=1) for one in sent)
+    stage.revive()
+    assert rates() == [THROTTLE, THROTTLE], "writes wait for nobody yet"
+    kill_broker(stage, 4)
+    lost_s = time.monotonic()
+    stage.until("both throttles are opened", lambda: rates() == [CEILING, CEILING], 60)
+    opened_s = time.monotonic() - lost_s
+    assert not replica(), "it was back before: give it more data"
+    assert stage.rate(SOURCE) == THROTTLE, "that of the move is in nobody's way"
+    stage.until("2 is in sync", replica, 120)
+    in_sync_s = time.monotonic() - lost_s
+    assert stage.moving(), "the move ended meanwhile: give it more data"
+    stage.until("the throttles are as they were", lambda: rates() == [THROTTLE, THROTTLE], 60)
+    stage.revive()
+    stage.cancel()
+    # Where a "*" serves others nothing of the tool's is taken away: who moved takes the lists back.
+    assert stage.client.alter_topic_configs({stage.topic: dict.fromkeys(LIST_KEYS.values())}) == {stage.topic: None}
+    stage.end()
+    record_property("told", f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as they were")
 
 
 def test_destination_is_killed_and_the_move_cancelled_meanwhile(make_stage: MakeStage, record_property: Tell) -> None:

@@ -94,6 +94,8 @@ def test_another_name_of_the_same_cluster_waits_for_the_first(
         assert "give `cluster: lab` in the settings" in refused.stderr
         paused = rheostat("pause", "--config", renamed)
         assert "'lab' has 2 throttles" in paused.stdout, "it is not refused, and says why nobody heeds it"
+        named = rheostat("doctor", "--config", renamed)
+        assert "set cluster: lab, or run `rheostat release` with it once" in named.stdout
         resumed = rheostat("resume", "--config", renamed)
         assert resumed.returncode == 0
         assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}

@@ -52,10 +52,13 @@ class FakeLive:
         self.looks: list[bool] = []
         self.also: frozenset[str] = frozenset()
         self.quota_samples = 11
+        self.beside: Mapping[int, frozenset[BrokerSide]] = {}
+        self.waits: list[Collection[int]] = []
 
-    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
         self.also = frozenset(also)
         self.looks.append(full)
+        self.waits.append(waits)
         if self.not_seen is not None:
             return NotSeen(self.not_seen)
         inherited = {
@@ -69,6 +72,7 @@ class FakeLive:
             inherited | {side: RateSetting(value) for side, value in self.throttles.rates.items()},
             {topic: lists for topic, lists in self.throttles.lists.items() if lists},
             quota_samples=dict.fromkeys(self.throttles.brokers, self.quota_samples),
+            beside=self.beside,
         )
 
 

@@ -55,7 +55,7 @@ def test_all_of_what_is_observed_is_on_record() -> None:
     told = "what is new here belongs into journal/seen.py, journal/members.py and replay/play.py"
     seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders"}
     assert {f.name for f in fields(Observation)} == seen, told
-    asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours"}
+    asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours", "planned"}
     assert {f.name for f in fields(LawView)} == asked, told
     looked = {"now_ms", "quotas", "controllers", "tenants", "beside"}
     assert {f.name for f in fields(QuotaView)} == looked, told

@@ -192,8 +192,8 @@ def test_a_rate_that_somebody_sets_in_the_very_moment_stands() -> None:
     rig = unthrottled()
     look = rig.live.look
 
-    def and_then_kim(*, full: bool, also: Collection[str] = ()) -> object:
-        found = look(full=full, also=also)
+    def and_then_kim(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> object:
+        found = look(full=full, also=also, waits=waits)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streaming import words
-from streaming.kafka.cluster import ConfigValue, Endpoint, PartitionState
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
 from streaming.throttles import ThrottledReplicas
-from tuner.model.cluster import LiveCluster, NotSeen, PartitionMove
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
+from tuner.observe.beside import LOOK_EVERY
 from tuner.observe.live import LiveReader
 
 
@@ -16,11 +18,14 @@ class Answers:
 
     def __init__(self, lists: dict[str, dict[str, str]]) -> None:
         self.lists = lists
-        self.isr = (1, 2)
+        self.isr: tuple[int, ...] = (1, 2)
         self.asked: list[set[str]] = []
         self.rates: dict[int, str] = {}
         self.fetchers: dict[int, str] = {}
         self.moving = True
+        self.isr_at_rest: tuple[int, ...] = (1, 2)
+        self.offline: tuple[int, ...] = ()
+        self.fails = False
 
     def brokers(self) -> list[Endpoint]:
         return [Endpoint(broker, "broker", 9092) for broker in (1, 2, 3)]
@@ -29,8 +34,14 @@ class Answers:
         moving = PartitionState("orders", 0, 1, replicas=(3, 2, 1), isr=self.isr, adding=(3,), removing=(1,))
         return [moving] if self.moving else []
 
-    def partitions(self) -> list[PartitionState]:
-        return [PartitionState(topic, 0, 1, (1, 2), (1, 2)) for topic in ("orders", "payments", "quiet")]
+    def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
+        if self.fails:
+            raise ClusterError("nobody answers")
+        return [
+            PartitionState(topic, 0, 1, (1, 2), self.isr_at_rest, offline=self.offline)
+            for topic in ("orders", "payments", "quiet")
+            if topics is None or topic in topics
+        ]
 
     def topic_configs(self, topics: Iterable[str], _keys: Iterable[str]) -> dict[str, dict[str, str]]:
         self.asked.append(set(topics))
@@ -140,3 +151,57 @@ def test_the_fetcher_threads_of_each_broker_are_seen_kafkas_own_number_where_nob
     assert isinstance(live, LiveCluster)
     assert live.fetchers == {1: 1, 2: 4, 3: 1}
     assert live.quota_samples == {1: 11, 2: 11, 3: 11}
+
+
+def beside(reader: LiveReader, *, full: bool = False, waits: tuple[int, ...] = ()) -> dict[int, frozenset[BrokerSide]]:
+    live = reader.look(full=full, waits=waits)
+    assert isinstance(live, LiveCluster)
+    return dict(live.beside)
+
+
+LED, COMES = (1, Side.LEADER), (2, Side.FOLLOWER)
+
+
+def test_what_does_not_move_and_is_not_whole_is_told_where_a_list_names_it() -> None:
+    """At full looks, and more often while writes wait; only what can come back."""
+    answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}, "orders": {words.LEADER_REPLICAS: "0:1"}})
+    reader = over(answers)
+    answers.isr_at_rest = (1,)
+    assert beside(reader) == {}
+    assert beside(reader, full=True) == {1: {LED}}
+    answers.lists["payments"][words.FOLLOWER_REPLICAS] = "0:2"
+    assert beside(reader, full=True) == {1: {LED, COMES}}
+    answers.isr_at_rest = (1, 2)
+    assert beside(reader) == {1: {LED, COMES}}, "as it was, until it is read anew"
+    assert beside(reader, waits=(1,)) == {}, "at once, when writes begin to wait"
+    answers.isr_at_rest = (1,)
+    seen = [beside(reader, waits=(1,)) for _ in range(LOOK_EVERY)]
+    assert seen == [{}] * (LOOK_EVERY - 1) + [{1: {LED, COMES}}]
+    answers.isr_at_rest = (1, 2)
+    assert beside(reader, waits=(1, 4)) == {}, "another begins to say so"
+    answers.isr_at_rest = (1,)
+    answers.offline = (2,)
+    assert beside(reader, full=True) == {}, "its disk is gone"
+    answers.offline = ()
+    assert beside(reader, full=True) != {}
+    answers.lists.clear()
+    assert beside(reader) == {}
+
+
+def test_what_moved_without_one_of_its_replicas_and_does_not_any_more_is_looked_at_at_once() -> None:
+    answers = Answers({"orders": {words.LEADER_REPLICAS: "*"}})
+    reader = over(answers)
+    answers.isr, answers.isr_at_rest = (1,), (1,)
+    assert beside(reader, full=True) == {}, "it tells of itself while it moves"
+    answers.moving = False
+    assert beside(reader) == {1: {LED}}
+
+
+def test_a_look_that_fails_has_not_looked() -> None:
+    answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}})
+    reader = over(answers)
+    assert beside(reader, full=True) == {}
+    answers.isr_at_rest, answers.fails = (1,), True
+    assert isinstance(reader.look(full=False, waits=(1,)), NotSeen)
+    answers.fails = False
+    assert beside(reader, waits=(1,)) == {1: {LED}}

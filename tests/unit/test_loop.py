@@ -18,6 +18,7 @@ from tuner_cases import (
     STALLED,
     TARGET,
     WELL,
+    broker_signal,
     live,
     move_signal,
     owned,
@@ -33,7 +34,8 @@ from tuner.loop import FULL_LOOK_EVERY
 from tuner.model.cluster import LiveCluster, NotSeen, PartitionMove
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB
-from tuner.model.memory import Memory
+from tuner.model.memory import Memory, Owned
+from tuner.model.objectives import Objective
 from tuner.model.orders import Orders, Override
 from tuner.plan.slew import STARTING_S, WINDOW_S
 from tuner.reloads import NoReloads
@@ -538,6 +540,186 @@ def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[lost]) == (10 * MB, 10 * MB)
 
 
+ASIDE = ((4, Side.LEADER), (2, Side.FOLLOWER))
+BOTH_LAWS = pytest.mark.parametrize("objective", [None, Objective(latency_ms=50.0)], ids=["rescue", "law"])
+
+
+class Aside:
+    """A topic with a "*" that does not move, on brokers that no move touches; it takes no writes until its replica is back."""
+
+    def __init__(self, objective: Objective | None = None) -> None:
+        self.rig = rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True), objective=objective)
+        every = ThrottledReplicas(every=True)
+        rig.throttles.lists["payments"] = TopicThrottle(every, every)
+        rig.throttles.brokers |= {4}
+        rig.throttles.rates |= dict.fromkeys(ASIDE, 10 * MB)
+        rig.live.beside = {4: frozenset(ASIDE)}
+        self.told = rig.signals.brokers
+        rig.signals.brokers = {**self.told, 4: replace(broker_signal(4), under_min_isr_partitions=1.0)}
+
+    def rates(self) -> set[int | None]:
+        return {self.rig.throttles.rates[side] for side in ASIDE}
+
+    def back(self) -> None:
+        self.rig.live.beside = {}
+        self.rig.signals.brokers = {**self.told, 4: broker_signal(4)}
+
+    def goes_on(self, steps: int = 50) -> None:
+        """Cycle, and half seconds."""
+        self.rig.loop.cycle()
+        for _ in range(steps):
+            self.rig.now_s += 0.5
+            self.rig.loop.tick()
+
+    def opened(self) -> Aside:
+        self.goes_on()
+        assert self.rates() == {50 * MB}
+        return self
+
+
+@BOTH_LAWS
+def test_a_broker_in_no_move_is_opened_for_what_does_not_move_under_a_star(objective: Objective | None) -> None:
+    aside = Aside(objective).opened()
+    aside.back()
+    aside.goes_on()
+    assert aside.rates() == {10 * MB}
+
+
+@BOTH_LAWS
+def test_an_order_holds_for_it_as_well(objective: Objective | None) -> None:
+    """On the way up it is let end first; then the order, and what stood before when that is over."""
+    aside = Aside(objective)
+    rig = aside.rig
+    aside.goes_on(4)
+    until_ms = NOW_MS + 3_600_000
+    rig.orders.latest = Orders(overrides={side: Override(20 * MB, until_ms, "kim") for side in ASIDE})
+    aside.goes_on()
+    assert Reason.OVERRIDDEN in rig.cycle()
+    aside.goes_on()
+    assert aside.rates() == {20 * MB}
+    aside.back()
+    aside.goes_on()
+    assert aside.rates() == {20 * MB}
+    rig.orders.latest = Orders()
+    aside.goes_on()
+    assert aside.rates() == {10 * MB}
+
+
+@BOTH_LAWS
+def test_the_end_of_the_moves_closes_nothing_that_writes_wait_for(objective: Objective | None) -> None:
+    aside = Aside(objective).opened()
+    rig = aside.rig
+    rig.live.moves = ()
+    for _ in range(6):
+        aside.goes_on(4)
+    assert aside.rates() == {50 * MB}
+    assert rig.cycle().count(Reason.RECOVERS) == 2
+    aside.back()
+    for _ in range(3):
+        aside.goes_on(4)
+    assert aside.rates() == {10 * MB}
+    assert not rig.loop.memory.owned
+
+
+@BOTH_LAWS
+def test_an_order_at_the_end_of_the_moves_is_not_kept_for_them(objective: Objective | None) -> None:
+    """2 MB/s by order where 10 stood: that is no opening, and the end of the moves puts it back."""
+    aside = Aside(objective)
+    rig = aside.rig
+    rig.orders.latest = Orders(overrides={side: Override(2 * MB, NOW_MS + 3_600_000, "kim") for side in ASIDE})
+    for _ in range(2):
+        aside.goes_on()
+    assert aside.rates() == {2 * MB}
+    rig.live.moves = ()
+    for _ in range(4):
+        aside.goes_on(4)
+    assert aside.rates() == {10 * MB}
+
+
+def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
+    """A side of the moves themselves: the law has raised it, and no record says what for."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True, owned={SOURCE: Owned(3 * MB, 10 * MB, (10 * MB,))}))
+    every = ThrottledReplicas(every=True)
+    rig.throttles.lists["orders"] = TopicThrottle(every, every)
+    told = rig.signals.brokers
+    rig.signals.brokers = {**told, 1: replace(broker_signal(1), under_min_isr_partitions=1.0)}
+    rig.live.moves, rig.live.beside = (), {1: frozenset({SOURCE})}
+    for _ in range(5):
+        reasons = rig.cycle()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+    assert reasons == [Reason.RECOVERS]
+    rig.signals.brokers = told
+    for _ in range(5):
+        rig.cycle()
+    assert rig.throttles.rates[SOURCE] == 3 * MB
+    assert not rig.loop.memory.owned
+
+
+def test_not_to_hear_from_who_leads_it_opens_no_further_and_closes_nothing() -> None:
+    aside = Aside()
+    rig = aside.rig
+    aside.goes_on(4)
+    (half,) = aside.rates()
+    assert 10 * MB < (half or 0) < 50 * MB
+    rig.signals.brokers = aside.told
+    aside.goes_on()
+    aside.goes_on()
+    assert aside.rates() == {half}
+    assert not rig.watcher.acts, "that is no failure"
+    aside.back()
+    aside.goes_on()
+    assert aside.rates() == {10 * MB}
+
+
+def test_what_does_not_move_is_asked_for_while_writes_wait_or_a_throttle_is_open() -> None:
+    aside = Aside()
+    rig = aside.rig
+    aside.goes_on()
+    aside.goes_on()
+    assert rig.live.waits == [frozenset(), {2, 4}], "the first look is the one that sees the moves"
+    rig.signals.brokers = aside.told
+    rig.cycle()
+    assert rig.live.waits[-1] == {2, 4}
+    aside.back()
+    aside.goes_on()
+    rig.cycle()
+    assert rig.live.waits[-1] == frozenset()
+
+
+def test_who_is_given_a_move_while_it_is_open_and_not_seen_goes_back() -> None:
+    """With an objective: the law has nothing to go by yet, and the replica is back."""
+    aside = Aside(Objective(latency_ms=50.0)).opened()
+    aside.rig.live.moves = (*aside.rig.live.moves, PartitionMove("orders", 5, 4, (4, 2, 1), (2,), (1,), (4, 1)))
+    aside.back()
+    aside.goes_on()
+    assert aside.rates() == {10 * MB}
+
+
+def test_to_open_a_throttle_ends_where_the_replica_is_back() -> None:
+    """Half of the way up is enough: what came back needs no more, and the moves would get it."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    (whole,) = rig.live.moves
+    rig.live.moves = (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    rig.cycle()
+    for _ in range(6):
+        rig.now_s += 0.5
+        rig.loop.tick()
+    half = rig.throttles.rates[SOURCE]
+    assert 10 * MB < half < 50 * MB
+    rig.cycle()
+    assert rig.loop.next_due_s() is not None
+    rig.live.moves = (whole,)
+    rig.cycle()
+    stopped = rig.throttles.rates[SOURCE]
+    assert half <= stopped < 50 * MB
+    assert not rig.watcher.acts, "that is no failure"
+    rig.now_s += 60.0
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+
+
 def test_back_it_goes_no_further_than_what_still_drains() -> None:
     """10 MB/s stood there, and by now 20 go to keeping up; when it is less again, the rest of the way is gone."""
     rig, whole = recovering()
@@ -649,8 +831,8 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
     rig.end_the_move()
     look = rig.live.look
 
-    def next_batch(*, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
-        found = look(full=full, also=also)
+    def next_batch(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+        found = look(full=full, also=also, waits=waits)
         rig.live.moves = live().moves
         return found
 
@@ -665,8 +847,10 @@ def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
     rig.end_the_move()
     look = rig.live.look
 
-    def somebody_is_quicker(*, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
-        found = look(full=full, also=also)
+    def somebody_is_quicker(
+        *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+    ) -> LiveCluster | NotSeen:
+        found = look(full=full, also=also, waits=waits)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 
@@ -681,8 +865,8 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
     rig.end_the_move()
     look = rig.live.look
 
-    def next_plan(*, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
-        found = look(full=full, also=also)
+    def next_plan(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+        found = look(full=full, also=also, waits=waits)
         rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found
 

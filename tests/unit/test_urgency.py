@@ -23,7 +23,7 @@ from tuner_cases import (
 
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.decide.policy import decide
-from tuner.decide.urgency import recovering, stalled_ends
+from tuner.decide.urgency import may_hold_back, recovering, stalled_ends
 from tuner.model.decision import Reason, Steer
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
@@ -55,6 +55,15 @@ def test_nothing_is_opened_where_no_list_names_the_partition() -> None:
 def test_nothing_is_opened_while_producers_can_write() -> None:
     well = {1: replace(broker_signal(1), under_min_isr_partitions=0.0), 2: broker_signal(2)}
     assert recovering(live(moves=(LOST,), lists=STAR), well) == frozenset()
+
+
+def test_what_does_not_move_is_brought_back_as_well() -> None:
+    aside = {1: frozenset({(1, L), (2, F)}), 3: frozenset({(2, F)})}
+    assert recovering(replace(live(), beside=aside), WAITING) == {(1, L), (2, F)}
+    well = {1: broker_signal(1), 3: broker_signal(3)}
+    assert recovering(replace(live(), beside=aside), well) == frozenset()
+    assert may_hold_back(replace(live(), beside=aside), {3: broker_signal(3)}) == {(1, L), (2, F)}
+    assert may_hold_back(replace(live(), beside=aside), well) == frozenset()
 
 
 def test_a_dead_broker_waits_and_so_does_a_partition_without_a_leader() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-from streaming.contract import Signal
+from streaming.contract import BrokerSignal, Signal
 
 
 class Freshness(StrEnum):
@@ -24,3 +25,8 @@ def freshness(signal: Signal | None, now_ms: int, age_s_max: float) -> Freshness
     # Far in the future is as bad as far in the past: a clock that is wrong by that much says nothing about age.
     apart_s = abs(now_ms - signal.sampled_at_ms) / 1000
     return Freshness.FRESH if apart_s <= age_s_max else Freshness.STALE
+
+
+def fresh(brokers: Mapping[int, BrokerSignal], now_ms: int, age_s_max: float) -> dict[int, BrokerSignal]:
+    """Of all of them."""
+    return {b: signal for b, signal in brokers.items() if freshness(signal, now_ms, age_s_max) is Freshness.FRESH}

@@ -61,21 +61,18 @@ def _decide_side(
     if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
     # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too; another is let end first.
-    order = permitted(view.orders.overrides.get(side), view.limits)
-    if order is not None:
-        if side in view.busy:
-            ordered = being_overridden(side, order, memory.owned.get(side), view.now_ms)
-        else:
-            ordered = overridden(side, order, view.live.rates.get(side), view.now_ms)
-        if ordered is not None:
-            return ordered
+    if (ordered := _ordered(side, view, memory)) is not None:
+        return ordered
     # Somebody changed it after us: theirs.
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
-    # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway; a rescue only
-    # ever raises, and would leave it as it is.
-    if not limits.steers and (back := _back(side, view, memory)) is not None:
+    # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
+    # something to go by; a rescue only ever raises, and would leave it as it is.
+    if (
+        not (limits.steers and view.freshness(side) is Freshness.FRESH)
+        and (back := _back(side, view, memory)) is not None
+    ):
         return back
     # It stood before the move came, and the operator wants such throttles left as they are.
     standing = memory.standing.get(side)
@@ -266,21 +263,30 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
 
 
+def _ordered(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
+    """What a person wants of it; None where nobody does, or another change is under way."""
+    order = permitted(view.orders.overrides.get(side), view.limits)
+    if order is None:
+        return None
+    if side in view.busy:
+        return being_overridden(side, order, memory.owned.get(side), view.now_ms)
+    return overridden(side, order, view.live.rates.get(side), view.now_ms)
+
+
 def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
     """Throttles of brokers that only have replicas to bring back: a "*" holds those back, too. And back, when they are."""
-    if view.limits.steers:
-        return []
     gone = {side for side, ours in memory.owned.items() if ours.goes_back_to_bytes_per_s is not None}
     if not (view.recovering or gone):
         return []
     found: list[Decision] = []
     for side in sorted((view.recovering | gone).difference(view.sides)):
-        order, setting = view.orders.overrides.get(side), view.live.rates.get(side)
         stood = not view.limits.adopts and side not in memory.owned and side in memory.standing
-        theirs = side in memory.theirs_until_ms or (order is not None and view.now_ms < order.until_ms)
-        if setting is None or theirs or stood or side[0] not in view.live.brokers - view.live.unreadable:
+        away = side[0] not in view.live.brokers or side[0] in view.live.unreadable
+        if view.live.rates.get(side) is None or away or stood:
             continue
-        decision = _opened(side, view) if side in view.recovering else _back(side, view, memory)
+        decision = _ordered(side, view, memory)
+        if decision is None and side not in memory.theirs_until_ms:
+            decision = _opened(side, view) if side in view.recovering else _back(side, view, memory)
         if decision is not None:
             found.append(decision)
     return found

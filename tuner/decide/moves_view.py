@@ -14,7 +14,7 @@ from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide import rescue_rate, stall
 from tuner.decide.doubts import doubts
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound
-from tuner.decide.freshness import Freshness, freshness
+from tuner.decide.freshness import Freshness, fresh, freshness
 from tuner.decide.kept import Kept
 from tuner.decide.urgency import held_back, recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
@@ -35,10 +35,9 @@ class MovesView:
         self.orders = observation.orders
         self.live = live
         self.limits = limits
-        age_ms_max = limits.signal_age_s_max * 1000
-        fresh = {b: s for b, s in observation.brokers.items() if abs(self.now_ms - s.sampled_at_ms) <= age_ms_max}
-        self.recovering = recovering(live, fresh)
-        self._untold = live.brokers - fresh.keys()
+        told = fresh(observation.brokers, self.now_ms, limits.signal_age_s_max)
+        self.recovering = recovering(live, told)
+        self._untold = live.brokers - told.keys()
         self._signals = observation.moves
         self._brokers = observation.brokers
         self._paths = kept.paths

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from streaming.throttles import TopicThrottle
+from tuner.decide import words
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
+from tuner.decide.freshness import fresh
 from tuner.decide.grown import Grown
 from tuner.decide.kept import Kept
 from tuner.decide.lists import list_moves, take_off, without_ours
@@ -22,7 +25,8 @@ from tuner.decide.moves import decide_beside, decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused
 from tuner.decide.ownership import forget_swept, let_go_of_changed, swept
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
+from tuner.decide.urgency import may_hold_back
+from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
 from tuner.model.decision import Decision, Hold, PutBackRate, Reason, RemovePairs, SetRate, StartRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, Owned
@@ -63,7 +67,7 @@ def decide(
     if orders.pause is not None:
         return _paused(live, memory, orders.pause, changed, kept)
     if not live.moves:
-        return _without_moves(live, memory, limits, changed)
+        return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(memory, idle_looks=0, seen=seen, throttled=throttled)
@@ -120,16 +124,46 @@ def _leaderless(live: LiveCluster, kept: Kept) -> list[Hold]:
     return [Hold(None, None, Reason.NO_LEADER, text)]
 
 
+def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
+    """Throttles that the end of the moves does not lower: writes may wait for what comes back through them. Who has ordered
+    otherwise is heeded."""
+    heard_of = fresh(observation.brokers, observation.now_ms, limits.signal_age_s_max)
+    ordered = {s for s, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
+    return may_hold_back(live, heard_of) - ordered
+
+
+def _kept_open(decision: PutBackRate) -> Hold:
+    side = (decision.broker, decision.side)
+    text = "nothing moves any more, and partitions may take no writes until replicas are back that come through it"
+    return Hold(
+        *side, Reason.RECOVERS, f"{side_name(side)}: {text}: it stays at {words.rate(decision.live_bytes_per_s)}"
+    )
+
+
+def _lowers(decision: Decision) -> TypeGuard[PutBackRate]:
+    """Without any throttle everything comes back as fast as it can."""
+    if not isinstance(decision, PutBackRate) or decision.value_bytes_per_s is None:
+        return False
+    return decision.value_bytes_per_s < decision.live_bytes_per_s
+
+
 def _without_moves(
-    live: LiveCluster, memory: Memory, limits: Limits, changed: Sequence[Decision]
+    live: LiveCluster,
+    memory: Memory,
+    limits: Limits,
+    changed: Sequence[Decision],
+    keeps_open: frozenset[BrokerSide],
 ) -> tuple[Memory, tuple[Decision, ...]]:
+    """Args: keeps_open: throttles that are not lowered yet."""
     looks = memory.idle_looks + 1
     memory = replace(memory, idle_looks=looks, unseen_since_ms={})
     removals = take_off(memory, {})
     if looks < limits.idle_looks_before_end:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
     live = replace(live, lists=without_ours(live, memory))
-    endings = [*removals, *end_of_moves(live, memory, limits)]
+    endings: list[Decision] = [*removals, *end_of_moves(live, memory, limits)]
+    if keeps_open:
+        endings = [_kept_open(e) if _lowers(e) and (e.broker, e.side) in keeps_open else e for e in endings]
     memory = replace(memory, stalls={}, rescued=frozenset())
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
     return memory if endings else _settled(live, memory, limits), (*changed, *endings)

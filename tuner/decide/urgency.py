@@ -2,7 +2,7 @@
 
 Intuition: a throttle that is put on for a move also holds back a replica that was in sync and fell out, where the lists name
 all replicas of a moving partition, or "*". Such a replica is not a part of the move but of what producers rely on. Our own lists
-do not name it (see decide/lists.py); where others' do, the throttle itself is opened.
+do not name it (see decide/lists.py); where others' do, the throttle itself is opened. A "*" names also what does not move at all.
 """
 
 from __future__ import annotations
@@ -40,15 +40,33 @@ def lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]:
 def recovering(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Sides whose throttle holds back what brings such replicas back, where partitions take no writes until they are.
 
+    Args:
+        brokers: what is fresh of their signals: old news opens nothing.
+
     A side whose list does not name them is in nobody's way, and to open it would only let the moves through.
     """
-    waiting = {b for b, signal in brokers.items() if (signal.under_min_isr_partitions or 0.0) > 0.0}
-    return held_back(live, waiting)
+    return held_back(live, writes_wait_for(brokers))
+
+
+def writes_wait_for(brokers: Mapping[int, BrokerSignal]) -> set[int]:
+    """Leaders of partitions that take no writes until replicas are back, by their own word."""
+    return {broker for broker, signal in brokers.items() if (signal.under_min_isr_partitions or 0.0) > 0.0}
+
+
+def may_hold_back(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
+    """Sides that writes may still wait for: a leader that has not said of late that it has no such partition may have one.
+
+    Args:
+        brokers: what is fresh of their signals.
+    """
+    return held_back(live, (live.brokers - brokers.keys()) | writes_wait_for(brokers))
 
 
 def held_back(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
     """Sides whose throttle holds back lost replicas of what these lead, whether writes wait for them or not."""
     ends: set[BrokerSide] = set()
+    for leader in leaders if live.beside else ():
+        ends |= live.beside.get(leader, frozenset())
     for move in live.moves if leaders else ():
         lists = live.lists.get(move.topic)
         if move.leader not in leaders or lists is None:

@@ -52,6 +52,7 @@ MEMBERS: Mapping[str, Any] = {
     "second.stalled": frozenset[BrokerSide],
     "second.recovering": frozenset[BrokerSide],
     "second.ours": Mapping[BrokerSide, int],
+    "second.planned": frozenset[BrokerSide],
     "second.quota_samples": int,
     # Of the mutation quotas, which have a reel of their own.
     "quotas.not_seen": str | None,

@@ -44,6 +44,7 @@ def of_second(view: LawView, held: frozenset[BrokerSide], quota_samples: int, be
         "second.stalled": view.stalled,
         "second.recovering": view.recovering,
         "second.ours": view.ours,
+        "second.planned": view.planned,
         "second.quota_samples": quota_samples,
         **by_field("law", before),
     }
@@ -96,6 +97,7 @@ def by_field(prefix: str, value: Any) -> dict[str, Any]:
 NOTHINGS = {
     **by_field("live", LiveCluster(frozenset())),
     "second.stands": {}, "second.held": frozenset(), "second.capacities": {}, "second.stalled": frozenset(),
-    "second.recovering": frozenset(), "second.ours": {}, "second.quota_samples": LawLimits().quota_samples,
+    "second.recovering": frozenset(), "second.ours": {}, "second.planned": frozenset(),
+    "second.quota_samples": LawLimits().quota_samples,
 }  # fmt: skip
 NO_QUOTAS: Known = {"quotas.stand": {}}

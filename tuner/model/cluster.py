@@ -52,6 +52,8 @@ class LiveCluster:
     unreadable: frozenset[int] = frozenset()  # Brokers whose settings could not be read.
     quota_samples: Mapping[int, int] = field(default_factory=dict)  # replication.quota.window.num, by broker.
     fetchers: Mapping[int, int] = field(default_factory=dict)  # num.replica.fetchers, by broker.
+    # Of what does not move: by leader, the sides whose lists hold back a living replica of it that is not in sync.
+    beside: Mapping[int, frozenset[BrokerSide]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

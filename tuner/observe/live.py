@@ -11,6 +11,7 @@ from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove,
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.model.quota_window import QuotaWindow
 from tuner.model.token_bucket import SAMPLES, WINDOW_S
+from tuner.observe.beside import Beside, has_lost
 
 _NUMBERS = (words.QUOTA_SAMPLES, NUM_REPLICA_FETCHERS, words.MUTATION_SAMPLES, words.MUTATION_WINDOW_S)
 
@@ -35,22 +36,29 @@ class LiveReader:
         self._listed: dict[str, _Listed] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
         self._rated: Set[BrokerSide] = frozenset()
+        self._beside = Beside()
+        self._went = False  # See Beside.is_due.
         self.quota_windows: Set[QuotaWindow] = frozenset()  # That brokers had at the last full look, each once.
 
-    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:
+    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
         """
         Args:
             full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new.
             also: topics that are asked for lists besides.
+            waits: brokers of which writes wait for replicas, or a throttle is open for some: what does not move is looked at
+                more often.
         """
         try:
-            return self._look(full, also)
+            live = self._look(full, also, waits=waits)
+            self._beside.looked(waits=waits)
+            self._went = False
+            return live
         except ClusterError as error:
             return NotSeen(str(error))
         except ValueError as error:  # A throttled-replica list in a form we do not know.
             return NotSeen(str(error))
 
-    def _look(self, full: bool, also: Collection[str]) -> LiveCluster:
+    def _look(self, full: bool, also: Collection[str], *, waits: Collection[int]) -> LiveCluster:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
         moves = self._moves_now()
@@ -71,13 +79,19 @@ class LiveReader:
         self._rated = rates.keys()
         if full:
             self.quota_windows = frozenset(_windows(answers))
-        topics = {s.topic for s in client.partitions()} if full else {*self._listed, *also, *(m.topic for m in moves)}
+        every = client.partitions() if full else []
+        topics = {s.topic for s in every} if full else {*self._listed, *also, *(m.topic for m in moves)}
         found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
         self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
         lists = {topic: one.throttle for topic, one in self._listed.items()}
         samples = _numbers(answers, words.QUOTA_SAMPLES, words.QUOTA_SAMPLES_DEFAULT)
         fetchers = _numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
-        return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers)
+        due = self._beside.is_due(waits=waits, went=self._went)
+        if full:
+            self._beside.read(every, lists, self._moves.keys(), brokers)
+        elif due or not lists:
+            self._beside.read(client.partitions(lists), lists, self._moves.keys(), brokers)
+        return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers, self._beside.sides)
 
     def _moves_now(self) -> tuple[PartitionMove, ...]:
         """What moves as it did is the object that it was: of tens of thousands a look would else leave as many behind."""
@@ -96,6 +110,7 @@ class LiveReader:
             ):
                 move = PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
             moves[key] = move
+        self._went = self._went or any(has_lost(before[key]) for key in before.keys() - moves.keys())
         self._moves = moves
         return tuple(moves.values())
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from streaming.contract import Side
-from streaming.kafka.cluster import ClusterError
+from streaming.kafka.cluster import ClusterError, PartitionState
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE, CONFIRM_S_MAX, Failure
 from tuner.journal.entries import Entry
@@ -20,6 +20,7 @@ from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionM
 from tuner.model.decision import Decision
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders
+from tuner.observe.beside import Beside
 from tuner.observe.signals import NewestSignals
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
@@ -43,13 +44,17 @@ class SimulatedLive:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._moves: tuple[PartitionMove, ...] = ()
+        self._beside = Beside()
         self._moves_of = -1
 
-    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
+    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
         cluster, replicas = self._cluster, self._cluster.replicas
+        alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
         if self._moves_of != cluster.changes:
             self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes
-        alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
+            self._beside.read(
+                partitions_of(cluster), cluster.lists, {(m.topic, m.partition) for m in self._moves}, alive
+            )
         rates = {side: RateSetting(rate) for side, rate in cluster.controller.rates.items() if side[0] in alive}
         fetch = cluster.world.fetch
         return LiveCluster(
@@ -59,14 +64,27 @@ class SimulatedLive:
             dict(cluster.lists),
             quota_samples=dict.fromkeys(alive, fetch.quota_samples),
             fetchers=dict.fromkeys(alive, fetch.fetchers),
+            beside=self._beside.sides,
         )
 
 
 def moves_of(cluster: Cluster) -> Iterable[PartitionMove]:
     """What ListPartitionReassignments would answer."""
     replicas = cluster.replicas
+    yield from _as_moves(cluster, np.unique(replicas.partition[replicas.adding]))
+
+
+def partitions_of(cluster: Cluster) -> Iterable[PartitionState]:
+    """Of a description of all topics, what is not whole."""
+    replicas = cluster.replicas
+    for move in _as_moves(cluster, np.unique(replicas.partition[replicas.present & ~replicas.in_sync])):
+        yield PartitionState(move.topic, move.partition, move.leader, move.replicas, move.isr)
+
+
+def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterable[PartitionMove]:
+    replicas = cluster.replicas
     brokers = np.array(replicas.brokers)
-    for partition in np.unique(replicas.partition[replicas.adding]):
+    for partition in partitions:
         own = (replicas.partition == partition) & replicas.present
 
         def those(rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, ...]:
