@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 
 from streaming.contract import BrokerSignal, MoveSignal
+from tuner.decide.freshness import fresh
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.policy import intend
 from tuner.decide.urgency import recovering, stalled_ends
@@ -88,7 +89,7 @@ class Steered:
             live.quota_samples,
             self._monotonic(),
             stalled=stalled_ends(live, self._ledger.memory),
-            recovering=recovering(live, observation.brokers),
+            recovering=recovering(live, fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
             ours={side: owned.before_bytes_per_s or 0 for side, owned in self._ledger.memory.owned.items()},
         )
 
@@ -104,8 +105,9 @@ class Steered:
         if self._doubted:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
         # A side is done when the plan is, not when that is done which runs now.
-        moves = with_pending(self._signals.moves, self.pending_bytes())
-        changes = steering.turn(self._monotonic(), round(self._wall_clock() * 1000), brokers, moves)
+        pending = self.pending_bytes()
+        moves, now_ms = with_pending(self._signals.moves, pending), round(self._wall_clock() * 1000)
+        changes = steering.turn(self._monotonic(), now_ms, brokers, moves, pending.keys())
         if self._dry_run or not changes:
             return
         refused = steering.refused(changes)

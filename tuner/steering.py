@@ -128,9 +128,18 @@ class Steering:
         return self._due_s
 
     def turn(
-        self, now_s: float, now_ms: int, brokers: Mapping[int, BrokerSignal], moves: Mapping[BrokerSide, MoveSignal]
+        self,
+        now_s: float,
+        now_ms: int,
+        brokers: Mapping[int, BrokerSignal],
+        moves: Mapping[BrokerSide, MoveSignal],
+        planned: Collection[BrokerSide] = (),
     ) -> list[SetRate]:
-        """What the law wants written now; nothing before a second has gone by since it was last asked."""
+        """What the law wants written now; nothing before a second has gone by since it was last asked.
+
+        Args:
+            planned: sides where plans still have something to begin.
+        """
         if self._due_s is None or now_s < self._due_s:
             return []
         # A second that was missed is not made up for: the law looks at the clock itself.
@@ -144,6 +153,7 @@ class Steering:
             stalled=self._stalled,
             recovering=self._recovering,
             ours=self._ours,
+            planned=frozenset(planned),
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory

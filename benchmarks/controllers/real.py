@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import say
+from benchmarks.memory import in_memory
 from rheostat import orders
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -307,7 +308,15 @@ def measure(statics: int, keep: Path | None = None) -> list[Row]:
     Args:
         keep: where the logs are copied to.
     """
-    with Lab(LabSpec(brokers=3, controllers=3, heap_mb=HEAP_MB, java_options=JAVA_OPTIONS, settings=_SETTINGS)) as lab:
+    spec = LabSpec(
+        brokers=3,
+        controllers=3,
+        heap_mb=HEAP_MB,
+        java_options=JAVA_OPTIONS,
+        settings=_SETTINGS,
+        folder=in_memory(),
+    )
+    with Lab(spec) as lab:
         bench = Bench(lab)
         try:
             return bench.measure(statics)

@@ -12,6 +12,10 @@ as large as it was filled. T* is what the busiest side needs at that throttle wi
 
 One client writes numbered records to all other topics; its latency is from ``send`` to the acknowledgement of all in-sync
 replicas, and in the end every acknowledged record must be read.
+
+Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
+the usual 50 MB/s it is a fifth of one. And batches fit into what is fetched of a partition at a time: of one that does not
+fit whole the leader sends the beginning, counts it, and the follower throws it away.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from kafka.errors import KafkaError
 
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import Processors, awaited, fetched, say
+from benchmarks.memory import in_memory
 from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
 from benchmarks.moves.worlds import ends
@@ -57,6 +62,10 @@ POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
 LOADED, LOAD_BYTES_PER_S = "boulders", 0.25 * RATE_BYTES_PER_S * BROKERS
 NUMBERED = [topic for topic in MEGABYTES_OF if topic != LOADED]
 _KEPT = {"retention.bytes": str(round(MEGABYTES_OF[LOADED] * MB)), "segment.bytes": "2000000"}
+_FETCHES = {"replica.fetch.max.bytes": "104858", "replica.fetch.response.max.bytes": "1048576"}
+# Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share of a fetch but for
+# 98 bytes.
+_RECORD_BYTES = 20_880
 _EVERY_S = 0.02
 _LOOK_S = 0.5
 _FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX = 240.0, 400.0, 120.0, 60.0
@@ -256,6 +265,8 @@ def bench() -> Iterator[Bench]:
         heap_mb=HEAP_MB,
         java_options=JAVA_OPTIONS,
         settings={"log.retention.check.interval.ms": "5000"},
+        broker_settings=_FETCHES,
+        folder=in_memory(),
     )
     with Lab(spec) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
         before = target(back=True)
@@ -275,8 +286,8 @@ def bench() -> Iterator[Bench]:
         for topic, megabytes in MEGABYTES_OF.items():
             total = round(megabytes * PARTITIONS_EACH * MB)
             with Load(
-                lab.artifacts, lab.bootstrap_servers, topic, rate_bytes_per_s=None, record_bytes=50_000, total_bytes=total,
-                properties=("batch.size=400000", "linger.ms=5"),
+                lab.artifacts, lab.bootstrap_servers, topic,
+                rate_bytes_per_s=None, record_bytes=_RECORD_BYTES, total_bytes=total,
             ) as load:  # fmt: skip
                 load.wait(_FILL_S_MAX)
         say("the topics are filled")
@@ -298,8 +309,7 @@ def bench() -> Iterator[Bench]:
         filled_ms = round(time.time() * 1000)
         writer = Writer(lab.bootstrap_servers)
         load = Load(
-            lab.artifacts, lab.bootstrap_servers, LOADED, rate_bytes_per_s=LOAD_BYTES_PER_S, record_bytes=10_000,
-            properties=("batch.size=100000", "linger.ms=20"),
+            lab.artifacts, lab.bootstrap_servers, LOADED, rate_bytes_per_s=LOAD_BYTES_PER_S, record_bytes=_RECORD_BYTES,
         )  # fmt: skip
         try:
             load.__enter__()

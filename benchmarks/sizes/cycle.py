@@ -122,7 +122,7 @@ class Looked:
     def __init__(self) -> None:
         self.live: LiveCluster | NotSeen = NotSeen("not looked yet")
 
-    def look(self, *, full: bool, also: Collection[str] = ()) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
+    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
         return self.live
 
 

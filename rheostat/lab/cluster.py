@@ -45,7 +45,7 @@ class LabSpec:
     ``settings`` go to every node, ``broker_settings`` to the brokers, ``settings_by_node`` to one; later ones win.
     ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: they get no rights but those granted,
     while the plain listener keeps all of them. ``java_options`` go to every node's JVM, as for another agent in it. ``places`` says
-    which nodes do not live on loopback.
+    which nodes do not live on loopback. ``folder`` is where all of it is kept; None: where temporary files are.
     """
 
     brokers: int = 3
@@ -57,6 +57,7 @@ class LabSpec:
     users: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
     places: Mapping[int, Place] = field(default_factory=dict)
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         if self.brokers < 1 or self.controllers not in (1, 3):
@@ -74,7 +75,9 @@ class Lab:
         self.artifacts = artifacts or resolve_artifacts()
         self._java = find_java().executable
         self._keep_logs = False
-        self.home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))  # Last: what fails above leaves nothing.
+        self.home = Path(
+            tempfile.mkdtemp(prefix=HOME_PREFIX, dir=spec.folder)
+        )  # Last: what fails above leaves nothing.
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

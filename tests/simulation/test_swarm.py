@@ -80,7 +80,9 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Steering,
         "turn",
-        lambda self, now_s, ms, brokers, moves: turn(self, now_s, ms, young(brokers, ms), young(moves, ms)),
+        lambda self, now_s, ms, brokers, moves, *more: turn(
+            self, now_s, ms, young(brokers, ms), young(moves, ms), *more
+        ),
     )
 
 

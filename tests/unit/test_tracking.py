@@ -26,6 +26,7 @@ from tuner.decide.tracking import (
     taken_over,
     wanted,
 )
+from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB
 from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
 from tuner.plan.move_time import SideLoad
@@ -46,6 +47,17 @@ def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
     for side, slack in ((L, 1.0), (F, 1.3)):
         found = wanted(side, load, floor, ceiling, target_s, LIMITS)
         assert floor <= found.rate_bytes_per_s <= max(floor, slack * ceiling)
+
+
+@pytest.mark.parametrize(("side", "alone"), [(L, 1.03), (F, 1.3)])
+def test_where_a_plan_still_begins_something_a_side_gets_more_than_just_enough(side: Side, alone: float) -> None:
+    load, ceiling = SideLoad(1_000 * MB, 4 * MB), 100 * MB
+    floor = floor_of(load, LIMITS)
+    assert wanted(side, load, floor, ceiling, 50.0, LIMITS).rate_bytes_per_s == pytest.approx((4 + alone * 20) * MB)
+    by_turns = wanted(side, load, floor, ceiling, 50.0, LIMITS, planned=True)
+    assert by_turns.rate_bytes_per_s == pytest.approx((4 + LIMITS.plan_slack * 20) * MB)
+    # Of four leaders that each get half as much again one follower would be given twice what it may have: there it is a bound.
+    assert wanted(side, load, floor, 20 * MB, 50.0, LIMITS, planned=True).rate_bytes_per_s == 20 * MB
 
 
 def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
@@ -141,8 +153,8 @@ def test_a_share_that_does_not_carry_what_keeps_up_is_called_infeasible() -> Non
     assert found == Wanted(2.5 * MB, infeasible=True, binds=True)
 
 
-def test_the_operators_ceiling_sets_the_time_for_all() -> None:
-    """400 GB and 100 GB at 30 MB/s at most: the larger takes 13,333 s, so the smaller needs a quarter of that rate."""
+def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = frozenset()) -> dict[int, float]:
+    """What is meant for two leaders, by broker: one has 400 GB to send and one 100 GB, at 30 MB/s at most."""
     limits = LawLimits(rate_bytes_per_s_max=30 * MB)
     quiet = BrokerSignal(
         "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=0.0, network_in_bytes_per_s=0.0,
@@ -159,10 +171,23 @@ def test_the_operators_ceiling_sets_the_time_for_all() -> None:
         at_ms = second // 5 * 5000
         brokers = {b: replace(quiet, broker=b, window_end_ms=at_ms, sampled_at_ms=at_ms) for b in (1, 2)}
         now = {side: replace(move, window_end_ms=at_ms, sampled_at_ms=at_ms) for side, move in moves.items()}
-        memory, writes = turn(LawView(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}), memory, FAST, limits)
+        view = LawView(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}, planned=planned)
+        memory, writes = turn(view, memory, objective, limits)
         stands |= writes
-    assert memory.courses[(1, L)].wanted.rate_bytes_per_s == 30 * MB
-    assert memory.courses[(2, L)].wanted.rate_bytes_per_s == pytest.approx(7.5 * MB)
+    return {b: memory.courses[(b, L)].wanted.rate_bytes_per_s for b in (1, 2)}
+
+
+def test_the_operators_ceiling_sets_the_time_for_all() -> None:
+    """The larger takes 13,333 s, so the smaller needs a quarter of that rate."""
+    assert after_forty_seconds(FAST) == {1: 30 * MB, 2: pytest.approx(7.5 * MB)}
+
+
+@pytest.mark.parametrize(("mode", "hurries"), [(Mode.FAST, True), (Mode.SHARE, True), (Mode.GENTLE, False)])
+def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: bool) -> None:
+    objective = Objective(50.0, mode, share_max=0.8 if mode is Mode.SHARE else None)
+    alone = after_forty_seconds(objective)
+    by_turns = after_forty_seconds(objective, frozenset({(1, L), (2, L)}))
+    assert by_turns == {1: alone[1], 2: pytest.approx((1.5 if hurries else 1.0) * alone[2])}
 
 
 def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:

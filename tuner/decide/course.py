@@ -53,6 +53,7 @@ class LawView:
     recovering: frozenset[BrokerSide] = frozenset()
     # Sides whose rate we have written, perhaps before we were started again, and what stood there before: bytes/s, 0 is nothing.
     ours: Mapping[BrokerSide, int] = field(default_factory=dict)
+    planned: frozenset[BrokerSide] = frozenset()  # Plans still have something to begin there.
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

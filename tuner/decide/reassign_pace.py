@@ -103,6 +103,8 @@ def begin(
     terms = Terms(
         look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
         meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
+        # Who was not watched at the plan's start is measured with the second look.
+        writes_known=bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting),
     )  # fmt: skip
     return Begun(refill(waiting, running, terms), paced, pending_bytes(waiting, running))
 

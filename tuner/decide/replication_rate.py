@@ -44,11 +44,12 @@ from tuner.decide.tracking import (
     most_bytes_per_s,
     next_push,
     opened,
+    slack_of,
     taken_over,
     wanted,
 )
 from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import LawLimits, Objective
+from tuner.model.objectives import LawLimits, Mode, Objective
 from tuner.plan.move_time import SideLoad
 from tuner.plan.window import SECONDS_KEPT, steady
 
@@ -59,6 +60,8 @@ def turn(
     view: LawView, memory: LawMemory, objective: Objective, limits: LawLimits
 ) -> tuple[LawMemory, dict[BrokerSide, int]]:
     """The memory after this second, and the rates to be written; sides that may stay as they are have none."""
+    # Where the operator wants no more than it takes, a plan gets no more either.
+    hurried = view.planned if objective.mode in (Mode.FAST, Mode.SHARE) else frozenset[BrokerSide]()
     # What do the clients need? Latency is only asked where replication fills what it was left.
     tested = {
         broker
@@ -125,13 +128,14 @@ def turn(
             meant = opened(side[1], floors[side], view.capacities[side[0]], limits)
         else:
             if view.now_ms - pushed_at_ms >= limits.push_every_s * 1000:
-                filled = _full(side[1], course, here.measured_bytes_per_s, limits)
+                filled = _full(side[1], course, here.measured_bytes_per_s, limits, planned=side in hurried)
                 push = next_push(course.push, side in view.stalled, filled, limits)
                 pushed_at_ms = view.now_ms if push != course.push else pushed_at_ms
             # What was brought down too far for Kafka's measure drains nothing, and goes back up.
             floor = min(least, push * floors[side])
             rated = wanted if stuck is None or side == stuck else ahead
-            meant = rated(side[1], load, floor, ceilings[side], target_s, limits, push, mosts[side])
+            planned = side in hurried
+            meant = rated(side[1], load, floor, ceilings[side], target_s, limits, push, mosts[side], planned=planned)
             if side == stuck and _is_held_elsewhere(course, here, view.now_ms, limits):
                 stuck_until_ms = view.now_ms + round(limits.ahead_for_s * 1000)
             since_s = (view.now_ms - course.since_ms) / 1000
@@ -196,11 +200,13 @@ def _is_heard(move: MoveSignal | None, now_ms: int, limits: LawLimits) -> bool:
     return move is not None and abs(now_ms - move.sampled_at_ms) <= limits.hold_age_s * 1000
 
 
-def _full(which: Side, course: Course, measured_bytes_per_s: float | None, limits: LawLimits) -> bool:
+def _full(
+    which: Side, course: Course, measured_bytes_per_s: float | None, limits: LawLimits, *, planned: bool = False
+) -> bool:
     """Whether what passes comes up to what is meant. Not knowing the measure is not knowing, so no."""
     if measured_bytes_per_s is None:
         return False
-    slack = 1.0 if which is Side.LEADER else limits.guard_slack
+    slack = slack_of(which, limits, planned=planned)
     return slack * measured_bytes_per_s >= limits.fill_ratio_min * course.wanted.rate_bytes_per_s
 
 

@@ -114,20 +114,31 @@ def wanted(
     limits: LawLimits,
     push: float = 1.0,
     most_bytes_per_s: float = math.inf,
+    *,
+    planned: bool = False,
 ) -> Wanted:
     """The rate of one side.
 
     Args:
+        planned: a plan still has something to begin there.
         most_bytes_per_s: see there; the operator's ceiling is known here without it.
         push: times what it should need, where it turned out to need more.
     """
-    slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
+    slack = slack_of(side, limits, planned=planned)
     needed = push * (load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s)
-    most = ceiling_bytes_per_s if side is Side.LEADER else limits.guard_slack * ceiling_bytes_per_s
+    # Where leaders bring more than the slowest takes the follower's side is a bound and no guard.
+    bound = side is Side.LEADER or planned
+    most = ceiling_bytes_per_s if bound else limits.guard_slack * ceiling_bytes_per_s
     most = min(most, limits.rate_bytes_per_s_max, most_bytes_per_s)
     rate = max(floor_bytes_per_s, min(most, needed))
     binds = needed >= limits.binds_ratio * most
     return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
+
+
+def slack_of(side: Side, limits: LawLimits, *, planned: bool) -> float:
+    """Times the even part of what remains that a side is given."""
+    slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
+    return max(slack, limits.plan_slack) if planned else slack
 
 
 def ahead(
@@ -139,13 +150,17 @@ def ahead(
     limits: LawLimits,
     push: float = 1.0,
     most_bytes_per_s: float = math.inf,
+    *,
+    planned: bool = False,
 ) -> Wanted:
     """The rate of a side that is to be done long before the slowest, which something else than its throttle holds.
 
     It takes more than its even part of a link that others share, so here the follower's side is a bound and no guard.
     """
     ahead_s = limits.ahead_ratio * target_s
-    found = wanted(side, load, floor_bytes_per_s, ceiling_bytes_per_s, ahead_s, limits, push, most_bytes_per_s)
+    found = wanted(
+        side, load, floor_bytes_per_s, ceiling_bytes_per_s, ahead_s, limits, push, most_bytes_per_s, planned=planned
+    )
     most = max(floor_bytes_per_s, ceiling_bytes_per_s)
     return Wanted(min(found.rate_bytes_per_s, most), found.infeasible, found.binds)
 

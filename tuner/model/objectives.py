@@ -113,6 +113,9 @@ class LawLimits:
     # The leader side paces and the follower side guards: it gets this much more than it should need.
     pace_slack: float = 1.0
     guard_slack: float = 1.3
+    # Where a plan still begins partitions both ends get at least this much more: a side is in use by turns, as one partition ends
+    # and the next begins, and what it did not use while it could is lost to all that wait for it.
+    plan_slack: float = 1.5
     drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
     # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
     start_s: float = 10.0

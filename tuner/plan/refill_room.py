@@ -75,7 +75,7 @@ class Room:
         self._leaders -= step.moves_leader
         self._copying += bool(uses)
         for side, bytes_per_s in uses:
-            part = self._terms.part(side, one.size_bytes)
+            part = self._terms.part(side, one.size_bytes, bytes_per_s)
             self._taken[side] = self._taken.get(side, 0.0) + part
             self._used[side] = self._used.get(side, 0.0) + bytes_per_s
             if not self._fits(side):

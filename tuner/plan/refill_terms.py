@@ -4,12 +4,14 @@ Vocabulary:
     side     one end of a copy: the leader that it is read from, or the broker that it is added to. Each has its own quota.
     slot     of a side, for one partition that is copied through it. A step takes one at its leader and one at each broker
              that it adds; a step that copies nothing takes none. What is small takes a part of one: a side that copies
-             only small ones would else stand still until somebody looks again.
+             only small ones would else stand still until somebody looks again. What is written to takes more: as long as it
+             is under way, keeping up with it takes of the quota, and who waits costs nothing.
     beside   keep-up bytes/s that others use of a quota: moves that are not ours, listed partitions that don't move.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -30,6 +32,13 @@ REQUEST_PARTITIONS_MAX = 1_000
 SLOT_S = 1.0
 # ... but for this: each one is work for the controller and for its brokers, be it empty.
 SLOT_PART_MIN = 1 / 16
+# Keeping up with what one slot holds takes this much of the quota, so five of them a tenth ...
+KEEP_UP_A_SLOT = 0.02
+# ... but who is copied for so long fills a slot whatever is written to it: there has to be enough under way to go on with until
+# somebody looks again.
+FILLED_SLOT_S = 2.2
+# One copy leaves a slot of the five with which a side begins, however much is written to it: what is small goes beside it.
+WRITTEN_SLOTS_MAX = 4.0
 _LEADER, _FOLLOWER = Side.LEADER, Side.FOLLOWER  # Asked for a million times.
 _LEAST_BYTES_PER_S = 10 * MB  # Where nothing is known: less than any network carries, and than people throttle to.
 
@@ -76,10 +85,12 @@ class Terms:
     beside: Mapping[BrokerSide, float] = field(default_factory=dict)
     limits: PartitionLimits = field(default_factory=PartitionLimits)
     hosted: PartitionCounts = field(default_factory=lambda: PartitionCounts({}))  # Now; what is being added is there.
+    writes_known: bool = True  # False: nobody has measured yet how much is written, so it may be much.
 
-    def part(self, side: BrokerSide, remaining_bytes: float) -> float:
-        """Of a slot."""
-        return slot_part(remaining_bytes, self.meant.get(side, self.rates.get(side)))
+    def part(self, side: BrokerSide, remaining_bytes: float, keep_up_bytes_per_s: float = 0.0) -> float:
+        """Slots that it takes."""
+        keep_up = keep_up_bytes_per_s if self.writes_known else math.inf
+        return slot_part(remaining_bytes, self.meant.get(side, self.rates.get(side)), keep_up)
 
 
 class HeldBy(StrEnum):
@@ -123,12 +134,20 @@ def sides_of(leader: int, adding: Iterable[int]) -> list[BrokerSide]:
     return [(leader, _LEADER), *into] if into else []
 
 
-def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None) -> float:
-    """What a copy takes of a slot of a side with this rate; None: of one whose rate is not known."""
+def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, keep_up_bytes_per_s: float = 0.0) -> float:
+    """Slots that a copy takes of a side with this rate; None: of one whose rate is not known.
+
+    Args:
+        keep_up_bytes_per_s: what keeping up with it takes of this side's quota.
+    """
     rate = _LEAST_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
     if rate <= 0:
         return 1.0  # Somebody has shut it, which Kafka allows: nothing is small there.
-    return min(1.0, max(SLOT_PART_MIN, remaining_bytes / (SLOT_S * rate)))
+    lasts_s = remaining_bytes / rate
+    part = min(1.0, max(SLOT_PART_MIN, lasts_s / SLOT_S))
+    if rate_bytes_per_s is None:
+        return part  # No quota is known that keeping up could take.
+    return max(part, min(keep_up_bytes_per_s / (KEEP_UP_A_SLOT * rate), lasts_s / FILLED_SLOT_S, WRITTEN_SLOTS_MAX))
 
 
 def taken(running: Iterable[Running], rates: Mapping[BrokerSide, float] | None = None) -> dict[BrokerSide, float]:
@@ -141,8 +160,8 @@ def taken(running: Iterable[Running], rates: Mapping[BrokerSide, float] | None =
     rates = rates or {}
     for one in running:
         copies = max(1, len(one.step.adding))
-        for side in sides_of(one.way.leader, one.step.adding):
-            part = slot_part(one.remaining_bytes / copies, rates.get(side))
+        for side, keep_up_bytes_per_s in step_keep_up(one.way, one.step.adding, one.write_bytes_per_s):
+            part = slot_part(one.remaining_bytes / copies, rates.get(side), keep_up_bytes_per_s)
             found[side] = found.get(side, 0.0) + part
     return found
 

@@ -106,7 +106,7 @@ class Player:
             step.now_ms, known["signals.brokers"], known["signals.moves"], stands, known["second.capacities"],
             stalled=known["second.stalled"], recovering=known["second.recovering"],
             # A journal of before has none.
-            ours=known.get("second.ours", {}),
+            ours=known.get("second.ours", {}), planned=known.get("second.planned", frozenset()),
         )  # fmt: skip
         limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
         memory, rates = turn(view, self._of(LawMemory, "law"), in_force.objective, limits)
