@@ -178,8 +178,10 @@ def make_it_measurable(lab: Lab) -> None:
             rates = {words.LEADER_RATE: "100000000", words.FOLLOWER_RATE: "100000000"}
             assert set(client.alter_broker_configs({1: rates, 2: rates}).values()) == {None}
         with Load(
-            lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=BYTES
-        ) as load:
+            lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=BYTES,
+            # Else a leader that is slow for a moment is given less: a sixth of all, on a busy machine.
+            properties=("partitioner.adaptive.partitioning.enable=false",),
+        ) as load:  # fmt: skip
             load.wait(60)
         said, _ = tool.communicate(timeout=60)
         assert tool.returncode == 0, said
@@ -249,7 +251,10 @@ def test_what_telegraf_reads_from_real_nodes_has_our_names_in_both_formats(lab: 
     written = sum(values(Metric.CLIENT_IN).values())
     assert BYTES <= written < 2 * BYTES
     assert sum(values(Metric.REPLICATION_IN).values()) == pytest.approx(written, rel=0.1)
-    assert min(values(Metric.NETWORK_IN)[b] + values(Metric.NETWORK_OUT)[b] for b in BROKERS) > BYTES / 2
+    # What clients write to a broker comes in over its network, and leaves it once more for the other's replicas.
+    for b in BROKERS:
+        assert values(Metric.NETWORK_IN)[b] >= values(Metric.CLIENT_IN)[b] > BYTES / 4
+        assert values(Metric.NETWORK_OUT)[b] >= values(Metric.REPLICATION_OUT)[b] > BYTES / 4
     # An eleventh of a second's worth in each of eleven seconds: far from nothing, and from the throttle.
     assert all(BYTES / 100 < values(name)[b] < BYTES for name in THROTTLED for b in BROKERS)
     assert all(0 < values(Metric.HANDLER_IDLE)[b] < 1.1 for b in BROKERS)
