@@ -47,7 +47,7 @@ def measure(given: argparse.Namespace, rows: list[Row]) -> None:
         for samples in (11, 3):
             wanted = [
                 (scenario, policy)
-                for scenario in (SCENARIOS[name] for name in given.scenario)
+                for scenario in (_told(SCENARIOS[name], given.longest) for name in given.scenario)
                 for policy in in_turn(_chosen(scenario, given), turn).get(samples, [])
                 if (scenario.name, policy.name, turn) not in {(r["scenario"], r["policy"], r["run"]) for r in rows}
             ]
@@ -63,6 +63,10 @@ def measure(given: argparse.Namespace, rows: list[Row]) -> None:
                     if given.save is not None:
                         with given.save.open("a") as out:
                             out.write(json.dumps(row) + "\n")
+
+
+def _told(scenario: Scenario, longest: float | None) -> Scenario:
+    return scenario if longest is None else replace(scenario, longest=longest)
 
 
 def _chosen(scenario: Scenario, given: argparse.Namespace) -> list[Policy]:
@@ -156,6 +160,12 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="measure nothing: tell what --save FILE holds")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw time against latency")
     parser.add_argument("--minutes-max", type=float, default=float("inf"), help="begin no run after so long")
+    parser.add_argument(
+        "--longest",
+        type=_times,
+        metavar="N",
+        help="end a run after N × T* as it is; 6, 2 where the throttle is too low",
+    )
     parser.add_argument("--moved-mb", type=float, default=size.moved_bytes / 1e6, help="MB to be moved")
     parser.add_argument("--link-mbit", type=float, default=size.link_mbit_per_s, help="of every broker's link, Mbit/s")
     parser.add_argument("--latency-ms", type=float, default=size.latency_ms, help="rheostat's objective, p99")
@@ -176,6 +186,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
     return int(text)
+
+
+def _times(text: str) -> float:
+    try:
+        times = float(text)
+    except ValueError:
+        times = 0.0
+    if not RATIO_MAX < times < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above the bound, {RATIO_MAX}")
+    return times
 
 
 def main(arguments: list[str]) -> int:

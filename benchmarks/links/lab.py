@@ -58,7 +58,9 @@ _LINGER = "linger.ms=20"  # Two cores carry everything here, and requests are wh
 _FIRST, _SECOND = before_others(-15), before_others(-5)
 # As brokers run: the lab's quick compiler is for those that live a minute.
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)
-_KEPT = {"retention.bytes": str(32 * MB), "segment.bytes": str(8 * MB)}  # A partition; clients write all the time.
+_SEGMENTS = {"segment.bytes": str(8 * MB)}
+_KEPT = {"retention.bytes": str(32 * MB)} | _SEGMENTS  # A partition; clients write all the time.
+_TRIM_S_MAX = 60.0
 
 
 class BenchLab:
@@ -98,7 +100,7 @@ class BenchLab:
         self._create(CLIENTS, spread, _KEPT)
         self._create(BURST, {0: [SOURCE, OLD]}, _KEPT)
         # Not by way of the source: what a fill does to the latency of its broker is remembered for minutes.
-        self._create(MOVED, {p: [3, OLD] for p in range(PARTITIONS)}, {})
+        self._create(MOVED, {p: [3, OLD] for p in range(PARTITIONS)}, _SEGMENTS)
         with self._load(MOVED, None, int(size.moved_bytes)) as load:
             load.wait(_FILL_S_MAX)
         self.move_back()
@@ -193,6 +195,31 @@ class BenchLab:
                 and all(set(s.isr) == set(BEFORE) for s in self.client.partitions([MOVED]))
             ),
             _FILL_S_MAX,
+        )
+        self._trim()
+
+    def _trim(self) -> None:
+        """What was written to it since goes at its old end, or every run would move more than the one before.
+
+        Whole segments only: a new replica begins at the first record that is left, and what the old ones held before it would be
+        counted as to be moved.
+        """
+        most = self.size.moved_bytes / PARTITIONS + 8 * MB
+        until_offset = {}
+        for p in range(PARTITIONS):
+            segments = sorted((self.lab.nodes[SOURCE].home / "data" / f"{MOVED}-{p}").glob("*.log"))
+            left = sum(file.stat().st_size for file in segments)
+            while left > most and len(segments) > 1:
+                left -= segments.pop(0).stat().st_size
+                until_offset[TopicPartition(MOVED, p)] = int(segments[0].stem)
+        if not until_offset:
+            return
+        with self.lab.admin() as admin:
+            admin.delete_records(until_offset)
+        awaited(
+            "what was written to the topic that moves is gone at its old end",
+            lambda: all(self.size_bytes(b) < PARTITIONS * (most + 8 * MB) for b in BEFORE),
+            _TRIM_S_MAX,
         )
 
     def forget(self) -> None:

@@ -44,6 +44,12 @@ class BrokerSignal:
     client_out_bytes_per_s: float | None = None
     network_in_bytes_per_s: float | None = None  # All listeners, and what it fetches as a follower.
     network_out_bytes_per_s: float | None = None
+    # Of the newest step alone, as the rates of the same names are of the window: from the scrape before the newest one to that.
+    step_s: float | None = None
+    step_reassignment_in_bytes_per_s: float | None = None
+    step_reassignment_out_bytes_per_s: float | None = None
+    step_network_in_bytes_per_s: float | None = None
+    step_network_out_bytes_per_s: float | None = None
     produce_p99_ms: float | None = None  # Kafka's decaying histogram: remembers minutes.
     produce_mean_ms: float | None = None  # Of the requests answered in this window; None when none was.
     fetch_p99_ms: float | None = None

@@ -13,6 +13,7 @@ final class Signal {
     private static final double GAUGE_INTERVALS = 1.5;
 
     private static final double MS_PER_S = 1000.0;
+    private static final String[] STEP_FIELDS = {"reassignment_in", "reassignment_out", "network_out"};
     // Kafka has encoded what a label must not hold.
     private static final Pattern USER = Pattern.compile("(?:^|,)user=([^,]*)");
     private static final Pattern CLIENT_ID = Pattern.compile("(?:^|,)client_id=([^,]*)");
@@ -53,6 +54,7 @@ final class Signal {
                 }
                 head(out, history, newest, endMs);
                 broker(out, Rates.perSecond(history, tables.broker), gauges(history, newest));
+                step(out, newestStep(history));
             }
             case "controller" -> {
                 if (history.stream().noneMatch(row -> row.sure)) {
@@ -94,6 +96,18 @@ final class Signal {
         return count;
     }
 
+    /** The rows of the newest scrape and of the one before it; of the newest alone where there is no other. */
+    private static List<Row> newestStep(List<Row> history) {
+        int from = history.size() - 1;
+        for (int scrapes = 1; from > 0; from--) {
+            Row row = history.get(from);
+            if (row.ownMs - history.get(from - 1).ownMs > row.everyMs / 2.0 && ++scrapes > 2) {
+                break;
+            }
+        }
+        return history.subList(from, history.size());
+    }
+
     /** Of every gauge the last that was measured, while it is good; records that bring one metric each meet here. */
     private static double[] gauges(List<Row> history, Row newest) {
         double[] latest = {};
@@ -124,14 +138,35 @@ final class Signal {
                 rates[i] = gauges[table.smoothed[i]];
             }
         }
-        // All that comes in. A broker's listeners do not see what it fetches as a follower: that comes over connections that it
-        // has opened itself (287 MB of a move came to a broker whose listeners counted none, Kafka 4.2). What it sends its
-        // followers does go out through them. Where one of the two is not known, neither is the sum.
-        rates[table.place("network_in")] += rates[table.place("replication_in")];
+        rates[table.place("network_in")] = comesIn(rates);
         throttled(out, rates, gauges);
         out.field("broker", entity.node);
         numbers(out, table, rates, gauges);
         means(out, table, perS);
+    }
+
+    /**
+     * All that comes in. A broker's listeners do not see what it fetches as a follower: that comes over connections that it has
+     * opened itself (287 MB of a move came to a broker whose listeners counted none, Kafka 4.2). What it sends its followers does
+     * go out through them. Where one of the two is not known, neither is the sum.
+     */
+    private double comesIn(double[] rates) {
+        return rates[tables.broker.place("network_in")] + rates[tables.broker.place("replication_in")];
+    }
+
+    /** What the window's means hide: a mean of thirty seconds tells of a move that began five ago a sixth. */
+    private void step(Json out, List<Row> rows) {
+        long stepMs = rows.get(rows.size() - 1).ownMs - rows.get(0).ownMs;
+        if (scrapes(rows) < 2 || stepMs > Rates.STEP_MS_MAX) {
+            return;
+        }
+        Tables.NodeTable table = tables.broker;
+        double[] perS = Rates.perSecond(rows, table);
+        out.field("step_s", stepMs / MS_PER_S);
+        for (String field : STEP_FIELDS) {
+            out.field("step_" + field + "_bytes_per_s", perS[table.place(field)]);
+        }
+        out.field("step_network_in_bytes_per_s", comesIn(perS));
     }
 
     /**

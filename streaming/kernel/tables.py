@@ -82,6 +82,7 @@ TABLES = json.dumps(
                 "leader_throttled": list(BROKER_GAUGES).index("leader_throttled_bytes_per_s"),
                 "follower_throttled": list(BROKER_GAUGES).index("follower_throttled_bytes_per_s"),
                 "network_in": _rate("network_in_bytes_per_s"),
+                "network_out": _rate("network_out_bytes_per_s"),
                 "replication_in": _rate("replication_in_bytes_per_s"),
                 "replication_out": _rate("replication_out_bytes_per_s"),
                 "reassignment_in": _rate("reassignment_in_bytes_per_s"),

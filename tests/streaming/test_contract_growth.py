@@ -30,6 +30,11 @@ BARE: dict[str, Signal] = {
 ADDED = [
     ("broker", "produce_mean_ms"),
     ("broker", "metadata_lag_ms"),
+    ("broker", "step_s"),
+    ("broker", "step_reassignment_in_bytes_per_s"),
+    ("broker", "step_reassignment_out_bytes_per_s"),
+    ("broker", "step_network_in_bytes_per_s"),
+    ("broker", "step_network_out_bytes_per_s"),
     ("controller", "create_mean_ms"),
     ("controller", "delete_mean_ms"),
     ("controller", "metadata_records_per_s"),

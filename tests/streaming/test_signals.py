@@ -152,6 +152,14 @@ def test_every_field_of_a_broker(measured: list[Signal]) -> None:
         expected[field] = per_s([sum(count(first + i, k) for i in range(len(LISTENERS))) for k in range(4)])
     # What a broker fetches as a follower does not come through its listeners.
     expected["network_in_bytes_per_s"] += expected["replication_in_bytes_per_s"]
+    # Of the last two scrapes alone.
+    expected["step_s"] = 5.0
+    index = {field: i for i, field in enumerate(COUNTERS)}
+    for field in ("reassignment_in_bytes_per_s", "reassignment_out_bytes_per_s"):
+        expected[f"step_{field}"] = per_s([count(index[field], k) for k in (2, 3)])
+    for field, first in {"network_in_bytes_per_s": 20, "network_out_bytes_per_s": 30}.items():
+        expected[f"step_{field}"] = per_s([sum(count(first + i, k) for i in range(len(LISTENERS))) for k in (2, 3)])
+    expected["step_network_in_bytes_per_s"] += per_s([count(index["replication_in_bytes_per_s"], k) for k in (2, 3)])
     expected["throttled_by"] = ThrottledBy.QUOTA
     expected["produce_mean_ms"] = per_s(PRODUCED_MS) / per_s(PRODUCED)
     assert {f.name for f in fields(BrokerSignal)} == set(expected) | set(HEAD) - {"node", "side", "user", "client_id"}

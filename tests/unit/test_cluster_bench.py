@@ -302,6 +302,14 @@ def test_addresses_do_not_meet() -> None:
     ]
 
 
+@pytest.mark.parametrize("longest", ["1.25", "0", "-3", "nan", "inf", "long"])
+def test_a_run_that_could_not_even_miss_the_bound_is_refused(longest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--longest", longest])
+    assert ended.value.code == 2
+    assert f"--longest: '{longest}': expected a number above the bound, 1.25" in capsys.readouterr().err
+
+
 def test_a_picture_of_nothing_has_axes_and_no_points() -> None:
     picture = svg("nothing & nobody", totals([row("static-too-low", None)]), "p99")
     assert "nothing &amp; nobody" in picture

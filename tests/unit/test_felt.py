@@ -91,9 +91,14 @@ def test_where_the_objective_is_missed_the_margin_grows_as_ever(
     assert next_margin(margin, ratio, True, LIMITS, tight=tight, momentary=share) == usual
 
 
-@given(st.floats(0.0, 0.3), st.floats(0.0, 3.0), st.floats(0.0, 1.0), st.booleans())
+@given(st.floats(-0.04, 0.3), st.floats(0.0, 3.0), st.floats(0.0, 1.0), st.booleans())
 def test_a_link_is_never_planned_fuller_than_it_may_be(margin: float, ratio: float, share: float, fills: bool) -> None:
-    assert 0.0 <= next_margin(margin, ratio, fills, LIMITS, momentary=share) <= LIMITS.margin_max
+    assert -0.04 <= next_margin(margin, ratio, fills, LIMITS, momentary=share) <= LIMITS.margin_max
+
+
+@given(st.floats(-0.04, 0.3), st.floats(0.0, 3.0))
+def test_without_a_memory_that_says_so_it_is_left_a_tenth_and_two_per_cent(margin: float, ratio: float) -> None:
+    assert next_margin(margin, ratio, True, LIMITS) >= LIMITS.margin_min
 
 
 def test_a_p99_that_holds_its_moments_may_come_nearer_to_the_objective() -> None:

@@ -117,6 +117,29 @@ def test_a_look_between_two_others_makes_no_window_longer() -> None:
     assert newest == pytest.approx((5 * 65 - 4 * 60) * MB, rel=0.02)
 
 
+def test_a_step_that_is_told_is_believed_whatever_the_means_of_the_window_say() -> None:
+    """A move that began five seconds ago: the mean of thirty has a sixth of it, and whoever took that for all of the window would
+    see what is missing go round in it for minutes."""
+    told = replace(
+        signal(0, used=40 * MB), samples=7, step_s=5.0, reassignment_out_bytes_per_s=0.5 * MB,
+        step_network_out_bytes_per_s=63 * MB, step_reassignment_out_bytes_per_s=3 * MB,
+    )  # fmt: skip
+    sights = [after(*(replace(told, sampled_at_ms=k * 5000) for k in range(n))) for n in (1, 2, 7)]
+    for direction in (sight.directions[Side.LEADER] for sight in sights):
+        assert (direction.network.newest, direction.caught.newest) == (63 * MB, 3 * MB)
+        assert direction.load is not None
+        assert direction.load.level_bytes_per_s == pytest.approx(60 * MB)
+    # The other direction does not tell its step, so there it is worked out.
+    assert sights[0].directions[Side.FOLLOWER].network.newest == 40 * MB
+
+
+def test_what_passed_is_of_the_time_in_which_it_passed_also_where_a_look_came_between() -> None:
+    told = {"step_network_out_bytes_per_s": 60 * MB, "step_reassignment_out_bytes_per_s": 20 * MB}
+    sight = after(signal(0), replace(signal(10), step_s=2.5, **told))
+    assert sight.step_s == 2.5
+    assert after(signal(0), replace(signal(5), step_s=0.0, **told)).step_s == 5.0
+
+
 def test_a_p99_that_remembers_is_no_reason_for_a_margin_once_clients_are_relieved() -> None:
     """Means fall from 12 ms to 3 while Kafka still tells 48: with them it is far below the aim, without them above it."""
     told = [(i * 5, 12.0) for i in range(8)] + [(40 + i * 5, 3.0) for i in range(3)]

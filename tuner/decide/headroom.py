@@ -3,9 +3,10 @@
 Intuition: what clients will use in a moment is what they use now, going on as it went, and a little more, for it is never
 known better than it usually was. What is left below 90 % of the link is the headroom. Ten per cent is a guess about this
 link, though, and latency is the truth about it: while p99 stands above its aim the margin grows, and while it stands below,
-the margin is given back slowly. The aim lies as far below the objective as latency comes and goes without the p99 telling it:
-how much of it the p99 tells is felt.py's. Where all the headroom is little more than what keeping up takes, a
-margin costs a multiple of the time, so there it answers to what comes near a miss.
+the margin is given back slowly, and of those ten per cent up to four where the p99 holds all that comes and goes. The aim lies
+as far below the objective as latency comes and goes without the p99 telling it: how much of it the p99 tells is felt.py's. Where
+all the headroom is little more than what keeping up takes, a margin costs a multiple of the time, so there it answers to what
+comes near a miss.
 
 Invariant: the margin stays within its limits, and shrinks only while replication is what fills the link: a link left idle
 says nothing about how full it may be (anti-windup).
@@ -13,7 +14,7 @@ says nothing about how full it may be (anti-windup).
 Vocabulary:
     load     bytes/s of everything but the bytes that catch up: clients, and in-sync replication.
     spread   how far the forecast of the load is usually off.
-    margin   share of the capacity below the utilisation that is allowed.
+    margin   share of the capacity below the utilisation that is allowed; below 0 it is above.
 """
 
 from __future__ import annotations
@@ -90,8 +91,9 @@ def next_margin(
         error = max(-0.5, (latency_ratio - nearer) * (1.0 - aim) / (1.0 - nearer))
     if error < 0 and not fills:
         return margin
-    # It is kept for seconds that a p99 of this moment does not tell.
-    least = min(momentary * limits.margin_min, limits.margin_min)
+    # It is kept for seconds that a p99 of this moment does not tell. One that holds them is the truth about the link, and the
+    # utilisation a guess: as long as it stands below its aim the guess was too careful.
+    least = momentary * limits.margin_min + (1.0 - momentary) * min(limits.margin_min, limits.margin_told_min)
     return min(limits.margin_max, max(least, margin + limits.margin_gain * error))
 
 

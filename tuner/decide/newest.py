@@ -1,7 +1,10 @@
-"""The newest step out of a sliding mean: what passed since the last signal, where the signal tells the mean of a window.
+"""The newest step out of a sliding mean: what passed since the last signal, where the signal tells only the mean of a window.
 
 Intuition: a window of five steps that moves on by one drops the oldest and takes in the newest. Whoever remembers the four
 in between can take them off its sum, and what is left is the newest, half a window younger than the mean.
+
+What is not known of the first window goes round in what follows, so this is for what does not tell its newest step: signals of a
+stream of before, and times of requests.
 
 Invariant: steps are never below 0, and a mean that never changes gives steps that are that mean.
 """

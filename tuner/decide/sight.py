@@ -64,7 +64,8 @@ def seen(
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
         old = before.directions[side] if before is not None else Direction()
-        directions[side] = _direction(old, means(signal, side), steps, step_s, whole, limits)
+        newest = _newest(old, signal, side, steps, whole)
+        directions[side] = old if newest is None else _direction(old, *newest, step_s, limits)
     margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
     past = before.felt if before is not None else Felt()
     p99_ms = _p99_ms(signal, limits)
@@ -78,7 +79,9 @@ def seen(
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not rests:
             margin = min(limits.margin_max, margin + limits.shrink_cut)
             rests_until_ms = signal.sampled_at_ms + round(limits.rest_s * 1000)
-    return Sight(signal.sampled_at_ms, step_s if whole else _STEP_S, margin, directions, rests_until_ms, felt)
+    told_s = _told_step_s(signal)
+    newest_s = told_s if told_s is not None else step_s if whole else _STEP_S
+    return Sight(signal.sampled_at_ms, newest_s, margin, directions, rests_until_ms, felt)
 
 
 def _steps(signal: BrokerSignal) -> int:
@@ -105,14 +108,32 @@ def means(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]
     return signal.network_in_bytes_per_s, signal.reassignment_in_bytes_per_s
 
 
-def _direction(
-    old: Direction, means: tuple[float | None, float | None], steps: int, step_s: float, whole: bool, limits: LawLimits
-) -> Direction:
-    network_mean, caught_mean = means
-    if network_mean is None or caught_mean is None:
-        return old
-    network = with_mean(old.network if whole else Steps(), network_mean, steps)
-    caught = with_mean(old.caught if whole else Steps(), caught_mean, steps)
+def _newest(old: Direction, signal: BrokerSignal, side: Side, steps: int, whole: bool) -> tuple[Steps, Steps] | None:
+    """All that passed in the newest step, and of it what caught up; None where one of the two is not known."""
+    network, caught = _stepped(signal, side)
+    if network is not None and caught is not None and _told_step_s(signal) is not None:
+        return Steps((network,)), Steps((caught,))
+    network, caught = means(signal, side)
+    if network is None or caught is None:
+        return None
+    return (
+        with_mean(old.network if whole else Steps(), network, steps),
+        with_mean(old.caught if whole else Steps(), caught, steps),
+    )
+
+
+def _stepped(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
+    """As ``means``, over the newest step alone; streams of before do not tell it."""
+    if side is Side.LEADER:
+        return signal.step_network_out_bytes_per_s, signal.step_reassignment_out_bytes_per_s
+    return signal.step_network_in_bytes_per_s, signal.step_reassignment_in_bytes_per_s
+
+
+def _told_step_s(signal: BrokerSignal) -> float | None:
+    return signal.step_s if signal.step_s is not None and signal.step_s > 0.0 else None
+
+
+def _direction(old: Direction, network: Steps, caught: Steps, step_s: float, limits: LawLimits) -> Direction:
     used = max(0.0, (network.newest or 0.0) - (caught.newest or 0.0))
     jump = old.load is not None and jumped(old.load, used, step_s, limits)
     return Direction(network, caught, with_step(old.load, used, step_s, limits), jump)

@@ -74,6 +74,8 @@ class LawLimits:
     margin_gain: float = 0.01
     # A throttle's own seconds are uneven: without any margin a tenth of them is over on a link that is all the move's.
     margin_min: float = 0.02
+    # Where the p99 holds those seconds: beyond ``utilisation_max``, as far as clients' latency leaves it.
+    margin_told_min: float = -0.04
     margin_max: float = 0.3
     # What a step that misses the objective adds to that: few misses matter more than a good mean.
     miss_weight: float = 2.0

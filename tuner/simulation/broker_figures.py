@@ -40,7 +40,15 @@ class BrokerFigures:
         # The last scrape before this one that was seen; the same as this one where there is none.
         before = len(history) - 1 - np.maximum(seen[:-1][::-1].argmax(axis=0) + 1, 1) if len(history) > 1 else first
         interval_s = at_s[-1] - at_s[before]
-        used = (now.totals[-1] - totals[before, -1, brokers]) / np.maximum(interval_s, 1e-9)
+        stepped = (now.totals - totals[before, :, brokers].T) / np.maximum(interval_s, 1e-9)
+        self._step_s: list[float] = interval_s.tolist()
+        newest = dict(zip(TOTALS, stepped, strict=True))
+        self._steps: dict[str, list[float]] = {}
+        for way in ("in", "out"):
+            caught = newest[f"caught_{way}"]
+            self._steps[f"reassignment_{way}"] = caught.tolist()
+            self._steps[f"network_{way}"] = (caught + newest[f"steady_{way}"] + newest[f"client_{way}"]).tolist()
+        used = stepped[-1]
         self._p99_ms: list[float] = client_p99_ms(used, cluster.world.latency).tolist()
         self._mean_ms: list[float] = self._window_mean_ms(at_s, totals[:, -1], first).tolist()
         self._idle: list[float] = np.clip(1.0 - used, 0.0, 1.0).tolist()
@@ -79,6 +87,9 @@ class BrokerFigures:
         def rate(kind: str) -> float | None:
             return self._rates[kind][i] if several else None
 
+        def step(kind: str) -> float | None:
+            return self._steps[kind][i] if several else None
+
         p99_ms = self._p99_ms[i] if several else None
         return BrokerSignal(
             CLUSTER,
@@ -100,6 +111,11 @@ class BrokerFigures:
             client_out_bytes_per_s=rate("client_out"),
             network_in_bytes_per_s=rate("network_in"),
             network_out_bytes_per_s=rate("network_out"),
+            step_s=self._step_s[i] if several else None,
+            step_reassignment_in_bytes_per_s=step("reassignment_in"),
+            step_reassignment_out_bytes_per_s=step("reassignment_out"),
+            step_network_in_bytes_per_s=step("network_in"),
+            step_network_out_bytes_per_s=step("network_out"),
             produce_p99_ms=p99_ms,
             produce_mean_ms=self._mean_ms[i] if several else None,
             fetch_p99_ms=p99_ms,
