@@ -66,7 +66,7 @@ def measure(given: argparse.Namespace, rows: list[Row]) -> None:
 
 
 def _told(scenario: Scenario, longest: float | None) -> Scenario:
-    return scenario if longest is None else replace(scenario, longest=longest)
+    return scenario if longest is None else replace(scenario, longest=min(scenario.longest, longest))
 
 
 def _chosen(scenario: Scenario, given: argparse.Namespace) -> list[Policy]:

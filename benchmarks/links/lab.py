@@ -105,7 +105,8 @@ class BenchLab:
             load.wait(_FILL_S_MAX)
         self.move_back()
         self._exit.enter_context(self.load(CLIENTS, size.clients_bytes_per_s))
-        self._exit.enter_context(self.load(MOVED, size.moved_bytes_per_s))
+        # What is written to it meanwhile is moved as well, so it comes in full batches, too.
+        self._exit.enter_context(self._load(MOVED, size.moved_bytes_per_s, None, record_bytes=size.batch_bytes))
         self._acks = lab.home / "acks"
         sampler = (sys.executable, "-m", "benchmarks.links.sampler", lab.bootstrap_servers, CLIENTS, str(self._acks))
         process = spawn([*self._from_outside(), *sampler], log=lab.home / "logs" / "sampler.log")
@@ -159,11 +160,13 @@ class BenchLab:
     def load(self, topic: str, rate_bytes_per_s: float) -> Load:
         return self._load(topic, rate_bytes_per_s, None)
 
-    def _load(self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None) -> Load:
+    def _load(
+        self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None, *, record_bytes: int | None = None
+    ) -> Load:
         lab, size = self.lab, self.size
         return Load(
             lab.artifacts, lab.bootstrap_servers, topic,
-            rate_bytes_per_s=rate_bytes_per_s, record_bytes=size.record_bytes, total_bytes=total_bytes,
+            rate_bytes_per_s=rate_bytes_per_s, record_bytes=record_bytes or size.record_bytes, total_bytes=total_bytes,
             properties=(f"batch.size={size.fetch_bytes}", _LINGER), prefix=self._from_outside(),
         )  # fmt: skip
 

@@ -72,6 +72,7 @@ class Run:
             "optimum_s": round(best_s, 1),
             "ratio_to_optimum": round((ended_s - began_s) / best_s, 3) if completed else None,
             "left_MB": round(left / 1e6, 1),
+            "longest": scenario.longest,
             "produce_latency_ratio": ratios(idle, during),
             "idle": _rounded(idle),
             "during": _rounded(during),

@@ -35,6 +35,9 @@ final class Rates {
     /** Of itself. An event more or less is less than that from the third on. */
     private static final double TOTAL_RESET_RATIO_MAX = 0.5;
 
+    /** Of a step, by how much it may differ between the two clocks: what is told is over so short a time that it shows. */
+    private static final double STEP_DRIFT_RATIO_MAX = 0.25;
+
     private static final double MS_PER_S = 1000.0;
     private static final double TOTAL_MAX = 1L << 62;
 
@@ -54,6 +57,48 @@ final class Rates {
             rates[i] = Fold.isNumber(rates[i]) ? rates[i] : Double.NaN;
         }
         return rates;
+    }
+
+    /**
+     * The rates between two rows alone; null where they do not tell them: a counter was reset or is in one of the two only, the
+     * clock was set by more than a quarter of the step, or a label of a counter that is summed is missing in one of them, or is
+     * in a third.
+     *
+     * @param history of the window, for the labels that there are
+     */
+    static double[] step(Row before, Row newest, List<Row> history, Tables.NodeTable table) {
+        List<Row> two = List.of(before, newest);
+        long stepMs = newest.ownMs - before.ownMs;
+        long driftMs = Math.abs(stepMs - (newest.atMs - before.atMs));
+        if (driftMs > stepMs * STEP_DRIFT_RATIO_MAX || !isEven(two, List.of(before.counters(), newest.counters()))) {
+            return null;
+        }
+        if (!sameLabels(before.sums(), newest.sums())) {
+            return null;
+        }
+        for (Row row : history) {
+            if (count(row.sums()) > count(newest.sums())) {
+                return null;
+            }
+        }
+        return perSecond(two, table);
+    }
+
+    private static int count(Row.Sum[] sums) {
+        return sums == null ? 0 : sums.length;
+    }
+
+    /** Whether both have the same, in the order in which their sender tells them. */
+    private static boolean sameLabels(Row.Sum[] before, Row.Sum[] now) {
+        if (count(before) != count(now)) {
+            return false;
+        }
+        for (int i = 0; i < count(now); i++) {
+            if (before[i].counter() != now[i].counter() || !before[i].labels().equals(now[i].labels())) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whether between two rows the sender's clock went on as Kafka's did. */

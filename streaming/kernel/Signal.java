@@ -13,6 +13,8 @@ final class Signal {
     private static final double GAUGE_INTERVALS = 1.5;
 
     private static final double MS_PER_S = 1000.0;
+    /** A step is no shorter than this part of the interval. */
+    private static final double STEP_PARTS_MAX = 4.0;
     private static final String[] STEP_FIELDS = {"reassignment_in", "reassignment_out", "network_out"};
     // Kafka has encoded what a label must not hold.
     private static final Pattern USER = Pattern.compile("(?:^|,)user=([^,]*)");
@@ -54,7 +56,7 @@ final class Signal {
                 }
                 head(out, history, newest, endMs);
                 broker(out, Rates.perSecond(history, tables.broker), gauges(history, newest));
-                step(out, newestStep(history));
+                step(out, history);
             }
             case "controller" -> {
                 if (history.stream().noneMatch(row -> row.sure)) {
@@ -94,18 +96,6 @@ final class Signal {
             count += row.ownMs - history.get(i - 1).ownMs > row.everyMs / 2.0 ? 1 : 0;
         }
         return count;
-    }
-
-    /** The rows of the newest scrape and of the one before it; of the newest alone where there is no other. */
-    private static List<Row> newestStep(List<Row> history) {
-        int from = history.size() - 1;
-        for (int scrapes = 1; from > 0; from--) {
-            Row row = history.get(from);
-            if (row.ownMs - history.get(from - 1).ownMs > row.everyMs / 2.0 && ++scrapes > 2) {
-                break;
-            }
-        }
-        return history.subList(from, history.size());
     }
 
     /** Of every gauge the last that was measured, while it is good; records that bring one metric each meet here. */
@@ -154,17 +144,28 @@ final class Signal {
         return rates[tables.broker.place("network_in")] + rates[tables.broker.place("replication_in")];
     }
 
-    /** What the window's means hide: a mean of thirty seconds tells of a move that began five ago a sixth. */
-    private void step(Json out, List<Row> rows) {
-        long stepMs = rows.get(rows.size() - 1).ownMs - rows.get(0).ownMs;
-        if (scrapes(rows) < 2 || stepMs > Rates.STEP_MS_MAX) {
+    /**
+     * What the window's means hide: a mean of thirty seconds tells of a move that began five ago a sixth. Only between two rows
+     * that each have all of a scrape: of one that came in parts the newest may be there in part, and would tell too little.
+     */
+    private void step(Json out, List<Row> history) {
+        Row newest = history.get(history.size() - 1);
+        int from = history.size() - 2;
+        // What is closer is the same once more, or so soon after it that little had passed.
+        while (from >= 0 && newest.ownMs - history.get(from).ownMs < newest.everyMs / STEP_PARTS_MAX) {
+            from--;
+        }
+        if (from < 0) {
             return;
         }
-        Tables.NodeTable table = tables.broker;
-        double[] perS = Rates.perSecond(rows, table);
-        out.field("step_s", stepMs / MS_PER_S);
+        Row before = history.get(from);
+        double[] perS = Rates.step(before, newest, history, tables.broker);
+        if (perS == null) {
+            return;
+        }
+        out.field("step_s", (newest.ownMs - before.ownMs) / MS_PER_S);
         for (String field : STEP_FIELDS) {
-            out.field("step_" + field + "_bytes_per_s", perS[table.place(field)]);
+            out.field("step_" + field + "_bytes_per_s", perS[tables.broker.place(field)]);
         }
         out.field("step_network_in_bytes_per_s", comesIn(perS));
     }

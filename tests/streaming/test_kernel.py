@@ -281,3 +281,77 @@ def test_of_two_that_say_otherwise_of_one_time_it_does_not_count_which_came_firs
         said.append(stream.final())
     assert said[0] == said[1]
     assert len(said[0]) == 1
+
+
+# -- the newest step --------------------------------------------------------------------------------------------------
+
+
+def stepping(at_s: float, *, listeners: str = "AB", per_s: float = 10.0, since: float = 0.0) -> dict[Any, float]:
+    """Counters that grow evenly from ``since`` on; two listeners send half each."""
+    counters: dict[Any, float] = dict.fromkeys(
+        (Metric.REASSIGNMENT_OUT, Metric.REASSIGNMENT_IN, Metric.REPLICATION_IN), per_s * (at_s - since)
+    )
+    for name in listeners:
+        counters |= {
+            (way, f"listener={name}"): per_s * (at_s - since) for way in (Metric.NETWORK_OUT, Metric.NETWORK_IN)
+        }
+    return counters
+
+
+@pytest.mark.parametrize(
+    ("times", "step_s"),
+    [
+        ((0, 5, 10), 5.0),
+        ((0, 5, 7.5), 2.5),  # A look as a move begins, and its second.
+        ((0, 5, 6), 6.0),  # So soon after another: from the one before that.
+        ((0, 5, 5), None),  # Delivered twice: the second is no scrape of its own. Its step is that of the first.
+        ((0,), None),
+        ((0, 61), None),
+    ],
+)
+def test_the_newest_step_is_between_the_last_two_scrapes(
+    spark: SparkSession, times: tuple[float, ...], step_s: float | None
+) -> None:
+    found = newest(signals_of(spark, [scrape(at_s, stepping(at_s)) for at_s in times]), BrokerSignal)
+    if times == (0, 5, 5):
+        step_s = 5.0
+    assert found.step_s == step_s
+    told = (
+        found.step_reassignment_out_bytes_per_s,
+        found.step_network_out_bytes_per_s,
+        found.step_network_in_bytes_per_s,
+    )
+    assert told == (pytest.approx((10, 20, 30)) if step_s is not None else (None, None, None))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(stepping(10, listeners="A"), id="a listener is missing: its record may not have come yet"),
+        pytest.param(stepping(10, listeners="ABC"), id="a listener is new"),
+        pytest.param(
+            {k: v for k, v in stepping(10).items() if k != Metric.REASSIGNMENT_OUT}, id="a counter is missing"
+        ),
+        pytest.param(stepping(10, since=8), id="the broker was started again"),
+    ],
+)
+def test_of_a_scrape_that_is_not_whole_no_step_is_told(
+    spark: SparkSession, last: dict[Any, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of sources whose scrapes come in parts, so that the newest may be there in part when a batch ends."""
+    monkeypatch.setattr("streaming.entities.QUICK", {})
+    monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
+    found = newest(signals_of(spark, [scrape(0, stepping(0)), scrape(5, stepping(5)), scrape(10, last)]), BrokerSignal)
+    assert found.step_s is None
+    assert found.step_network_out_bytes_per_s is None
+    assert found.network_out_bytes_per_s is not None  # The window's mean bears it.
+
+
+def test_of_a_clock_that_was_set_by_seconds_no_step_is_told(spark: SparkSession) -> None:
+    """By Kafka's clock five seconds have gone by, and by the sender's thirteen: of a window that is little."""
+    values = [
+        Logged(scrape(at_s, stepping(at_s)).value(), T0 + logged * 1000) for at_s, logged in ((0, 0), (5, 5), (13, 10))
+    ]
+    found = newest(signals_of(spark, values), BrokerSignal)
+    assert (found.step_s, found.step_network_out_bytes_per_s) == (None, None)
+    assert found.network_out_bytes_per_s is not None

@@ -89,6 +89,12 @@ CASES = [
         GOES_ON, CONTRADICT,
     ),
     Case(
+        "more is replicated than passes the network, in the newest step alone",
+        MOVES, (replace(loaded(1), step_s=5.0, step_reassignment_out_bytes_per_s=300.0 * MB, step_network_out_bytes_per_s=9.5 * MB),
+                *BROKERS[1:]),
+        CONTRADICT, GOES_ON,
+    ),
+    Case(
         "much is sent and little received",
         MOVES, tuple(replace(s, reassignment_out_bytes_per_s=40.0 * MB) for s in BROKERS), CONTRADICT, CONTRADICT,
     ),

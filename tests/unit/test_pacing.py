@@ -63,9 +63,23 @@ def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
 
 
 def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:
-    """Eleven seconds of 19 MB are held where 20 were planned: the twelfth of all that."""
+    """Eleven seconds of 19 MB are held where 20 were planned: the twelfth of all that, and the 25th of 20 that is never used."""
     seen = replace(course(20 * MB, 20 * MB, 19 * MB), since_ms=-11_000)
     assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 19 + 20) * MB / 12, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("held", "setting"),
+    [(19.3, 20.0), (19.0, 20 - 2 * (11 / 12 - 0.8)), (18.0, (11 * 18 + 20) / 12), (20.4, (11 * 20.4 + 20) / 12)],
+)
+def test_what_half_a_minute_of_ours_has_never_used_of_a_setting_is_not_taken_off_it(
+    held: float, setting: float
+) -> None:
+    """The twenty-fifth of it, 0.8 MB of 20, is not missing at all, and what is twice as much is missing wholly."""
+    seen = replace(course(20 * MB, 20 * MB, held * MB), since_ms=-32_000)
+    assert bound(Side.LEADER, seen, LIMITS, play=0.2) == pytest.approx(setting * MB, abs=1.0)
+    younger = bound(Side.LEADER, replace(seen, since_ms=-31_000), LIMITS, play=0.2)
+    assert younger == pytest.approx((11 * held + 20) * MB / 12, abs=1.0)
 
 
 def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> None:

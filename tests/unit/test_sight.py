@@ -133,6 +133,65 @@ def test_a_step_that_is_told_is_believed_whatever_the_means_of_the_window_say() 
     assert sights[0].directions[Side.FOLLOWER].network.newest == 40 * MB
 
 
+def test_a_step_that_cannot_be_is_no_load_below_nothing() -> None:
+    told = {"step_s": 5.0, "step_network_out_bytes_per_s": -1e12, "step_reassignment_out_bytes_per_s": 3 * MB}
+    assert after(replace(signal(0), **told)).directions[Side.LEADER].load is None  # type: ignore[arg-type]
+    told |= {"step_network_out_bytes_per_s": 60 * MB, "step_reassignment_out_bytes_per_s": -1e12}
+    load = after(replace(signal(0), **told)).directions[Side.LEADER].load  # type: ignore[arg-type]
+    assert load is not None
+    assert load.level_bytes_per_s == 60 * MB
+    # A part that is more than the whole says nothing, and what was known stays.
+    told |= {"step_network_out_bytes_per_s": 70 * MB, "step_reassignment_out_bytes_per_s": 90 * MB}
+    known = after(signal(0), replace(signal(5), **told)).directions[Side.LEADER].load  # type: ignore[arg-type]
+    assert known == after(signal(0)).directions[Side.LEADER].load
+    # Nor is it believed of more than a minute.
+    assert after(replace(signal(0), **told | {"step_s": 1e300})).step_s == 5.0  # type: ignore[arg-type]
+
+
+REMEMBERS = [replace(signal(at_s, p99_ms=20.0), produce_mean_ms=8.0 + at_s % 10) for at_s in range(0, 200, 5)]
+
+
+def given(*, crowded: bool, fills: bool = True) -> Sight:
+    """After three minutes of a p99 that stands still far below its aim while the mean comes and goes."""
+    sight = None
+    for each in REMEMBERS:
+        sight = seen(each, sight, fills, OBJECTIVE, LawLimits(), crowded=crowded)
+    assert sight is not None
+    return sight
+
+
+def test_the_last_tenth_is_given_only_where_clients_were_seen_on_a_link_that_is_as_full() -> None:
+    assert given(crowded=True).margin == pytest.approx(-0.04)
+    # An operator's ceiling, or half of the headroom on purpose: what p99 says there is not of a full link.
+    assert given(crowded=False).margin == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param({"produce_p99_ms": None, "produce_mean_ms": None}, id="nobody tells what clients feel"),
+        pytest.param({"client_in_bytes_per_s": 0.0}, id="there are none any more"),
+    ],
+)
+def test_what_was_given_of_it_ends_with_its_reason(now: dict[str, float | None]) -> None:
+    later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000, **now)
+    assert seen(later, given(crowded=True), True, OBJECTIVE, LawLimits(), crowded=True).margin == pytest.approx(0.02)
+
+
+def test_what_was_given_of_it_ends_where_the_link_is_not_full_any_more_also_for_the_next_move() -> None:
+    later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 600_000)
+    for fills in (True, False):
+        assert seen(later, given(crowded=True), fills, OBJECTIVE, LawLimits()).margin >= 0.02 - 1e-9
+
+
+def test_a_miss_and_a_shrink_from_beyond_the_tenth_are_answered_from_the_tenth() -> None:
+    later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000)
+    missed = seen(replace(later, produce_p99_ms=60.0), given(crowded=True), True, OBJECTIVE, LawLimits(), crowded=True)
+    assert missed.margin >= 0.02
+    shrunk = replace(later, produce_p99_ms=40.0, isr_shrinks_per_s=0.1)
+    assert seen(shrunk, given(crowded=True), True, OBJECTIVE, LawLimits(), crowded=True).margin == pytest.approx(0.07)
+
+
 def test_what_passed_is_of_the_time_in_which_it_passed_also_where_a_look_came_between() -> None:
     told = {"step_network_out_bytes_per_s": 60 * MB, "step_reassignment_out_bytes_per_s": 20 * MB}
     sight = after(signal(0), replace(signal(10), step_s=2.5, **told))

@@ -25,10 +25,11 @@ from tuner.steering import Steering
 
 
 class World:
-    """Signals as the stream makes them: one every 5 s, the mean of five steps; the throttle's surplus is what catches up."""
+    """Signals as the stream makes them: one every 5 s, the mean of five steps; the throttle's surplus is what catches up. The newest
+    step is told beside it, or not, as by a stream of before and of sources that send a scrape in parts."""
 
-    def __init__(self, rig: Rig, clients: float) -> None:
-        self.rig, self.clients, self.ahead_ms, self.jmx = rig, clients, 0, True
+    def __init__(self, rig: Rig, clients: float, *, tells_steps: bool = True) -> None:
+        self.rig, self.clients, self.ahead_ms, self.jmx, self.tells_steps = rig, clients, 0, True, tells_steps
         self.steps: list[tuple[float, float]] = []
         rig.signals.moves = {s: replace(m, remaining_bytes=600_000 * MB) for s, m in rig.signals.moves.items()}
 
@@ -43,10 +44,19 @@ class World:
         clients, caught = (sum(each) / 5 for each in zip(*self.steps, strict=True))
         at_ms = rig.now_ms - 2000 + self.ahead_ms
         rig.signals.brokers = {b: replace(loaded(b, clients, caught), sampled_at_ms=at_ms) for b in (1, 3)}
+        if self.tells_steps:
+            told = {
+                f"step_{what}_{way}_bytes_per_s": rate
+                for what, rate in (("reassignment", step[1]), ("network", sum(step)))
+                for way in ("in", "out")
+            }
+            rig.signals.brokers = {b: replace(s, step_s=5.0, **told) for b, s in rig.signals.brokers.items()}
         if not self.jmx:
             none = dict.fromkeys(
                 ("network_in_bytes_per_s", "network_out_bytes_per_s", "reassignment_in_bytes_per_s",
-                 "reassignment_out_bytes_per_s", "produce_p99_ms", "fetch_p99_ms")
+                 "reassignment_out_bytes_per_s", "produce_p99_ms", "fetch_p99_ms", "step_s",
+                 "step_network_in_bytes_per_s", "step_network_out_bytes_per_s", "step_reassignment_in_bytes_per_s",
+                 "step_reassignment_out_bytes_per_s")
             )  # fmt: skip
             rig.signals.brokers = {b: replace(s, **none) for b, s in rig.signals.brokers.items()}
         rig.signals.moves = {s: replace(m, sampled_at_ms=at_ms) for s, m in rig.signals.moves.items()}
@@ -198,9 +208,10 @@ def test_a_clock_that_is_set_on_by_years_costs_nothing() -> None:
     assert time.process_time() - began_s < 0.2
 
 
-def test_a_signal_from_ahead_does_not_keep_out_those_that_follow() -> None:
+@pytest.mark.parametrize("tells_steps", [True, False])
+def test_a_signal_from_ahead_does_not_keep_out_those_that_follow(tells_steps: bool) -> None:
     rig = steered(ceiling=100 * MB)
-    world = World(rig, 20 * MB)
+    world = World(rig, 20 * MB, tells_steps=tells_steps)
     world.minutes(1)
     assert rig.throttles.rates[SOURCE] > 80 * MB
     world.ahead_ms = 3_600_000
@@ -208,7 +219,7 @@ def test_a_signal_from_ahead_does_not_keep_out_those_that_follow() -> None:
     world.ahead_ms, world.clients = 0, 105 * MB
     world.minutes(2)
     stood = []
-    # What was not known of the first window comes round with it, every fifth signal, and less each time.
+    # Without steps what was not known of the first window comes round with it, every fifth signal, and less each time.
     for _ in range(5):
         world.five_seconds()
         stood.append(rig.throttles.rates[SOURCE])
@@ -216,10 +227,11 @@ def test_a_signal_from_ahead_does_not_keep_out_those_that_follow() -> None:
     assert max(stood) < 40 * MB
 
 
-def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks() -> None:
+@pytest.mark.parametrize("tells_steps", [True, False])
+def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks(tells_steps: bool) -> None:
     rig = steered(ceiling=100 * MB)
     rig.loop._steering._limits = LawLimits(rate_bytes_per_s_max=100 * MB)  # type: ignore[union-attr]
-    world = World(rig, 20 * MB)
+    world = World(rig, 20 * MB, tells_steps=tells_steps)
     world.five_seconds()
     world.five_seconds()
     world.jmx, stood = False, rig.throttles.rates[SOURCE]

@@ -78,6 +78,23 @@ def test_what_the_window_is_thought_to_hold_moves_the_bound_by_no_more_than_its_
     assert bound_for(steady(0, 20 * MB, 20.5 * MB), 20 * MB, SAMPLES, play=0.1) == pytest.approx(245.5 * MB / 12)
 
 
+def test_what_is_never_used_of_a_setting_is_no_room_that_the_next_second_fills() -> None:
+    """96 % of what was meant has passed in every second, as a follower that was held up asks again half a second later. Taken for
+    room, it would be taken off the setting, of which 96 % pass again, and so on down to the end of the play."""
+    used = steady(0, 20 * MB, 0.96 * 20 * MB)
+    assert bound_for(used, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(20 * MB)
+    assert bound_for(used, 20 * MB, SAMPLES, play=0.07) == pytest.approx(20 * MB * (11 * 0.96 + 1) / 12)
+    # After a way up from half of it, twenty seconds ago, what is not used yet will be.
+    young = Window(0, used.seconds, used.bounds, (*[10 * MB] * (SECONDS_KEPT - 20), *[20 * MB] * 20))
+    assert bound_for(young, 20 * MB, SAMPLES, play=0.5, unused_ratio=0.04) == bound_for(
+        young, 20 * MB, SAMPLES, play=0.5
+    )
+    # A silence is room, and a burst none.
+    silent, burst = steady(0, 20 * MB, 0.5 * 20 * MB), steady(0, 20 * MB, 20.5 * MB)
+    assert bound_for(silent, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(0.93 * 20 * MB)
+    assert bound_for(burst, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(245.5 * MB / 12)
+
+
 @given(st.floats(0.0, 1e9), st.integers(0, 7), st.floats(0.0, 1e8))
 def test_a_step_that_no_throttle_explains_has_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
     assume(abs(passed - 5 * rate) > 0.251 * 5 * rate)

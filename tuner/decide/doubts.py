@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.decide import words
 from tuner.decide.freshness import Freshness, freshness
+from tuner.decide.sight import stepped
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import Limits
 
@@ -57,7 +58,10 @@ def _part_above_whole(side: Side, signal: BrokerSignal, limits: Limits) -> str |
         whole = signal.network_in_bytes_per_s
     part = max((part for part in parts if part is not None), default=None)
     if part is None or whole is None or not _by_far(part, whole, limits):
-        return None
+        # The law goes by the newest step, which may be wrong by itself.
+        whole, part = stepped(signal, side)
+        if part is None or whole is None or not _by_far(part, whole, limits):
+            return None
     return (
         f"{words.rate(part)} of replication are measured on broker {signal.broker}, and {words.rate(whole)} of everything: one "
         "of the two is wrong, so nobody knows what clients use"

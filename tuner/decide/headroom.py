@@ -88,13 +88,19 @@ def next_margin(
         nearer = max(aim, min(limits.latency_aim_max, 1.0 - momentary * (1.0 - limits.latency_aim)))
         # The pull goes by the distance as a share of what lies between the aim and the objective. Where it is tight, the aim is as
         # near as it ever comes, and the pull is a weak one on purpose.
-        error = max(-0.5, (latency_ratio - nearer) * (1.0 - aim) / (1.0 - nearer))
+        # What is of this moment is given back half as fast as it grows: the next moment may be another.
+        error = max(0.5 * momentary - 1.0, (latency_ratio - nearer) * (1.0 - aim) / (1.0 - nearer))
     if error < 0 and not fills:
         return margin
-    # It is kept for seconds that a p99 of this moment does not tell. One that holds them is the truth about the link, and the
-    # utilisation a guess: as long as it stands below its aim the guess was too careful.
-    least = momentary * limits.margin_min + (1.0 - momentary) * min(limits.margin_min, limits.margin_told_min)
-    return min(limits.margin_max, max(least, margin + limits.margin_gain * error))
+    # A miss ends what was given beyond the tenth at once.
+    before = max(margin, 0.0) if latency_ratio > 1.0 else margin
+    return min(limits.margin_max, max(least_margin(momentary, limits), before + limits.margin_gain * error))
+
+
+def least_margin(momentary: float, limits: LawLimits) -> float:
+    """It is kept for seconds that a p99 of this moment does not tell. One that holds them is the truth about the link, and the
+    utilisation a guess: as long as it stands below its aim the guess was too careful."""
+    return momentary * limits.margin_min + (1.0 - momentary) * min(limits.margin_min, limits.margin_told_min)
 
 
 def headroom_bytes_per_s(

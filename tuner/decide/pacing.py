@@ -26,7 +26,10 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
         held = min(held, course.window.bounds[-1])  # That is a reason not to lower it, and none to raise it.
         return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
     next_bytes = _next_bytes(course, limits) if play > 0.0 else meant
-    bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play)
+    # What is never used shows in a stretch that was all ours.
+    long = course.window.until_ms - course.since_ms >= SECONDS_KEPT * 1000
+    unused_ratio = limits.unused_ratio if long and play > 0.0 else 0.0
+    bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play, unused_ratio=unused_ratio)
     floor = floor_of(course.load, limits)
     if meant < floor:
         # It has come down. A setting that only plays above it would let through more than is meant; but whatever is written may
@@ -68,7 +71,9 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
             if guessed:
                 # What held it before holds it no more, as far as more has passed.
                 flow = max(flow, min(free, passing))
-            step = (sight.sampled_at_ms, sight.step_s, passing * sight.step_s, flow, limits.quota_samples)
+            # The window has whole seconds: a step of 2.5 s is laid over two of them, at its own rate.
+            passed = passing * max(1, round(sight.step_s))
+            step = (sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
             line = course.wanted.rate_bytes_per_s
             window = first_seen(window, *step, meant_bytes_per_s=line) if guessed else corrected(window, *step)
             until_ms = sight.sampled_at_ms

@@ -33,7 +33,7 @@ from tuner.decide.course import NOTHING, Course, LawMemory, LawView
 from tuner.decide.headroom import headroom_bytes_per_s
 from tuner.decide.pacing import bound, replayed
 from tuner.decide.side_view import SideView, measured_bytes_per_s, side_view
-from tuner.decide.sight import seen
+from tuner.decide.sight import Sight, seen
 from tuner.decide.tracking import (
     Wanted,
     ahead,
@@ -49,7 +49,7 @@ from tuner.decide.tracking import (
     wanted,
 )
 from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import LawLimits, Mode, Objective
+from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
 from tuner.plan.move_time import SideLoad
 from tuner.plan.window import SECONDS_KEPT, steady
 
@@ -72,8 +72,10 @@ def turn(
     # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
     latest_ms = view.now_ms + limits.hold_age_s * 1000
     past = {b: sight for b, sight in memory.sights.items() if sight.sampled_at_ms <= latest_ms}
+    crowded = {b for b, sight in past.items() if _is_crowded(sight, view.capacities.get(b), limits)}
     sights = {
-        b: seen(s, past.get(b), b in tested, objective, limits, tight=b in tight) for b, s in view.brokers.items()
+        b: seen(s, past.get(b), b in tested, objective, limits, tight=b in tight, crowded=b in crowded)
+        for b, s in view.brokers.items()
     }
     # What does that leave, and how long do all the moves take with it?
     loads = _loads(view, memory)
@@ -218,6 +220,16 @@ def _is_tight(course: Course, limits: LawLimits) -> bool:
     return course.wanted.binds and course.wanted.rate_bytes_per_s < limits.tight_ratio * course.load.keep_up_bytes_per_s
 
 
+def _is_crowded(sight: Sight, capacity: Capacity | None, limits: LawLimits) -> bool:
+    """One direction of its link was nearly full in the newest step; not where an operator's ceiling holds the move below that."""
+    if capacity is None:
+        return False
+    out, into = sight.directions[Side.LEADER].network.newest, sight.directions[Side.FOLLOWER].network.newest
+    return (out or 0.0) >= limits.crowded_ratio * capacity.out_bytes_per_s or (
+        into or 0.0
+    ) >= limits.crowded_ratio * capacity.in_bytes_per_s
+
+
 def _is_stuck(course: Course | None, here: SideView, now_ms: int, limits: LawLimits) -> bool:
     """Only leaders pace, so only of them it can be told from what passes."""
     if course is None or here.which is Side.FOLLOWER:
@@ -255,7 +267,8 @@ def _ceiling(
         return 0.0
     # A trend is not gone on with for longer than its signals are trusted.
     age_s = min(limits.hold_age_s, (now_ms - sight.sampled_at_ms) / 1000)
-    room = headroom_bytes_per_s(here.total_bytes_per_s, used, sight.margin, age_s + sight.step_s / 2, limits)
+    ahead_s = age_s + min(limits.hold_age_s, sight.step_s) / 2
+    room = headroom_bytes_per_s(here.total_bytes_per_s, used, sight.margin, ahead_s, limits)
     return ceiling_bytes_per_s(room, here.in_sync_bytes_per_s, most_bytes_per_s, objective)
 
 

@@ -10,12 +10,14 @@ from dataclasses import field
 
 from streaming.contract import BrokerSignal, Side
 from tuner.decide.felt import Felt, felt_ms, momentary, with_window
-from tuner.decide.headroom import Load, jumped, next_margin, with_step
+from tuner.decide.headroom import Load, jumped, least_margin, next_margin, with_step
 from tuner.decide.newest import Steps, with_mean
 from tuner.model.objectives import LawLimits, Objective
 from tuner.model.value import value
 
 _STEP_S = 5.0  # Of the stream; the first signal of a broker cannot tell.
+_STEP_S_MAX = 60.0  # A stream tells none that is longer.
+_PART_RATIO_MAX = 1.1  # Counters are read one after the other.
 _STEP_CHANGE = 1.5  # A step so much longer than the one before it spans a look that was lost.
 
 
@@ -34,11 +36,12 @@ class Sight:
     """What is known of one broker."""
 
     sampled_at_ms: int
-    step_s: float
+    step_s: float  # The newest; what passed in it is in ``directions``.
     margin: float
     directions: Mapping[Side, Direction]
     rests_until_ms: int = 0  # After a cut nothing is given back until then.
     felt: Felt = field(default_factory=Felt)
+    apart_s: float = _STEP_S  # The newest two signals.
 
 
 def seen(
@@ -49,17 +52,19 @@ def seen(
     limits: LawLimits,
     *,
     tight: bool = False,
+    crowded: bool = False,
 ) -> Sight:
     """One broker after its newest signal; the same signal twice changes nothing.
 
     Args:
         fills: a side of it runs at its ceiling, and what is measured says so too.
         tight: a side of it can do little more than keep up.
+        crowded: one direction of it was nearly full, so what clients felt was with a link like that.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
     step_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S
-    whole = before is not None and step_s < _STEP_CHANGE * before.step_s
+    whole = before is not None and step_s < _STEP_CHANGE * before.apart_s
     steps = _steps(signal)
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
@@ -71,17 +76,22 @@ def seen(
     p99_ms = _p99_ms(signal, limits)
     felt = with_window(past, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
     latency_ratio = felt_ms(p99_ms, felt, limits) / objective.latency_ms
+    momentary_part = momentary(felt)
     # A miss that another load has brought is answered by the forecast, and says nothing of the margin.
     if latency_ratio > 0.0 and not any(direction.jumped for direction in directions.values()):
         rests = signal.sampled_at_ms < rests_until_ms
-        margin = next_margin(margin, latency_ratio, fills and not rests, limits, tight=tight, momentary=momentary(felt))
+        fills_now = fills and not rests
+        margin = next_margin(margin, latency_ratio, fills_now, limits, tight=tight, momentary=momentary_part)
         # Followers fall behind while clients wait: both starve. A shrink alone may be a broker that has stopped.
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not rests:
-            margin = min(limits.margin_max, margin + limits.shrink_cut)
+            margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.shrink_cut)
             rests_until_ms = signal.sampled_at_ms + round(limits.rest_s * 1000)
-    told_s = _told_step_s(signal)
-    newest_s = told_s if told_s is not None else step_s if whole else _STEP_S
-    return Sight(signal.sampled_at_ms, newest_s, margin, directions, rests_until_ms, felt)
+    # What was given of the last tenth was for clients who were seen to bear it, on a link that was as full.
+    margin = max(margin, least_margin(momentary_part if crowded else 1.0, limits))
+    apart_s = step_s if whole else _STEP_S
+    told_s = told_step_s(signal)
+    newest_s = apart_s if told_s is None else told_s
+    return Sight(signal.sampled_at_ms, newest_s, margin, directions, rests_until_ms, felt, apart_s)
 
 
 def _steps(signal: BrokerSignal) -> int:
@@ -108,11 +118,24 @@ def means(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]
     return signal.network_in_bytes_per_s, signal.reassignment_in_bytes_per_s
 
 
+def stepped(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
+    """As ``means``, over the newest step alone; not every stream and every source tells it."""
+    if side is Side.LEADER:
+        return signal.step_network_out_bytes_per_s, signal.step_reassignment_out_bytes_per_s
+    return signal.step_network_in_bytes_per_s, signal.step_reassignment_in_bytes_per_s
+
+
+def told_step_s(signal: BrokerSignal) -> float | None:
+    return signal.step_s if signal.step_s is not None and 0.0 < signal.step_s <= _STEP_S_MAX else None
+
+
 def _newest(old: Direction, signal: BrokerSignal, side: Side, steps: int, whole: bool) -> tuple[Steps, Steps] | None:
     """All that passed in the newest step, and of it what caught up; None where one of the two is not known."""
-    network, caught = _stepped(signal, side)
-    if network is not None and caught is not None and _told_step_s(signal) is not None:
-        return Steps((network,)), Steps((caught,))
+    network, caught = stepped(signal, side)
+    if network is not None and caught is not None and told_step_s(signal) is not None:
+        # A part that is more than the whole: one of the two is wrong, and all of the link would seem to be free.
+        impossible = caught > _PART_RATIO_MAX * max(0.0, network)
+        return None if impossible else (Steps((max(0.0, network),)), Steps((max(0.0, caught),)))
     network, caught = means(signal, side)
     if network is None or caught is None:
         return None
@@ -120,17 +143,6 @@ def _newest(old: Direction, signal: BrokerSignal, side: Side, steps: int, whole:
         with_mean(old.network if whole else Steps(), network, steps),
         with_mean(old.caught if whole else Steps(), caught, steps),
     )
-
-
-def _stepped(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
-    """As ``means``, over the newest step alone; streams of before do not tell it."""
-    if side is Side.LEADER:
-        return signal.step_network_out_bytes_per_s, signal.step_reassignment_out_bytes_per_s
-    return signal.step_network_in_bytes_per_s, signal.step_reassignment_in_bytes_per_s
-
-
-def _told_step_s(signal: BrokerSignal) -> float | None:
-    return signal.step_s if signal.step_s is not None and signal.step_s > 0.0 else None
 
 
 def _direction(old: Direction, network: Steps, caught: Steps, step_s: float, limits: LawLimits) -> Direction:

@@ -51,7 +51,7 @@ class Objective:
 class LawLimits:
     """The constants of the law, with the reason for each."""
 
-    # Above this a link's queue grows faster than any throttle follows.
+    # Above this a link's queue grows faster than any throttle follows; ``margin_told_min`` says where it may all the same.
     utilisation_max: float = 0.9
     rate_bytes_per_s_min: float = 5 * MB  # Below it one fetch response is already seconds of budget.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
@@ -69,13 +69,16 @@ class LawLimits:
     spreads: float = 0.5  # How many of its usual misses the load is taken to be higher than forecast.
     jump_spreads: float = 4.0  # A miss this large is a step of the load and not noise.
 
-    # The margin below ``utilisation_max``: it grows by the gain a step where p99 is far above the aim, and shrinks half as fast.
+    # The margin below ``utilisation_max``: it grows by the gain a step where p99 is far above the aim, and shrinks
+    # half as fast, or as fast where the p99 holds what comes within seconds.
     margin_start: float = 0.03
     margin_gain: float = 0.01
     # A throttle's own seconds are uneven: without any margin a tenth of them is over on a link that is all the move's.
     margin_min: float = 0.02
     # Where the p99 holds those seconds: beyond ``utilisation_max``, as far as clients' latency leaves it.
     margin_told_min: float = -0.04
+    # Of the link, in the newest step: where less is used, nobody has felt a link that is fuller than the tenth leaves it.
+    crowded_ratio: float = 0.75
     margin_max: float = 0.3
     # What a step that misses the objective adds to that: few misses matter more than a good mean.
     miss_weight: float = 2.0
@@ -86,7 +89,7 @@ class LawLimits:
     latency_aim_max: float = 0.95
     swing_gain: float = 0.15  # By step: half a minute.
     # A mean below this share of what it was while the p99 was made: the p99 remembers what is over.
-    relieved_ratio: float = 0.8
+    relieved_ratio: float = 0.95
     # Where a side can have less than this times what keeps up, most of a margin is taken from the little that drains. There
     # only what comes near a miss counts.
     tight_ratio: float = 2.0
@@ -120,7 +123,7 @@ class LawLimits:
     plan_slack: float = 1.5
     drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
     # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
-    start_s: float = 10.0
+    start_s: float = 3.0
     # A side at this share of its ceiling fills the link.
     binds_ratio: float = 0.9
     # The last bytes are seen some seconds late, and a throttle that binds lets 0.9 of itself through.
@@ -134,6 +137,10 @@ class LawLimits:
     # How far the written bound may be from the planned one. The window is known late and in steps of five seconds, so more
     # of it would chase the model's own errors; less would leave the echoes of bursts in it.
     bound_play: float = 0.07
+    # A follower that was held up asks again half a second later, so a throttle that binds lets this much less than itself
+    # through (0.96 to 0.97 of it on real brokers). Taken for room in the window it would be taken off the setting, of which as
+    # much less would pass, and so on to the end of the play.
+    unused_ratio: float = 0.04
     # A second is meant to bring no less than this share of what the eleven before it were. All of a cut to a quarter at once
     # leaves next to nothing for a whole window, and any error in what the window holds is then silence.
     fall_ratio: float = 0.6

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-# Of a step's measure, over the error of a second, both squared: a response of some MiB straddles either end, and the step is
-# taken out of a mean of half a minute. On simulated brokers a quarter or twice of it knows the seconds nearly as well.
+# Of a step's measure, over the error of a second, both squared: a response of some MiB straddles either end, and a step
+# that is not told is taken out of a mean of half a minute. On simulated brokers a quarter or twice of it knows the seconds
+# nearly as well.
 _MEASURE_NOISE = 4.0
 _SECOND_NOISE_START = 25.0
 _STEPS = 40  # From there on the shares stay the same.

@@ -150,15 +150,24 @@ def held_bytes_per_s(window: Window, samples: int) -> float:
     return sum(window.seconds[-samples:]) / samples
 
 
-def bound_for(window: Window, wanted_bytes_per_s: float, samples: int, *, play: float = float("inf")) -> float:
+def bound_for(
+    window: Window, wanted_bytes_per_s: float, samples: int, *, play: float = float("inf"), unused_ratio: float = 0.0
+) -> float:
     """The rate to write so that ``wanted`` passes in the next second.
 
     Args:
         play: how far from the planned bound it may be, as a share of that: the replay is a model, and errs.
+        unused_ratio: of any setting, what is never used. Where the window holds so much less than was meant, that is no room which
+            the next second would fill.
     """
     samples = min(samples, SECONDS_KEPT)
     held = (_held(window.seconds, samples) + wanted_bytes_per_s) / (samples + 1)
     planned = (_held(window.meant, samples) + wanted_bytes_per_s) / (samples + 1)
+    # On the way to another rate, and until its echo is over, what is not used yet will be.
+    line = sum(window.meant) / len(window.meant)
+    if held < planned and abs(line - wanted_bytes_per_s) <= unused_ratio * wanted_bytes_per_s:
+        # So much is not missing at all, and twice as much all of it; in between the one goes over into the other.
+        held = min(planned, max(held, 2.0 * held - (1.0 - 2.0 * unused_ratio) * planned))
     return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
 
 
