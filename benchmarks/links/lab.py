@@ -58,9 +58,7 @@ _LINGER = "linger.ms=20"  # Two cores carry everything here, and requests are wh
 _FIRST, _SECOND = before_others(-15), before_others(-5)
 # As brokers run: the lab's quick compiler is for those that live a minute.
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)
-_SEGMENTS = {"segment.bytes": str(8 * MB)}
-_KEPT = {"retention.bytes": str(32 * MB)} | _SEGMENTS  # A partition; clients write all the time.
-_TRIM_S_MAX = 60.0
+_KEPT = {"retention.bytes": str(32 * MB), "segment.bytes": str(8 * MB)}  # A partition; clients write all the time.
 
 
 class BenchLab:
@@ -100,13 +98,12 @@ class BenchLab:
         self._create(CLIENTS, spread, _KEPT)
         self._create(BURST, {0: [SOURCE, OLD]}, _KEPT)
         # Not by way of the source: what a fill does to the latency of its broker is remembered for minutes.
-        self._create(MOVED, {p: [3, OLD] for p in range(PARTITIONS)}, _SEGMENTS)
+        self._create(MOVED, {p: [3, OLD] for p in range(PARTITIONS)}, {})
         with self._load(MOVED, None, int(size.moved_bytes)) as load:
             load.wait(_FILL_S_MAX)
         self.move_back()
         self._exit.enter_context(self.load(CLIENTS, size.clients_bytes_per_s))
-        # What is written to it meanwhile is moved as well, so it comes in full batches, too.
-        self._exit.enter_context(self._load(MOVED, size.moved_bytes_per_s, None, record_bytes=size.batch_bytes))
+        self._exit.enter_context(self.load(MOVED, size.moved_bytes_per_s))
         self._acks = lab.home / "acks"
         sampler = (sys.executable, "-m", "benchmarks.links.sampler", lab.bootstrap_servers, CLIENTS, str(self._acks))
         process = spawn([*self._from_outside(), *sampler], log=lab.home / "logs" / "sampler.log")
@@ -160,13 +157,11 @@ class BenchLab:
     def load(self, topic: str, rate_bytes_per_s: float) -> Load:
         return self._load(topic, rate_bytes_per_s, None)
 
-    def _load(
-        self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None, *, record_bytes: int | None = None
-    ) -> Load:
+    def _load(self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None) -> Load:
         lab, size = self.lab, self.size
         return Load(
             lab.artifacts, lab.bootstrap_servers, topic,
-            rate_bytes_per_s=rate_bytes_per_s, record_bytes=record_bytes or size.record_bytes, total_bytes=total_bytes,
+            rate_bytes_per_s=rate_bytes_per_s, record_bytes=size.record_bytes, total_bytes=total_bytes,
             properties=(f"batch.size={size.fetch_bytes}", _LINGER), prefix=self._from_outside(),
         )  # fmt: skip
 
@@ -198,31 +193,6 @@ class BenchLab:
                 and all(set(s.isr) == set(BEFORE) for s in self.client.partitions([MOVED]))
             ),
             _FILL_S_MAX,
-        )
-        self._trim()
-
-    def _trim(self) -> None:
-        """What was written to it since goes at its old end, or every run would move more than the one before.
-
-        Whole segments only: a new replica begins at the first record that is left, and what the old ones held before it would be
-        counted as to be moved.
-        """
-        most = self.size.moved_bytes / PARTITIONS + 8 * MB
-        until_offset = {}
-        for p in range(PARTITIONS):
-            segments = sorted((self.lab.nodes[SOURCE].home / "data" / f"{MOVED}-{p}").glob("*.log"))
-            left = sum(file.stat().st_size for file in segments)
-            while left > most and len(segments) > 1:
-                left -= segments.pop(0).stat().st_size
-                until_offset[TopicPartition(MOVED, p)] = int(segments[0].stem)
-        if not until_offset:
-            return
-        with self.lab.admin() as admin:
-            admin.delete_records(until_offset)
-        awaited(
-            "what was written to the topic that moves is gone at its old end",
-            lambda: all(self.size_bytes(b) < PARTITIONS * (most + 8 * MB) for b in BEFORE),
-            _TRIM_S_MAX,
         )
 
     def forget(self) -> None:

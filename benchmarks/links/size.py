@@ -23,8 +23,6 @@ _ANSWER_S = 0.013
 _PARTITIONS_AN_ANSWER = 4
 # What the producer reckons a record to need beside its value; the batch's own 61 bytes are in it.
 _RECORDS_A_BATCH, _RECORD_OVERHEAD_BYTES = 8, 20
-# A batch of one record: 61 bytes of its own, 11 of the record's, and some to spare.
-_BATCH_OVERHEAD_BYTES = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +71,6 @@ class Size:
         """So that a full batch is what one fetch asks for. Of a batch that does not fit in any more a broker sends the beginning,
         which the follower throws away: with batches of seven eighths of a fetch that was an eighth of the link."""
         return self.fetch_bytes // _RECORDS_A_BATCH - _RECORD_OVERHEAD_BYTES
-
-    @property
-    def batch_bytes(self) -> int:
-        """A record that is a full batch by itself, where so little is written that no batch would fill. Of batches of one small
-        record a ninth of what was sent was thrown away, and of those that were sent half full as their time was over a third."""
-        return self.fetch_bytes - _BATCH_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
