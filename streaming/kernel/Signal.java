@@ -160,7 +160,7 @@ final class Signal {
         }
         Row before = history.get(from);
         double[] perS = Rates.step(before, newest, history, tables.broker);
-        if (perS == null) {
+        if (perS == null || !isKnown(comesIn(perS)) && !isKnown(perS[tables.broker.place("network_out")])) {
             return;
         }
         out.field("step_s", (newest.ownMs - before.ownMs) / MS_PER_S);

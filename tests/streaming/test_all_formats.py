@@ -44,7 +44,10 @@ LABELS: dict[str, tuple[str, ...]] = {
 }
 SHARES = (Metric.HANDLER_IDLE, Metric.CONTROLLER_IDLE, Metric.ACTIVE_CONTROLLER)
 # What is told as parts of a sum, or as factors of a product, in records of their own.
-SUMMED = ("network_in_bytes_per_s", "network_out_bytes_per_s", "mutations_rejected_per_s")
+SUMMED = (
+    "network_in_bytes_per_s", "network_out_bytes_per_s", "step_network_in_bytes_per_s", "step_network_out_bytes_per_s",
+    "mutations_rejected_per_s",
+)  # fmt: skip
 MULTIPLIED = (
     "produce_mean_ms",
     "event_queue_time_mean_ms",
@@ -245,7 +248,7 @@ def test_every_format_tells_the_same(told: Any, kind: str, format_: str) -> None
 @pytest.mark.parametrize("format_", SAME)
 @pytest.mark.parametrize("field", [*SUMMED, *MULTIPLIED])
 def test_parts_that_come_in_records_of_their_own_are_put_together(told: Any, field: str, format_: str) -> None:
-    kind = BrokerSignal if field.startswith(("network", "produce")) else ControllerSignal
+    kind = BrokerSignal if field.startswith(("network", "step", "produce")) else ControllerSignal
     expected = fields_of(told[0], kind, "rheostat_json")[field]
     assert expected > 0
     assert fields_of(told[0], kind, format_)[field] == pytest.approx(expected)

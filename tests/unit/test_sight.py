@@ -133,19 +133,79 @@ def test_a_step_that_is_told_is_believed_whatever_the_means_of_the_window_say() 
     assert sights[0].directions[Side.FOLLOWER].network.newest == 40 * MB
 
 
-def test_a_step_that_cannot_be_is_no_load_below_nothing() -> None:
-    told = {"step_s": 5.0, "step_network_out_bytes_per_s": -1e12, "step_reassignment_out_bytes_per_s": 3 * MB}
-    assert after(replace(signal(0), **told)).directions[Side.LEADER].load is None  # type: ignore[arg-type]
-    told |= {"step_network_out_bytes_per_s": 60 * MB, "step_reassignment_out_bytes_per_s": -1e12}
-    load = after(replace(signal(0), **told)).directions[Side.LEADER].load  # type: ignore[arg-type]
-    assert load is not None
-    assert load.level_bytes_per_s == 60 * MB
-    # A part that is more than the whole says nothing, and what was known stays.
-    told |= {"step_network_out_bytes_per_s": 70 * MB, "step_reassignment_out_bytes_per_s": 90 * MB}
-    known = after(signal(0), replace(signal(5), **told)).directions[Side.LEADER].load  # type: ignore[arg-type]
-    assert known == after(signal(0)).directions[Side.LEADER].load
-    # Nor is it believed of more than a minute.
-    assert after(replace(signal(0), **told | {"step_s": 1e300})).step_s == 5.0  # type: ignore[arg-type]
+def load_of(told: dict[str, float], *, means: bool = True) -> float | None:
+    """Of a broker of which 40 MB/s of clients and 20 that catch up were known, after this step; its window says the same as before."""
+    none = {} if means else {"network_out_bytes_per_s": None, "reassignment_out_bytes_per_s": None}
+    now = replace(signal(5), step_s=5.0, **told, **none)  # type: ignore[arg-type]
+    direction = after(signal(0), now).directions[Side.LEADER]
+    assert direction.load is not None
+    assert (direction.caught.newest is None) is not means
+    return direction.load.level_bytes_per_s
+
+
+@pytest.mark.parametrize(("network", "caught"), [(-1e12, 3 * MB), (70 * MB, 90 * MB), (0.0, 20 * MB)])
+def test_of_a_part_that_is_more_than_the_whole_the_window_is_asked(network: float, caught: float) -> None:
+    told = {"step_network_out_bytes_per_s": network, "step_reassignment_out_bytes_per_s": caught}
+    assert load_of(told) == pytest.approx(40 * MB)
+    # And where that does not know either what was known stays, and no bytes are said of this step.
+    assert load_of(told, means=False) == 40 * MB
+
+
+def test_a_step_below_nothing_is_nothing_and_one_of_more_than_a_minute_is_none() -> None:
+    told = {"step_network_out_bytes_per_s": 40 * MB, "step_reassignment_out_bytes_per_s": -1e12}
+    assert load_of(told) == pytest.approx(40 * MB)
+    assert after(replace(signal(0), step_s=1e300, **told)).step_s == 5.0  # type: ignore[arg-type]
+
+
+def test_a_step_that_is_not_told_is_worked_out_of_those_that_were() -> None:
+    """Clients go from 50 to 100 MB/s; of the third step at that only the window's mean is known: five steps, three of them at 100."""
+    told = [50.0, 50.0, 50.0, 100.0, 100.0]
+    sight = None
+    for k, clients in enumerate([*told, None]):
+        at_s, seen_so = 5 * k, [50.0] * (5 - len(told[: k + 1])) + told[: k + 1] + ([100.0] if clients is None else [])
+        mean = sum(seen_so[-5:]) / 5
+        now = replace(signal(at_s, used=(mean + 20) * MB), samples=6)
+        if clients is not None:
+            now = replace(
+                now,
+                step_s=5.0,
+                step_network_out_bytes_per_s=(clients + 20) * MB,
+                step_reassignment_out_bytes_per_s=20 * MB,
+            )
+        sight = seen(now, sight, True, OBJECTIVE, LIMITS)
+    assert sight is not None
+    direction = sight.directions[Side.LEADER]
+    assert direction.network.newest == pytest.approx(120 * MB, rel=0.02)
+    assert not direction.jumped
+
+
+def test_a_load_that_goes_to_and_fro_is_no_excuse_for_a_miss() -> None:
+    """40 and 60 MB/s by turns, each far from what was expected; p99 is three times the objective all the while."""
+    sight = given(crowded=True)
+    for k in range(20):
+        clients = 60 if k % 2 else 40
+        now = replace(
+            signal(200 + 5 * k, p99_ms=150.0), step_s=5.0, step_network_out_bytes_per_s=(clients + 50) * MB,
+            step_reassignment_out_bytes_per_s=50 * MB, produce_mean_ms=40.0,
+        )  # fmt: skip
+        sight = seen(now, sight, True, OBJECTIVE, LawLimits(), crowded=True)
+        assert sight.margin >= 0.0
+    assert sight.margin > 0.15
+
+
+def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
+    """As clients do who come while the link is full: what is taken from the move shows them, a step at a time."""
+    before = given(crowded=True)
+    sight = before
+    for k in range(5):
+        clients = 50 + 12 * k
+        now = replace(
+            signal(200 + 5 * k, p99_ms=55.0), step_s=5.0, step_network_out_bytes_per_s=110 * MB,
+            step_reassignment_out_bytes_per_s=(110 - clients) * MB, produce_mean_ms=20.0,
+        )  # fmt: skip
+        sight = seen(now, sight, True, OBJECTIVE, LawLimits(), crowded=True)
+    assert sight.directions[Side.LEADER].jumped
+    assert sight.margin == 0.0
 
 
 REMEMBERS = [replace(signal(at_s, p99_ms=20.0), produce_mean_ms=8.0 + at_s % 10) for at_s in range(0, 200, 5)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
@@ -89,6 +90,13 @@ def test_what_is_never_used_of_a_setting_is_no_room_that_the_next_second_fills()
     assert bound_for(young, 20 * MB, SAMPLES, play=0.5, unused_ratio=0.04) == bound_for(
         young, 20 * MB, SAMPLES, play=0.5
     )
+    # It comes in evenly: a cut of five in a hundred is a line of thirty-two seconds, and no second of it is a step up.
+    cut = [
+        Window(0, used.seconds, used.bounds, (*[20 * MB] * (SECONDS_KEPT - n), *[19 * MB] * n))
+        for n in range(1, SECONDS_KEPT)
+    ]
+    settings = [bound_for(each, 19 * MB, SAMPLES, play=0.07, unused_ratio=0.04) for each in cut]
+    assert max(b / a for a, b in pairwise(settings)) < 1.006
     # A silence is room, and a burst none.
     silent, burst = steady(0, 20 * MB, 0.5 * 20 * MB), steady(0, 20 * MB, 20.5 * MB)
     assert bound_for(silent, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(0.93 * 20 * MB)

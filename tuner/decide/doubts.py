@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from streaming.contract import BrokerSignal, MoveSignal, Side
 from tuner.decide import words
 from tuner.decide.freshness import Freshness, freshness
-from tuner.decide.sight import stepped
+from tuner.decide.sight import stepped, told_step_s
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import Limits
 
@@ -59,7 +59,7 @@ def _part_above_whole(side: Side, signal: BrokerSignal, limits: Limits) -> str |
     part = max((part for part in parts if part is not None), default=None)
     if part is None or whole is None or not _by_far(part, whole, limits):
         # The law goes by the newest step, which may be wrong by itself.
-        whole, part = stepped(signal, side)
+        whole, part = stepped(signal, side) if told_step_s(signal) is not None else (None, None)
         if part is None or whole is None or not _by_far(part, whole, limits):
             return None
     return (

@@ -6,7 +6,7 @@ Invariant: a signal counts once. What an old one has taught stays until a newer 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from streaming.contract import BrokerSignal, Side
 from tuner.decide.felt import Felt, felt_ms, momentary, with_window
@@ -70,15 +70,21 @@ def seen(
     for side in (Side.LEADER, Side.FOLLOWER):
         old = before.directions[side] if before is not None else Direction()
         newest = _newest(old, signal, side, steps, whole)
-        directions[side] = old if newest is None else _direction(old, *newest, step_s, limits)
+        # What passed in this step is not known, and what passed in another is not said of it.
+        unknown = replace(old, network=Steps(), caught=Steps(), jumped=False)
+        directions[side] = unknown if newest is None else _direction(old, *newest, step_s, limits)
     margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
     past = before.felt if before is not None else Felt()
     p99_ms = _p99_ms(signal, limits)
     felt = with_window(past, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
     latency_ratio = felt_ms(p99_ms, felt, limits) / objective.latency_ms
     momentary_part = momentary(felt)
-    # A miss that another load has brought is answered by the forecast, and says nothing of the margin.
-    if latency_ratio > 0.0 and not any(direction.jumped for direction in directions.values()):
+    # A miss that another load has brought is answered by the forecast, and says nothing of the margin; but what was given of the
+    # last tenth was for the load before. A load that goes to and fro is one load.
+    another = before is not None and any(_is_another(before.directions[side], directions[side]) for side in directions)
+    if another and latency_ratio > 1.0:
+        margin = max(margin, 0.0)
+    if latency_ratio > 0.0 and not another:
         rests = signal.sampled_at_ms < rests_until_ms
         fills_now = fills and not rests
         margin = next_margin(margin, latency_ratio, fills_now, limits, tight=tight, momentary=momentary_part)
@@ -131,11 +137,10 @@ def told_step_s(signal: BrokerSignal) -> float | None:
 
 def _newest(old: Direction, signal: BrokerSignal, side: Side, steps: int, whole: bool) -> tuple[Steps, Steps] | None:
     """All that passed in the newest step, and of it what caught up; None where one of the two is not known."""
-    network, caught = stepped(signal, side)
-    if network is not None and caught is not None and told_step_s(signal) is not None:
-        # A part that is more than the whole: one of the two is wrong, and all of the link would seem to be free.
-        impossible = caught > _PART_RATIO_MAX * max(0.0, network)
-        return None if impossible else (Steps((max(0.0, network),)), Steps((max(0.0, caught),)))
+    told = stepped(signal, side) if told_step_s(signal) is not None else (None, None)
+    if _is_possible(*told):
+        known = steps - 1 if whole else 0
+        return _appended(old.network, told[0], known), _appended(old.caught, told[1], known)
     network, caught = means(signal, side)
     if network is None or caught is None:
         return None
@@ -143,6 +148,23 @@ def _newest(old: Direction, signal: BrokerSignal, side: Side, steps: int, whole:
         with_mean(old.network if whole else Steps(), network, steps),
         with_mean(old.caught if whole else Steps(), caught, steps),
     )
+
+
+def _is_possible(network: float | None, caught: float | None) -> bool:
+    """A part that is more than the whole: one of the two is wrong, and all of the link would seem to be free."""
+    return network is not None and caught is not None and caught <= _PART_RATIO_MAX * max(0.0, network)
+
+
+def _appended(steps: Steps, bytes_per_s: float | None, known: int) -> Steps:
+    """As many as a window has are kept, for when the next is not told."""
+    return Steps((*(steps.rates[-known:] if known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
+
+
+def _is_another(old: Direction, now: Direction) -> bool:
+    """A load that goes up by steps goes up while the link is full; one that falls after it rose has only come back."""
+    if not now.jumped or old.load is None or now.load is None:
+        return False
+    return not old.jumped or now.load.level_bytes_per_s > old.load.level_bytes_per_s
 
 
 def _direction(old: Direction, network: Steps, caught: Steps, step_s: float, limits: LawLimits) -> Direction:

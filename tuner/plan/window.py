@@ -163,11 +163,13 @@ def bound_for(
     samples = min(samples, SECONDS_KEPT)
     held = (_held(window.seconds, samples) + wanted_bytes_per_s) / (samples + 1)
     planned = (_held(window.meant, samples) + wanted_bytes_per_s) / (samples + 1)
-    # On the way to another rate, and until its echo is over, what is not used yet will be.
-    line = sum(window.meant) / len(window.meant)
-    if held < planned and abs(line - wanted_bytes_per_s) <= unused_ratio * wanted_bytes_per_s:
+    if held < planned and unused_ratio > 0.0 and wanted_bytes_per_s > 0.0:
         # So much is not missing at all, and twice as much all of it; in between the one goes over into the other.
-        held = min(planned, max(held, 2.0 * held - (1.0 - 2.0 * unused_ratio) * planned))
+        used = min(planned, max(held, 2.0 * held - (1.0 - 2.0 * unused_ratio) * planned))
+        # On the way to another rate, and until its echo is over, what is not used yet will be; sooner on the way down.
+        off = sum(window.meant) / len(window.meant) / wanted_bytes_per_s - 1.0
+        even = max(0.0, 1.0 - (2.0 * off if off > 0.0 else -off) / unused_ratio)
+        held += even * (used - held)
     return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
 
 
