@@ -151,3 +151,14 @@ def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> No
     assert window.meant[-7:] == pytest.approx((1 * MB, *[25 * MB] * 6))
     held = after_a_step(1 * MB, -1, 1 * MB, now_ms=6_000)
     assert held.seconds[-6:] == pytest.approx((1 * MB,) * 6), "where no more has passed, it still does"
+
+
+@pytest.mark.parametrize("step_s", [2.0, 2.5, 3.5, 5.0, 7.4, 8.5])
+def test_an_even_step_leaves_even_seconds_however_long_it_was(step_s: float) -> None:
+    """20 MB/s stand and pass; a window has whole seconds, and a step seldom."""
+    direction = Direction(caught=Steps((20 * MB,)), load=Load(30 * MB))
+    sights = {1: Sight(5_000, step_s, 0.0, dict.fromkeys(Side, direction))}
+    view = LawView(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    came = replace(course(20 * MB, 20 * MB, 20 * MB), since_ms=-60_000)
+    window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)
+    assert window.seconds == pytest.approx((20 * MB,) * len(window.seconds))

@@ -237,3 +237,14 @@ def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, 
         view(12, broker(1, 10, throttled=throttled), move(SIDE, 10), 50_000_000), LawMemory(), FAST, LIMITS
     )
     assert memory.courses[SIDE].held_to_bytes_per_s == held_to
+
+
+@pytest.mark.parametrize(("client", "margin"), [(80 * MB, -0.04), (20 * MB, 0.02)])
+def test_more_than_nine_tenths_are_planned_only_where_a_link_is_nearly_full(client: float, margin: float) -> None:
+    """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
+    the move at 20, so that it fills what it may have in both."""
+    memory, limits = LawMemory(), LawLimits(rate_bytes_per_s_max=20 * MB, start_s=0.1)
+    for at_s in range(10, 200, 5):
+        seen = replace(broker(1, at_s, throttled=20 * MB, client=client), produce_mean_ms=5.0 + at_s % 10)
+        memory, _ = turn(view(at_s + 2, seen, move(SIDE, at_s)), memory, FAST, limits)
+    assert memory.sights[1].margin == pytest.approx(margin)
