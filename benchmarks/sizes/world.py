@@ -204,6 +204,8 @@ def _broker_signal(broker: int, sampled_at_ms: int, noise: float) -> BrokerSigna
         reassignment_in_bytes_per_s=40.0 * MB * noise, reassignment_out_bytes_per_s=40.0 * MB * noise,
         client_in_bytes_per_s=20.0 * MB * noise, client_out_bytes_per_s=30.0 * MB * noise,
         network_in_bytes_per_s=90.0 * MB * noise, network_out_bytes_per_s=100.0 * MB * noise,
+            step_s=5.0, step_network_in_bytes_per_s=90.5 * MB * noise, step_network_out_bytes_per_s=100.5 * MB * noise,
+            step_reassignment_in_bytes_per_s=40.5 * MB * noise, step_reassignment_out_bytes_per_s=40.5 * MB * noise,
         produce_p99_ms=9.0 * noise, fetch_p99_ms=7.0 * noise,
         request_handler_idle_ratio=0.8,
         isr_shrinks_per_s=0.0, isr_expands_per_s=0.0,
