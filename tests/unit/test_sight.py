@@ -136,7 +136,7 @@ def test_a_step_that_is_told_is_believed_whatever_the_means_of_the_window_say() 
 def load_of(told: dict[str, float], *, means: bool = True) -> float | None:
     """Of a broker of which 40 MB/s of clients and 20 that catch up were known, after this step; its window says the same as before."""
     none = {} if means else {"network_out_bytes_per_s": None, "reassignment_out_bytes_per_s": None}
-    now = replace(signal(5), step_s=5.0, **told, **none)  # type: ignore[arg-type]
+    now = replace(signal(5), step_s=5.0, **told, **none)  # type: ignore[arg-type]  # Fields by their names.
     direction = after(signal(0), now).directions[Side.LEADER]
     assert direction.load is not None
     assert (direction.caught.newest is None) is not means
@@ -154,7 +154,7 @@ def test_of_a_part_that_is_more_than_the_whole_the_window_is_asked(network: floa
 def test_a_step_below_nothing_is_nothing_and_one_of_more_than_a_minute_is_none() -> None:
     told = {"step_network_out_bytes_per_s": 40 * MB, "step_reassignment_out_bytes_per_s": -1e12}
     assert load_of(told) == pytest.approx(40 * MB)
-    assert after(replace(signal(0), step_s=1e300, **told)).step_s == 5.0  # type: ignore[arg-type]
+    assert after(replace(signal(0), step_s=1e300, **told)).step_s == 5.0  # type: ignore[arg-type]  # As above.
 
 
 def test_a_step_that_is_not_told_is_worked_out_of_those_that_were() -> None:
