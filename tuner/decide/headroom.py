@@ -98,8 +98,11 @@ def next_margin(
 
 
 def least_margin(momentary: float, limits: LawLimits) -> float:
-    """It is kept for seconds that a p99 of this moment does not tell. One that holds them is the truth about the link, and the
-    utilisation a guess: as long as it stands below its aim the guess was too careful."""
+    """A margin that is kept whatever the p99 says, as a share of the capacity.
+
+    It is for seconds that a p99 of this moment does not tell. One that holds them is the truth about the link, and the
+    utilisation a guess: as long as that p99 stands below its aim the guess was too careful, and the least is below 0.
+    """
     return momentary * limits.margin_min + (1.0 - momentary) * min(limits.margin_min, limits.margin_told_min)
 
 
