@@ -1,6 +1,6 @@
 """What is known of a broker: its load by direction, as new as it can be had, and the margin that its clients need.
 
-What passed in the newest step is taken as the signal tells it; where it does not, or tells a part that is more than the whole, it is
+What passed in the newest step is taken as the signal tells it; where it does not, or tells a part above the whole, it is
 worked out of the means of its window (newest.py).
 
 Invariant: a signal counts once. What an old one has taught stays until a newer one comes.
