@@ -351,12 +351,14 @@ class Loop:
         together = len(changes) + len(self._slewing.busy)
         memory, ramps = self.memory, []
         for change in changes:
+            side, now_s = (change.broker, change.side), self._monotonic()
             steps = slew(
                 change.live_bytes_per_s,
                 change.wanted_bytes_per_s,
                 sides=together,
                 writes_per_s_max=self._writes_per_s_max,
-                age_s=self._ages.age_s((change.broker, change.side), self._monotonic()),
+                age_s=self._ages.age_s(side, now_s),
+                move_age_s=self._ages.move_age_s(side, now_s),
             )
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))

@@ -68,6 +68,20 @@ def test_every_value_a_ramp_writes_was_on_record_as_ours() -> None:
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
+def test_a_raise_waits_for_a_young_move_though_its_lists_stood_before_it() -> None:
+    """As they do where a look falls between the two requests of Kafka's own tool."""
+    rig = Rig(Memory())
+    moves, rig.live.moves = rig.live.moves, ()
+    assert rig.live.throttles.lists, "lists stand, and nothing moves yet"
+    rig.loop.cycle()
+    rig.now_s, rig.live.moves = 1.0, moves
+    rig.orders.latest = Orders(1, overrides={SOURCE: Override(20 * MB, NOW_MS + 600_000, "kim@desk")})
+    assert Reason.OVERRIDDEN in rig.cycle()
+    assert rig.loop.next_due_s() == STARTING_S + WINDOW_S
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 20 * MB
+
+
 def test_the_outcome_follows_the_last_write_and_settles_the_memory() -> None:
     rig = Rig()
     rig.cycle()

@@ -48,4 +48,17 @@ def test_a_clock_that_stands_makes_nothing_younger_than_none() -> None:
 def test_what_is_on_a_list_before_its_move_begins_may_have_counted_already() -> None:
     ages = QuotaAges().seen((), 100.0, counts=True).seen((SOURCE,), 104.0, counts=True)
     assert ages.age_s(SOURCE, 104.0) == math.inf
+    assert ages.move_age_s(SOURCE, 104.0) == 4.0, "what moves has not: Kafka's own tool writes the lists first"
+    ages = ages.seen((SOURCE,), 108.0, counts=True)
+    assert (ages.age_s(SOURCE, 109.0), ages.move_age_s(SOURCE, 109.0)) == (math.inf, 9.0)
     assert looked((100.0, ())).seen((SOURCE,), 104.0, counts=True).age_s(SOURCE, 104.0) == 4.0
+
+
+def test_a_move_after_another_is_as_young_as_it_is() -> None:
+    ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()), (122.0, (SOURCE,)))
+    assert (ages.age_s(SOURCE, 123.0), ages.move_age_s(SOURCE, 123.0)) == (math.inf, 3.0)
+
+
+@pytest.mark.parametrize("side", [SOURCE, TARGET])
+def test_a_move_that_was_there_at_the_first_look_is_of_unknown_age(side: BrokerSide) -> None:
+    assert looked((100.0, (SOURCE,)), (101.0, (SOURCE,))).move_age_s(side, 101.0) == math.inf

@@ -76,6 +76,11 @@ def test_a_raise_waits_until_a_window_has_passed_since_all_replicas_are_made() -
     assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {0.5}
 
 
+def test_a_raise_waits_for_a_young_move_whatever_else_the_quota_may_count() -> None:
+    assert slew(2 * MB, 8 * MB, move_age_s=2.0) == slew(2 * MB, 8 * MB, age_s=2.0)
+    assert slew(8 * MB, 2 * MB, move_age_s=2.0) == slew(8 * MB, 2 * MB), "a way down goes by what the quota counts"
+
+
 def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
     assert [(s.after_s, s.rate_bytes_per_s) for s in slew(8 * MB, 2 * MB, age_s=0.0)] == [(0.0, 2 * MB)]
     steps = slew(8 * MB, 2 * MB, age_s=2.0)

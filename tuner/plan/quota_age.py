@@ -4,6 +4,10 @@ Intuition: a move that began three seconds ago has three seconds in its quota, a
 throttle up as if eleven seconds stood there lets too little through at first and too much in the end, and all of it comes back
 every eleven seconds.
 
+How old the quota's window is and how old the move is are two things. Where lists stood before the move, what was on them may
+have filled the window already, and a way down has to reckon with that; but what the move brings begins with the move, and a way
+up has to wait for that all the same. Kafka's own tool writes the lists a moment before it asks for the move.
+
 Invariant: where it is not known when a side began, its window is taken to be full, as it is for every move of some age. It is
 never thought to be younger than it may be.
 """
@@ -25,6 +29,7 @@ class QuotaAges:
     looked_at_s: float | None = None  # None: never.
     counts: bool = False  # Lists stood at that look: who is on one counts, whether something moves or not.
     began_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of sides that carry something; −∞ is not known.
+    counted_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # The same, of what their quotas count.
     ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of those that did within a window.
 
     def seen(self, carrying: Collection[BrokerSide], now_s: float, *, counts: bool = False) -> QuotaAges:
@@ -34,13 +39,18 @@ class QuotaAges:
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
-        began_s = {}
+        began_s, counted_s = {}, {}
         for side in carrying:
             # It may have begun right after the look before; what its window holds of a move that ended is not known.
-            fresh = before_s is not None and not self.counts and side not in self.ended_s
-            began_s[side] = self.began_s.get(side, before_s if fresh and before_s is not None else -math.inf)
-        return QuotaAges(now_s, counts, began_s, ended_s)
+            began_s[side] = self.began_s.get(side, -math.inf if before_s is None else before_s)
+            fresh = not self.counts and side not in self.ended_s
+            counted_s[side] = self.counted_s.get(side, began_s[side] if fresh else -math.inf)
+        return QuotaAges(now_s, counts, began_s, counted_s, ended_s)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
         """Of what its quota counts; for ever where that is not known."""
+        return max(0.0, now_s - self.counted_s.get(side, -math.inf))
+
+    def move_age_s(self, side: BrokerSide, now_s: float) -> float:
+        """Of what moves there; for ever where that is not known."""
         return max(0.0, now_s - self.began_s.get(side, -math.inf))
