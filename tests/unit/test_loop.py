@@ -63,7 +63,7 @@ def test_every_value_a_ramp_writes_was_on_record_as_ours() -> None:
     may_stand = {side: set(ours.may_stand) for side, ours in rig.journal.memories[-1].owned.items()}
     rig.run_ramps()
     written = [(side, value) for _, side, value in rig.writes()]
-    assert len(written) == 44
+    assert len(written) == 88
     assert all(value in may_stand[side] for side, value in written)
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 

@@ -40,16 +40,16 @@ def test_steps_are_even_in_time_begin_at_once_and_fill_one_window(
 
 
 def test_the_ramp_that_was_measured() -> None:
-    """Linear, 22 × 0.5 s: what cut the peak of 5 → 20 MB/s from 8 × to 1.6 ×."""
+    """Linear, 44 × 0.25 s: half of the lumps that 22 × 0.5 s leave in the window."""
     steps = slew(5 * MB, 20 * MB)
-    assert len(steps) == 22
-    assert [s.after_s for s in steps[:3]] == [0.0, 0.5, 1.0]
-    assert steps[0].rate_bytes_per_s == 5_681_818
-    assert steps[10].rate_bytes_per_s == 12_500_000
+    assert len(steps) == 44
+    assert [s.after_s for s in steps[:3]] == [0.0, 0.25, 0.5]
+    assert steps[0].rate_bytes_per_s == 5_340_909
+    assert steps[21].rate_bytes_per_s == 12_500_000
     assert steps[-1].rate_bytes_per_s == 20_000_000
 
 
-@pytest.mark.parametrize(("sides", "count"), [(1, 22), (25, 22), (50, 11), (100, 6), (137, 4)])
+@pytest.mark.parametrize(("sides", "count"), [(1, 44), (12, 44), (25, 22), (50, 11), (100, 6), (137, 4)])
 def test_more_sides_take_coarser_steps(sides: int, count: int) -> None:
     assert len(slew(5 * MB, 20 * MB, sides=sides, writes_per_s_max=50.0)) == count
 
@@ -73,7 +73,7 @@ def test_a_raise_waits_until_a_window_has_passed_since_all_replicas_are_made() -
     assert (full[0].after_s, late[0].after_s) == (0.0, 19.0)
     assert slew(2 * MB, 8 * MB) == full
     assert [s.rate_bytes_per_s for s in late] == [s.rate_bytes_per_s for s in full]
-    assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {0.5}
+    assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {STEP_S_MIN}
 
 
 def test_a_raise_waits_for_a_young_move_whatever_else_the_quota_may_count() -> None:
@@ -84,11 +84,11 @@ def test_a_raise_waits_for_a_young_move_whatever_else_the_quota_may_count() -> N
 def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
     assert [(s.after_s, s.rate_bytes_per_s) for s in slew(8 * MB, 2 * MB, age_s=0.0)] == [(0.0, 2 * MB)]
     steps = slew(8 * MB, 2 * MB, age_s=2.0)
-    assert steps[0] == SlewStep(0.0, round((2 * 8 + 0.5 * 2) / 2.5 * MB))
-    assert steps[1] == SlewStep(0.5, 6 * MB)
+    assert steps[0] == SlewStep(0.0, round((2 * 8 + 0.25 * 2) / 2.25 * MB))
+    assert steps[3] == SlewStep(0.75, 6 * MB)
     # After nine what was before begins to leave.
-    assert steps[17].rate_bytes_per_s == round((2 * 8 + 9 * 2) / 11 * MB)
-    assert steps[21].rate_bytes_per_s == 2 * MB
+    assert steps[35].rate_bytes_per_s == round((2 * 8 + 9 * 2) / 11 * MB)
+    assert steps[43].rate_bytes_per_s == 2 * MB
 
 
 @given(RATES, RATES, SIDES, st.floats(0.0, 30.0))

@@ -88,6 +88,16 @@ def test_a_late_tick_delays_the_steps_after_it_and_skips_none(throttles: FakeThr
     assert ramp.next_due_s() == START_S + 3.4
 
 
+def test_a_little_lateness_does_not_make_the_way_longer(throttles: FakeThrottles) -> None:
+    ramp = slewing(throttles)
+    ramp.step(START_S + 0.25)
+    assert ramp.next_due_s() == START_S + 1.0
+    ramp.step(START_S + 1.5)
+    assert ramp.next_due_s() == START_S + 2.0
+    ramp.step(START_S + 2.75)
+    assert ramp.next_due_s() == START_S + 3.75, "two steps are half a pause apart at the least"
+
+
 def test_a_very_late_tick_does_not_jump_to_the_end(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     assert ramp.step(START_S + 3_600) == []
