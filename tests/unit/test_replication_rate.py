@@ -239,6 +239,17 @@ def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, 
     assert memory.courses[SIDE].held_to_bytes_per_s == held_to
 
 
+@pytest.mark.parametrize(("keep_up", "held_to"), [(5 * MB, None), (4 * MB, 3 * MB)])
+def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_young(
+    keep_up: float, held_to: float | None
+) -> None:
+    """Of 5 MB/s 3 have passed in Kafka's mean, which counts seconds from before the move."""
+    young = replace(move(SIDE, 10), keep_up_bytes_per_s=keep_up)
+    memory, _ = turn(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), LawMemory(), FAST, LIMITS)
+    assert memory.courses[SIDE].held_to_bytes_per_s == held_to
+    assert memory.courses[SIDE].window.seconds[0] == (3 * MB if held_to else 5 * MB)
+
+
 @pytest.mark.parametrize(("client", "margin"), [(80 * MB, -0.04), (20 * MB, 0.02)])
 def test_more_than_nine_tenths_are_planned_only_where_a_link_is_nearly_full(client: float, margin: float) -> None:
     """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds

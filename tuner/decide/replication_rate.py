@@ -105,7 +105,7 @@ def turn(
             continue
         course, here, least = memory.courses.get(side), told[side], floor_of(load, limits, most_bytes_per_s=mosts[side])
         if course is None or _clock_was_set(course, view):
-            course = _begun(stands, here, view.now_ms, limits)
+            course = _begun(stands, here, load, view.now_ms, limits)
         window, corrected_until_ms = replayed(course, here, stands, view.now_ms, limits)
         push, pushed_at_ms, stuck_until_ms = course.push, course.pushed_at_ms, course.stuck_until_ms
         known_now_ms = here.known_at_ms
@@ -182,9 +182,13 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
     return found
 
 
-def _begun(stands: int, here: SideView, now_ms: int, limits: LawLimits) -> Course:
-    """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow."""
-    measured = here.measured_bytes_per_s
+def _begun(stands: int, here: SideView, load: SideLoad, now_ms: int, limits: LawLimits) -> Course:
+    """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow.
+
+    But a rate that is not above what keeping up takes is what holds the move, and its window is full, however little Kafka's
+    mean says of it: that of a young move is of seconds in which it was not there.
+    """
+    measured = here.measured_bytes_per_s if stands > load.keep_up_bytes_per_s else None
     passed = float(stands) if measured is None else min(measured, float(stands))
     window = steady(now_ms, float(stands), passed)
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
