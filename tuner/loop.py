@@ -12,6 +12,7 @@ those that follow the clients. Where a cycle had to do without some signals, ``c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -358,7 +359,8 @@ class Loop:
                 sides=together,
                 writes_per_s_max=self._writes_per_s_max,
                 age_s=self._ages.age_s(side, now_s),
-                move_age_s=self._ages.move_age_s(side, now_s),
+                # Partitions take no writes: that a young move gets a burst through is the lesser harm.
+                move_age_s=math.inf if change.reason is Reason.RECOVERS else self._ages.move_age_s(side, now_s),
             )
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))

@@ -480,6 +480,17 @@ def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -
     assert Reason.BACK_TO_BEFORE not in rig.cycle()
 
 
+def test_what_writes_wait_for_does_not_wait_for_the_move_to_be_older() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    (whole,) = rig.live.moves
+    rig.live.moves = ()
+    rig.cycle()
+    rig.now_s, rig.live.moves = 1.0, (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    assert Reason.RECOVERS in rig.cycle()
+    assert rig.loop.next_due_s() == 1.0
+
+
 def recovering() -> tuple[Rig, PartitionMove]:
     """As above, when it is open; and the move as it is when the replica is back."""
     rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))

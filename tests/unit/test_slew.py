@@ -69,16 +69,16 @@ def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
 
 def test_a_raise_waits_until_a_window_has_passed_since_all_replicas_are_made() -> None:
     """What did not flow in the first seconds of a move, while they were, would else come all at once."""
-    late, full = slew(2 * MB, 8 * MB, age_s=2.0), slew(2 * MB, 8 * MB, age_s=STARTING_S + WINDOW_S)
+    late, full = slew(2 * MB, 8 * MB, move_age_s=2.0), slew(2 * MB, 8 * MB, move_age_s=STARTING_S + WINDOW_S)
     assert (full[0].after_s, late[0].after_s) == (0.0, 19.0)
     assert slew(2 * MB, 8 * MB) == full
     assert [s.rate_bytes_per_s for s in late] == [s.rate_bytes_per_s for s in full]
     assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {STEP_S_MIN}
 
 
-def test_a_raise_waits_for_a_young_move_whatever_else_the_quota_may_count() -> None:
-    assert slew(2 * MB, 8 * MB, move_age_s=2.0) == slew(2 * MB, 8 * MB, age_s=2.0)
-    assert slew(8 * MB, 2 * MB, move_age_s=2.0) == slew(8 * MB, 2 * MB), "a way down goes by what the quota counts"
+def test_a_way_up_goes_by_the_age_of_the_move_and_a_way_down_by_that_of_what_the_quota_counts() -> None:
+    assert slew(2 * MB, 8 * MB, age_s=2.0) == slew(2 * MB, 8 * MB)
+    assert slew(8 * MB, 2 * MB, move_age_s=2.0) == slew(8 * MB, 2 * MB)
 
 
 def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
@@ -91,9 +91,11 @@ def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
     assert steps[43].rate_bytes_per_s == 2 * MB
 
 
-@given(RATES, RATES, SIDES, st.floats(0.0, 30.0))
-def test_of_any_age_every_step_lies_between_the_ends(live: int, wanted: int, sides: int, age_s: float) -> None:
-    values = [live, *(s.rate_bytes_per_s for s in slew(live, wanted, sides=sides, age_s=age_s))]
+@given(RATES, RATES, SIDES, st.floats(0.0, 30.0), st.floats(0.0, 30.0))
+def test_of_any_age_every_step_lies_between_the_ends(
+    live: int, wanted: int, sides: int, age_s: float, move_age_s: float
+) -> None:
+    values = [live, *(s.rate_bytes_per_s for s in slew(live, wanted, sides=sides, age_s=age_s, move_age_s=move_age_s))]
     assert values[-1] == wanted
     assert values == sorted(values, reverse=wanted < live)
 

@@ -46,8 +46,8 @@ def slew(
     the faster the less there can be of what was before.
 
     Args:
-        age_s: of what the quota counts.
-        move_age_s: of the move, where it is younger than that: what counted before it was something else.
+        age_s: of what the quota counts; a way down goes by it.
+        move_age_s: of what moves; a way up waits for it.
         sides: how many throttles slew at the same time. Together with the budget it sets how fine the steps are; where it
             leaves fewer than four steps to a window, the line takes longer than a window.
         writes_per_s_max: the budget. Every write goes into the metadata log and to every broker.
@@ -56,8 +56,7 @@ def slew(
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
     step_s = max(step_s, WINDOW_S / count)
     rise = wanted_bytes_per_s - live_bytes_per_s
-    young_s = min(age_s, move_age_s)
-    wait_s = max(0.0, STARTING_S + WINDOW_S - young_s) if rise > 0 else 0.0
+    wait_s = max(0.0, STARTING_S + WINDOW_S - move_age_s) if rise > 0 else 0.0
     steps = []
     for i in range(count):
         new_s = WINDOW_S * (i + 1) / count
