@@ -27,12 +27,12 @@ from tuner.decide.announced_room import with_room
 from tuner.decide.awaited import awaited, have_come
 from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
-from tuner.decide.orders import still_ordered
+from tuner.decide.overtaken import overtaken
 from tuner.decide.ownership import may_be_swept
-from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
+from tuner.decide.policy import RESCUES, decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.decide.rescue_rate import floor_bytes_per_s
-from tuner.decide.urgency import recovering, writes_wait_for
+from tuner.decide.urgency import writes_wait_for
 from tuner.endings import Endings, Live
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -55,6 +55,9 @@ log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
 LOOK_EVERY_S = 1.0  # For signals that were missing.
+# Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
+# leader may be new; and where partitions take no writes, that a young move gets a burst through is the lesser harm.
+_AT_ONCE = RESCUES | {Reason.RECOVERS}
 # A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor. Brokers that are
 # slow to answer get as long to rest, but no more than a second: slots that have come free would stand empty.
 _EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
@@ -359,8 +362,7 @@ class Loop:
                 sides=together,
                 writes_per_s_max=self._writes_per_s_max,
                 age_s=self._ages.age_s(side, now_s),
-                # Partitions take no writes: that a young move gets a burst through is the lesser harm.
-                move_age_s=math.inf if change.reason is Reason.RECOVERS else self._ages.move_age_s(side, now_s),
+                move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
             )
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
@@ -375,40 +377,21 @@ class Loop:
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """A change under way stops when a person says so or has set something else, or when it is no longer seen what it does: old
-        news never raises a throttle. One that has not begun stops as well when somebody has ordered otherwise since, or when by the
-        end of its move nothing is ours there any more: it would begin with nobody to take it back."""
+        news never raises a throttle. One that has not begun stops as well when by the end of its move nothing is ours there any
+        more: it would begin with nobody to take it back."""
         over = {
             (d.broker, d.side): d.text
             for d in decisions
             if isinstance(d, LetGo) or (isinstance(d, Hold) and d.reason in _BLIND)
         }
-        waiting, overrides = self._slewing.waiting, observation.orders.overrides
         stops: dict[BrokerSide, Failure] = {}
         for side in self._slewing.busy:
-            word, change = over.get(side) or over.get((None, None)), waiting.get(side)
-            if word is not None:
+            if (word := over.get(side) or over.get((None, None))) is not None:
                 stops[side] = f"stopped on the way: {word}"
             elif side not in self.memory.owned:
                 stops[side] = "what it was for is over"
-            elif (
-                change is not None
-                and change.reason is Reason.OVERRIDDEN
-                and not still_ordered(change, overrides.get(side), self._limits, observation.now_ms)
-            ):
-                stops[side] = "ordered otherwise, or no longer, before its first step"
         self._stop(stops)
-        back = self._back_on_the_way(observation)
-        self._stop(
-            dict.fromkeys(back, "writes wait no more for what it was opened for, as far as is known"), meant=True
-        )
-
-    def _back_on_the_way(self, observation: Observation) -> frozenset[BrokerSide]:
-        """Throttles that are being opened for replicas that nobody says are waited for any more."""
-        opening = {side for side, change in self._slewing.changes.items() if change.reason is Reason.RECOVERS}
-        if not opening or not isinstance(observation.live, LiveCluster):
-            return frozenset()
-        told = fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
-        return frozenset(opening - recovering(observation.live, told))
+        self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:
         """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.

@@ -1088,9 +1088,8 @@ def test_who_orders_otherwise_meanwhile_does_not_wait_for_it() -> None:
     rig = just_begun(20 * MB)
     order(rig, 4 * MB)
     rig.loop.cycle()
-    assert [(d.reason, failure) for d, failure in rig.watcher.acts] == [
-        (Reason.OVERRIDDEN, "ordered otherwise, or no longer, before its first step")
-    ]
+    assert outcomes(rig) == ["ordered otherwise, or no longer"]
+    assert rig.watcher.acts == [], "nothing has failed"
     rig.loop.cycle()
     assert rig.loop.next_due_s() == rig.now_s  # Down it goes at once.
     rig.run_ramps()
@@ -1101,6 +1100,72 @@ def test_an_override_that_is_over_before_its_first_step_is_not_begun() -> None:
     rig = just_begun(20 * MB)
     rig.orders.latest = Orders(at_ms=rig.now_ms)
     rig.loop.cycle()
-    assert [failure for _, failure in rig.watcher.acts] == ["ordered otherwise, or no longer, before its first step"]
+    assert outcomes(rig) == ["ordered otherwise, or no longer"]
     assert rig.loop.next_due_s() is None
     assert rig.throttles.rates[SOURCE] == 10 * MB
+
+
+def outcomes(rig: Rig) -> list[str | None]:
+    return [entry.failure for entry in rig.journal.entries if entry.kind == "outcome"]
+
+
+def run_until(rig: Rig, at_s: float) -> None:
+    while (due_s := rig.loop.next_due_s()) is not None and due_s <= at_s:
+        rig.now_s = due_s
+        rig.loop.tick()
+    rig.now_s = at_s
+
+
+@pytest.mark.parametrize("by_order", [True, False])
+def test_a_lower_order_does_not_wait_for_the_end_of_a_way_up(by_order: bool) -> None:
+    """Half of the way from 10 MB/s to 50, by a rescue or by an order, somebody wants 2."""
+    rig = Rig(Memory(stalls={3: WELL}) if by_order else None)
+    if by_order:
+        order(rig, 50 * MB)
+    rig.loop.cycle()
+    run_until(rig, 5.5)
+    stood = rig.throttles.rates[SOURCE]
+    assert 25 * MB < stood < 35 * MB
+    order(rig, 2 * MB)
+    rig.loop.cycle()
+    assert rig.loop.cycle()[0].reason is Reason.OVERRIDDEN
+    most = stood
+    while rig.loop.next_due_s() is not None:
+        run_until(rig, rig.now_s + 0.25)
+        most = max(most, rig.throttles.rates[SOURCE])
+    assert (rig.throttles.rates[SOURCE], most) == (2 * MB, stood)
+
+
+def test_what_writes_wait_for_does_not_wait_for_a_way_down() -> None:
+    """An order of 50 MB/s is over, and the throttle on its way back to 10."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    (whole,) = rig.live.moves
+    order(rig, 50 * MB)
+    rig.loop.cycle()
+    rig.run_ramps()
+    rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    run_until(rig, rig.now_s + 5.0)
+    stood = rig.throttles.rates[SOURCE]
+    assert 20 * MB < stood < 40 * MB
+    rig.live.moves = (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    rig.loop.cycle()
+    assert Reason.RECOVERS in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 50 * MB
+    rig.live.moves = (whole,)
+    rig.loop.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB, "what stood before both"
+
+
+def test_a_stall_that_a_new_leader_answers_for_does_not_wait() -> None:
+    """The move is of an hour ago, and led by another broker since the last look."""
+    rig = Rig()
+    moves, rig.live.moves = rig.live.moves, ()
+    rig.loop.cycle()
+    rig.now_s, rig.live.moves = 1.0, moves
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    assert Reason.STALLED_THROTTLE_BOUND in rig.cycle()
+    assert rig.loop.next_due_s() == 1.0

@@ -88,10 +88,14 @@ def back_to_before(
     return SetRate(*side, setting.bytes_per_s, wanted, Reason.BACK_TO_BEFORE, text, setting.own)
 
 
+def in_force(order: Override | None, now_ms: int) -> bool:
+    return order is not None and now_ms < order.until_ms
+
+
 def still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:
-    """Whether an override's change of rate, which has not begun, is what somebody wants now."""
+    """Whether a change of rate is what somebody wants now."""
     order = permitted(order, limits)
-    return order is not None and now_ms < order.until_ms and order.bytes_per_s == change.wanted_bytes_per_s
+    return order is not None and in_force(order, now_ms) and order.bytes_per_s == change.wanted_bytes_per_s
 
 
 def being_overridden(side: BrokerSide, order: Override, ours: Owned | None, now_ms: int) -> Decision | None:

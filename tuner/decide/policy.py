@@ -33,7 +33,7 @@ from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Pause
 
 _FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS})
-_RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
+RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
 _STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG})
 
@@ -88,7 +88,7 @@ def decide(
     answered = {
         destination
         for decision in decisions
-        if isinstance(decision, SetRate) and decision.reason in _RESCUES
+        if isinstance(decision, SetRate) and decision.reason in RESCUES
         for destination in view.destinations_of((decision.broker, decision.side))
         if memory.stalls[destination].stalled
     }
