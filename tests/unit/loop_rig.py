@@ -184,6 +184,7 @@ class Rig:
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
+        self.limits = replace(LIMITS, steers=objective is not None, throttles_moves=throttles_moves)
 
         def loop(memory: Memory) -> Loop:
             return Loop(
@@ -204,7 +205,7 @@ class Rig:
                 journal=self.journal,
                 watcher=self.watcher,
                 memory=memory,
-                limits=replace(LIMITS, steers=objective is not None, throttles_moves=throttles_moves),
+                limits=self.limits,
                 stall_limits=STALL,
                 wall_clock=lambda: self.now_ms / 1000,
                 monotonic=lambda: self.now_s,
@@ -215,6 +216,16 @@ class Rig:
 
         self._make_loop = loop
         self.loop = loop(Memory(stalls={3: STALLED}) if memory is None else memory)
+
+    def set_ceiling(self, rate_bytes_per_s: int) -> None:
+        """In the settings, which are read again."""
+        self.limits = replace(self.limits, rate_bytes_per_s_max=rate_bytes_per_s)
+        self.loop = self._make_loop(self.loop.memory)
+
+    def respect(self) -> None:
+        """As tuner.standing_throttles says it."""
+        self.limits = replace(self.limits, adopts=False)
+        self.loop = self._make_loop(self.loop.memory)
 
     def die_and_start_again(self) -> None:
         """What was in memory is gone; what is on record comes back as it was written."""

@@ -453,13 +453,94 @@ def test_after_an_order_stands_what_stood_before_it(over: str) -> None:
     rig.die_and_start_again()
     if over == "expired":
         rig.now_ms += 60_000
+        assert Reason.BACK_TO_BEFORE not in rig.cycle(), "nothing is raised on news of a minute ago"
+        told_now(rig)
     else:
         rig.orders.latest = Orders(10 * MB)
     assert Reason.BACK_TO_BEFORE in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert Reason.BACK_TO_BEFORE not in rig.cycle()
-    assert rig.loop.memory.owned[SOURCE].goes_back_to_bytes_per_s is None
+    assert SOURCE not in rig.loop.memory.owned, "what stands is what stood before we came"
+
+
+def told_now(rig: Rig) -> None:
+    rig.signals.moves = {side: replace(told, sampled_at_ms=rig.now_ms) for side, told in rig.signals.moves.items()}
+    rig.signals.brokers = {b: replace(told, sampled_at_ms=rig.now_ms) for b, told in rig.signals.brokers.items()}
+
+
+def test_without_news_an_order_that_is_over_lowers_and_does_not_raise() -> None:
+    """Both sides were ordered away from 10 MB/s, one up and one down, and meanwhile nothing is heard of either any more."""
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    until = NOW_MS + 60_000
+    rates = {SOURCE: 2 * MB, TARGET: 40 * MB}
+    rig.orders.latest = Orders(1, overrides={side: Override(rate, until, "kim") for side, rate in rates.items()})
+    rig.loop.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == rates
+    rig.now_ms = until
+    for _ in range(12):
+        rig.loop.cycle()
+        run_until(rig, rig.now_s + 5.0)
+    assert rig.throttles.rates == {SOURCE: 2 * MB, TARGET: 10 * MB}
+    assert [failure for _, failure in rig.watcher.acts if failure] == [], "nor is its way down cut short"
+    told_now(rig)
+    rig.loop.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_a_ceiling_that_was_lowered_since_brings_down_what_we_had_raised() -> None:
+    """And nothing else: what a person has set above it is a person's."""
+    rig = raised()
+    rig.throttles.rates[TARGET] = 60 * MB
+    rig.loop.cycle()
+    rig.set_ceiling(30 * MB)
+    reasons = rig.cycle()
+    assert Reason.AT_CEILING in reasons
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 60 * MB}
+
+
+def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True, standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
+    rig.respect()
+    assert rig.cycle().count(Reason.RESPECTED) == 2
+    order(rig, 20 * MB)
+    rig.loop.cycle()
+    rig.run_ramps()
+    rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_respected() -> None:
+    rig = Rig(Memory(standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
+    rig.respect()
+    moves, rig.live.moves = rig.live.moves, ()
+    rig.loop.cycle()
+    rig.live.moves, rig.now_s = moves, 1.0
+    order(rig, 20 * MB)
+    assert Reason.OVERRIDDEN in rig.cycle()
+    rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
+    rig.loop.cycle()
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert not rig.loop.memory.owned
+
+
+def test_a_rate_for_all_brokers_is_respected_too() -> None:
+    """It came with no move, for nobody puts a move's throttle there."""
+    rig = Rig(Memory(stalls={3: STALLED}, seen=SEEN, throttled=True))
+    rig.respect()
+    rig.throttles.rates.clear()
+    rig.throttles.default_rates.update({side[1]: 10 * MB for side in (SOURCE, TARGET)})
+    assert rig.cycle().count(Reason.RESPECTED) == 2
+    rig.run_ramps()
+    assert rig.throttles.rates == {}
 
 
 def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -> None:

@@ -14,7 +14,7 @@ from tuner.decide.deadline import OBSERVED_S_MIN, Late, late
 from tuner.decide.freshness import Freshness, age_s
 from tuner.decide.moves_view import MovesView
 from tuner.decide.not_bound import Causes, not_bound
-from tuner.decide.orders import back_to_before, being_overridden, overridden, permitted
+from tuner.decide.orders import back_to_before, being_overridden, in_force, overridden, permitted
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import StallLimits
@@ -68,20 +68,17 @@ def _decide_side(
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
-    # something to go by; a rescue only ever raises, and would leave it as it is.
-    if (
-        not (limits.steers and view.freshness(side) is Freshness.FRESH)
-        and (back := _back(side, view, memory)) is not None
-    ):
+    # something to go by, and may; a rescue only ever raises, and would leave it as it is.
+    means_its_own = limits.steers and view.freshness(side) is Freshness.FRESH
+    goes_back = not means_its_own or (not limits.adopts and side in memory.standing)
+    if goes_back and (back := _back(side, view, memory)) is not None:
         return back
     # It stood before the move came, and the operator wants such throttles left as they are.
-    standing = memory.standing.get(side)
-    if not limits.adopts and side not in memory.owned and standing is not None:
-        found = view.live.rates.get(side)
-        if found is not None and found.bytes_per_s == standing:
-            return _hold(
-                side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is"
-            )
+    if (standing := _respected(side, view, memory)) is not None:
+        return _hold(side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is")
+    # What we had raised is above the ceiling, which somebody has lowered since. No measurement says that it may stay.
+    if (lowered := _to_ceiling(side, view, memory)) is not None:
+        return lowered
     # Without fresh measurements there is no judgement, and old ones never raise a throttle.
     if (blind := _blind(side, side, view)) is not None:
         return _sunk(side, view, memory) or blind
@@ -263,6 +260,28 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
 
 
+def _respected(side: BrokerSide, view: MovesView, memory: Memory) -> int | None:
+    """The rate that stands here and stood before the move, where such rates are left as they are. One for all brokers came with no
+    move."""
+    found = view.live.rates.get(side)
+    if view.limits.adopts or side in memory.owned or found is None:
+        return None
+    stood = memory.standing.get(side) if found.own else found.bytes_per_s
+    return found.bytes_per_s if found.bytes_per_s == stood else None
+
+
+def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
+    """Where the law steers it does this itself, and slower."""
+    limits, ours, setting = view.limits, memory.owned.get(side), view.live.rates.get(side)
+    most = limits.rate_bytes_per_s_max
+    if limits.steers or ours is None or setting is None or side in view.busy or setting.bytes_per_s <= most:
+        return None
+    if setting.bytes_per_s <= (ours.before_bytes_per_s or 0):
+        return None  # A person's, and no lower than we found it.
+    text = f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(most)}: the ceiling is lower by now"
+    return SetRate(*side, setting.bytes_per_s, int(most), Reason.AT_CEILING, text, setting.own)
+
+
 def _ordered(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     """What a person wants of it; None where nobody does, or another change is under way."""
     order = permitted(view.orders.overrides.get(side), view.limits)
@@ -280,7 +299,7 @@ def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
         return []
     found: list[Decision] = []
     for side in sorted((view.recovering | gone).difference(view.sides)):
-        stood = not view.limits.adopts and side not in memory.owned and side in memory.standing
+        stood = _respected(side, view, memory) is not None
         away = side[0] not in view.live.brokers or side[0] in view.live.unreadable
         if view.live.rates.get(side) is None or away or stood:
             continue
@@ -293,16 +312,22 @@ def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
 
 
 def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
-    """To what stood before a change that was for a while, when that is over as far as anybody can tell."""
-    ours = memory.owned.get(side)
-    if ours is None or ours.goes_back_to_bytes_per_s is None or side in view.busy:
+    """To what stood before a change that was for a while, when that is over as far as anybody can tell; up only on news of now."""
+    ours, setting = memory.owned.get(side), view.live.rates.get(side)
+    if ours is None or ours.goes_back_to_bytes_per_s is None or setting is None:
         return None
     if side in view.recovering or side in view.perhaps_recovering:
+        return None
+    if side in view.busy:
+        sinks = ours.wanted_bytes_per_s <= setting.bytes_per_s
+        ended = sinks and not in_force(view.orders.overrides.get(side), view.now_ms)
+        return _hold(side, Reason.RATE_IS_CHANGING, "it goes back, in steps over the quota's window") if ended else None
+    if ours.goes_back_to_bytes_per_s > setting.bytes_per_s and not view.is_told(side):
         return None
     signal = view.signal(side)
     keep_up = (signal.keep_up_bytes_per_s or 0.0) if signal is not None else None
     drains = rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), view.limits) if keep_up is not None else 0.0
-    return back_to_before(side, ours, view.live.rates.get(side), drains, view.limits)
+    return back_to_before(side, ours, setting, drains, view.limits)
 
 
 def _opened(side: BrokerSide, view: MovesView) -> Decision:

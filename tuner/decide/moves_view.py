@@ -147,6 +147,12 @@ class MovesView:
     def freshness(self, side: BrokerSide) -> Freshness:
         return self._freshness.get(side, Freshness.MISSING)  # Where nothing moves now.
 
+    def is_told(self, side: BrokerSide) -> bool:
+        """Whether there is news of it: of its move, or where nothing moves of its broker."""
+        if side in self._freshness:
+            return self._freshness[side] is Freshness.FRESH
+        return self._fresh_broker(side[0]) is not None
+
     def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
         return self._fresh.get(side)
 

@@ -265,7 +265,14 @@ def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Me
     ours = memory.owned.get(side)
     if ours is None:
         return memory
+    if _is_before(ours, values):
+        return replace(memory, owned=memory.with_owned(side, None))
     return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=tuple(dict.fromkeys(values)))))
+
+
+def _is_before(ours: Owned, values: Sequence[int | None]) -> bool:
+    """Whether nothing of ours stands there any more: only what stood before we came."""
+    return set(values) == {ours.before_bytes_per_s}
 
 
 def narrow_to_live(memory: Memory, live: LiveCluster) -> Memory:
@@ -295,6 +302,8 @@ def settle(memory: Memory, decision: Decision) -> Memory:
             # Where more than that had to be left for the move to drain, the rest of the way is still to go.
             if decision.reason is Reason.BACK_TO_BEFORE and over is not None and wanted <= over:
                 over = None
+                if _is_before(owned, (wanted,)):
+                    return replace(memory, owned=memory.with_owned((broker, side), None))
             settled = replace(owned, may_stand=(wanted,), goes_back_to_bytes_per_s=over)
             return replace(memory, owned=memory.with_owned((broker, side), settled))
         case _:
