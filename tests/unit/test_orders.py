@@ -216,6 +216,41 @@ def test_an_override_takes_back_what_somebody_had_changed() -> None:
     assert rig.loop.memory.theirs_until_ms == {}
 
 
+def test_who_changes_a_throttle_that_an_order_holds_has_the_last_word() -> None:
+    """Until there is another order, by whatever clock; and the order is as it was for a tuner that takes over."""
+    rig = Rig(Memory(stalls={3: WELL}))
+    rig.orders.latest = overridden(30 * MB)
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 30 * MB
+    rig.throttles.rates[SOURCE] = 1 * MB
+    assert rig.cycle().count(Reason.CHANGED_BY_SOMEBODY) == 1
+    for _ in range(3):
+        rig.run_ramps()
+        assert Reason.SOMEBODY_ELSES in rig.cycle()
+        rig.die_and_start_again()
+    assert rig.throttles.rates[SOURCE] == 1 * MB
+    ((side, again),) = rig.orders.latest.overrides.items()
+    rig.orders.latest = replace(rig.orders.latest, overrides={side: replace(again, by="kim, again")})
+    assert Reason.OVERRIDDEN in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 30 * MB
+
+
+@pytest.mark.parametrize("off_ms", [-120_000, 0, 120_000])
+def test_resume_ends_the_holds_that_stand_and_none_that_come_after_it(off_ms: int) -> None:
+    """By the clock of who says so, which is minutes off."""
+    rig = raised()
+    rig.throttles.rates[SOURCE] = 1 * MB
+    assert Reason.CHANGED_BY_SOMEBODY in rig.cycle()
+    assert Reason.SOMEBODY_ELSES in rig.cycle()
+    rig.orders.latest = Orders(NOW_MS + off_ms, resumed_at_ms=NOW_MS + off_ms, by="kim")
+    assert Reason.SOMEBODY_ELSES not in rig.cycle()
+    rig.throttles.rates[TARGET] = 2 * MB
+    assert Reason.CHANGED_BY_SOMEBODY in rig.cycle()
+    assert Reason.SOMEBODY_ELSES in rig.cycle()
+
+
 def test_no_throttle_is_put_where_none_was() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     del rig.throttles.rates[SOURCE]

@@ -60,13 +60,13 @@ def _decide_side(
     # It did not tell its settings: what stands there now is not known, so nothing is written over it.
     if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
-    # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too; another is let end first.
-    if (ordered := _ordered(side, view, memory)) is not None:
-        return ordered
-    # Somebody changed it after us: theirs.
+    # Somebody changed it after us, and after any order that we have heard: theirs.
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
+    # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too.
+    if (ordered := _ordered(side, view, memory)) is not None:
+        return ordered
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
     # something to go by, and may; a rescue only ever raises, and would leave it as it is.
     means_its_own = limits.steers and view.freshness(side) is Freshness.FRESH
@@ -301,10 +301,10 @@ def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
     for side in sorted((view.recovering | gone).difference(view.sides)):
         stood = _respected(side, view, memory) is not None
         away = side[0] not in view.live.brokers or side[0] in view.live.unreadable
-        if view.live.rates.get(side) is None or away or stood:
+        if view.live.rates.get(side) is None or away or stood or side in memory.theirs_until_ms:
             continue
         decision = _ordered(side, view, memory)
-        if decision is None and side not in memory.theirs_until_ms:
+        if decision is None:
             decision = _opened(side, view) if side in view.recovering else _back(side, view, memory)
         if decision is not None:
             found.append(decision)

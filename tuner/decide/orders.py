@@ -23,14 +23,28 @@ from tuner.model.orders import Orders, Override, Pause
 
 
 def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> Memory:
-    """What is remembered of other people's values after ``resume`` and ``override``; and that the orders were read."""
-    yield_ms = round(limits.yield_s * 1000)
-    theirs = {
-        side: until_ms
-        for side, until_ms in memory.theirs_until_ms.items()
-        if until_ms - yield_ms > orders.resumed_at_ms
-        and not ((order := orders.overrides.get(side)) is not None and order.until_ms > now_ms)
+    """What is remembered of other people's values after ``resume`` and ``override``; and that the orders were read.
+
+    The newer word counts, whoever's it is. Which one that is says the order in which they were heard: the clocks of those who
+    give orders may be off. Only where it was never told what was ordered before, clocks have to do.
+    """
+    before = memory.ordered if memory.ordered_until_ms is not None else None
+    if before is not None:
+        over = orders.resumed_at_ms != before.resumed_at_ms
+        theirs = {} if over else memory.theirs_until_ms
+    else:
+        yield_ms = round(limits.yield_s * 1000)
+        theirs = {
+            side: until_ms
+            for side, until_ms in memory.theirs_until_ms.items()
+            if until_ms - yield_ms > orders.resumed_at_ms
+        }
+    news = {
+        side
+        for side, order in orders.overrides.items()
+        if in_force(order, now_ms) and (before is None or order != before.overrides.get(side))
     }
+    theirs = {side: until_ms for side, until_ms in theirs.items() if side not in news}
     return replace(memory, theirs_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
 
 
