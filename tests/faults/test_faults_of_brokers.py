@@ -136,6 +136,11 @@ def test_what_a_star_holds_back_beside_the_move_comes_back_first(make_stage: Mak
     # Where a "*" serves others nothing of the tool's is taken away: who moved takes the lists back.
     assert stage.client.alter_topic_configs({stage.topic: dict.fromkeys(LIST_KEYS.values())}) == {stage.topic: None}
     stage.end()
+    # The other rows have the same brokers.
+    stage.delete(beside)
+    none = dict.fromkeys(RATE_KEYS.values())
+    assert set(stage.client.alter_broker_configs(dict.fromkeys(stage.brokers, none)).values()) == {None}
+    stage.until("what the operator had set is gone", lambda: not stage.rates(), 20)
     record_property("told", f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as they were")
 
 
