@@ -176,7 +176,7 @@ def run_tuner(
                     live=live,
                     signals=signals,
                     throttles=throttles,
-                    slewing=Slewing(throttles),
+                    slewing=Slewing(throttles, writes_per_s_max=settings.config_writes_per_s_max),
                     steering=steering_of(settings, throttles, inputs),
                     orders=orders,
                     journal=watched.on_record(journal.write),

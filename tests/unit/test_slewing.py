@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -9,13 +10,14 @@ import pytest
 from fake_throttles import FakeThrottles
 from tuner_cases import SOURCE, TARGET
 
+from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Failure
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Reason, SetRate
 from tuner.model.limits import MB
-from tuner.plan.slew import SlewStep
+from tuner.plan.slew import SlewStep, slew
 
 START_S = 100.0
 STEPS = (SlewStep(0.0, 8 * MB), SlewStep(1.0, 12 * MB), SlewStep(2.0, 16 * MB), SlewStep(3.0, 20 * MB))
@@ -96,6 +98,46 @@ def test_a_little_lateness_does_not_make_the_way_longer(throttles: FakeThrottles
     assert ramp.next_due_s() == START_S + 2.0
     ramp.step(START_S + 2.75)
     assert ramp.next_due_s() == START_S + 3.75, "two steps are half a pause apart at the least"
+
+
+def ramped(sides: Iterable[BrokerSide], at_s: float, to: int, ramp: Slewing) -> None:
+    for side in sides:
+        steps = slew(10 * MB, to, sides=12, writes_per_s_max=50.0)
+        ramp.start(SetRate(*side, 10 * MB, to, Reason.OVERRIDDEN, "text: text"), steps, at_s)
+
+
+def test_however_many_begin_one_after_another_the_writes_keep_to_their_budget() -> None:
+    """Five times twelve, a second apart, each in steps of a quarter of a second: 240 a second would be due."""
+    waves = [[(12 * wave + i, Side.LEADER) for i in range(12)] for wave in range(5)]
+    throttles = FakeThrottles(range(60), rates=dict.fromkeys(itertools.chain(*waves), 10 * MB))
+    ramp = Slewing(throttles, writes_per_s_max=50.0)
+    written: list[float] = []
+    begins = dict(zip((0.0, 1.0, 2.0, 3.0, 4.0), waves, strict=True))
+    now_s = 0.0
+    while begins or ramp.busy:
+        if now_s in begins:
+            ramped(begins.pop(now_s), now_s, 20 * MB, ramp)
+        before = len(throttles.events)
+        ramp.step(now_s)
+        written += [now_s] * (len(throttles.events) - before)
+        now_s = min([t for t in (ramp.next_due_s(), *begins) if t is not None and t > now_s], default=now_s + 0.01)
+    assert set(throttles.rates.values()) == {20 * MB}
+    assert len(written) == 5 * 12 * 44
+    for span_s in (1.0, 5.0, 20.0):
+        most = max(sum(at <= other < at + span_s for other in written) for at in set(written))
+        assert most <= 50 * (span_s + 1.0) + 1
+    assert now_s < 5 * 12 * 44 / 50 + 2.0, "and no longer than the budget takes"
+
+
+def test_what_leads_down_comes_before_what_leads_up() -> None:
+    up, down = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
+    throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *down], 10 * MB))
+    ramp = Slewing(throttles, writes_per_s_max=10.0)
+    ramped(up, 0.0, 20 * MB, ramp)
+    ramped(down, 0.0, 5 * MB, ramp)
+    ramp.step(0.0)
+    assert {side for side in down if throttles.rates[side] < 10 * MB} == {*down}
+    assert sum(throttles.rates[side] > 10 * MB for side in up) == 2
 
 
 def test_a_very_late_tick_does_not_jump_to_the_end(throttles: FakeThrottles) -> None:

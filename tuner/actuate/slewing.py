@@ -6,10 +6,14 @@ writes exactly then is overwritten, once.
 
 A step that comes late delays those after it: to skip steps would be the jump that the slew is there to avoid. Lateness of less
 than half a step is made up for, or a way of many steps would become longer than the quota's window.
+
+Invariant: in no stretch are there more writes than the budget has for it, and a second's worth. Steps are as small as those that
+begin together leave them; where others begin meanwhile, some come late, and what leads down comes first.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +25,7 @@ from tuner.plan.slew import SlewStep
 
 _LATES_MAX = 10
 _LATE_PAUSE_S = 1.0
+_REQUEST_SHARE = 0.1  # Of a second's writes.
 
 
 @dataclass(slots=True)
@@ -50,9 +55,12 @@ class Ended:
 
 
 class Slewing:
-    def __init__(self, throttles: Throttles) -> None:
+    def __init__(self, throttles: Throttles, *, writes_per_s_max: float = math.inf) -> None:
         self._throttles = throttles
         self._changes: dict[BrokerSide, _Change] = {}
+        self._writes_per_s_max = writes_per_s_max
+        self._left = self._most = max(1.0, writes_per_s_max)  # Writes that may be made at once, now and at the most.
+        self._left_at_s = -math.inf
 
     @property
     def busy(self) -> frozenset[BrokerSide]:
@@ -78,11 +86,33 @@ class Slewing:
         return self._end(side, failure) if side in self._changes else None
 
     def next_due_s(self) -> float | None:
-        return min((change.next_at_s for change in self._changes.values()), default=None)
+        due_s = min((change.next_at_s for change in self._changes.values()), default=None)
+        return due_s if due_s is None or self._left >= 1.0 else max(due_s, self._left_at_s + self._rest_s)
+
+    @property
+    def _rest_s(self) -> float:
+        """Until the budget has a write again, and as many as make a request worth its while."""
+        return (max(1.0, _REQUEST_SHARE * self._most) - self._left) / self._writes_per_s_max
+
+    def _within_budget(self, due: list[BrokerSide], now_s: float) -> list[BrokerSide]:
+        if math.isinf(self._writes_per_s_max):
+            return due
+        self._left = min(self._most, self._left + max(0.0, now_s - self._left_at_s) * self._writes_per_s_max)
+        self._left_at_s = now_s
+        if len(due) > self._left:
+            due.sort(key=lambda side: (not self._leads_down(side), self._changes[side].next_at_s))
+            due = due[: int(self._left)]
+        self._left -= len(due)
+        return due
+
+    def _leads_down(self, side: BrokerSide) -> bool:
+        decision = self._changes[side].decision
+        return decision.wanted_bytes_per_s < decision.live_bytes_per_s
 
     def step(self, now_s: float) -> list[Ended]:
-        """Writes every step that is due, all sides together; what ended, well or not."""
+        """Writes every step that is due and within the budget, all sides together; what ended, well or not."""
         due = [side for side, change in self._changes.items() if change.next_at_s <= now_s]
+        due = self._within_budget(due, now_s) if due else due
         if not due:
             return []
         ended = self._stopped(due, now_s)

@@ -136,7 +136,7 @@ class _LoopHand:
             live=desk.live,
             signals=desk.signals,
             throttles=desk.throttles,
-            slewing=Slewing(desk.throttles),
+            slewing=Slewing(desk.throttles, writes_per_s_max=policy.writes_per_s_max),
             steering=_steering(desk, policy),
             orders=NoOrders(),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),

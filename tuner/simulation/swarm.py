@@ -90,7 +90,7 @@ class SwarmHand:
             live=desk.live,
             signals=desk.signals,
             throttles=self.throttles,
-            slewing=Slewing(self.throttles),
+            slewing=Slewing(self.throttles, writes_per_s_max=50.0),
             steering=steering,
             orders=self._orders,
             journal=self.journal,
