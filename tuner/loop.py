@@ -313,7 +313,7 @@ class Loop:
         self._orders.follow()
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
-        ending = self.memory.idle_looks > 0 and bool(self.memory.seen or self.memory.owned)
+        ending = self.memory.idle_looks > 0 and (bool(self.memory.seen) or self._owns_here())
         live = self._live.look(
             full=ending or (self._cycles % FULL_LOOK_EVERY == 0 and not self._early),
             also={move.topic for move in self._announcing.moves},
@@ -337,6 +337,11 @@ class Loop:
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
         )
+
+    def _owns_here(self) -> bool:
+        """On a broker that was there at the last look. One that is away for good would have everything looked at for ever."""
+        owned = self.memory.owned
+        return bool(owned) if self._seen is None else any(broker in self._seen.brokers for broker, _ in owned)
 
     def _waits(self, now_ms: int) -> frozenset[int]:
         """Brokers of which writes wait for replicas, or a throttle is open for some and not the law's by now: what stands beside

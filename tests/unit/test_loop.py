@@ -490,6 +490,27 @@ def test_without_news_an_order_that_is_over_lowers_and_does_not_raise() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
+def test_a_broker_that_is_gone_for_good_is_told_of_and_not_looked_for() -> None:
+    """Its part of the move was cancelled. When it is back, or another with its number, it gets what stood before."""
+    rig = raised()
+    rig.throttles.brokers.discard(TARGET[0])
+    rate = rig.throttles.rates.pop(TARGET)  # It tells none while it is away, and has it all the same.
+    rig.live.moves = ()
+    for _ in range(4 + 2 * FULL_LOOK_EVERY):
+        decisions = rig.loop.cycle()
+    assert [d.text for d in decisions] == [
+        "broker 3 follower throttle: 50.0 MB/s of ours may stand there, and broker 3 is away: what stood before does again when it "
+        "is back"
+    ]
+    assert sum(rig.live.looks[-2 * FULL_LOOK_EVERY :]) == 2, "everything is looked at as seldom as ever"
+    rig.throttles.brokers.add(TARGET[0])
+    rig.throttles.rates[TARGET] = rate
+    for _ in range(3):
+        rig.loop.cycle()
+    assert TARGET not in rig.throttles.rates
+    assert not rig.loop.memory.owned
+
+
 def test_a_ceiling_that_was_lowered_since_brings_down_what_we_had_raised() -> None:
     """And nothing else: what a person has set above it is a person's."""
     rig = raised()

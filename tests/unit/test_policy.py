@@ -232,7 +232,7 @@ def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
     standing = {"orders": throttle(leader=[(0, 1), (7, 1)])}
     memory = Memory(owned=OURS, seen=SEEN, idle_looks=1)
     memory, decisions = think(live({}, moves=(), lists=standing, brokers=(2, 3)), memory)
-    assert decisions == ()
+    assert [d.reason for d in decisions] == [Reason.BROKER_DOWN]
     assert memory.owned == OURS
     _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists=standing), memory)
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [4_500_000]

@@ -166,7 +166,17 @@ def _without_moves(
         endings = [_kept_open(e) if _lowers(e) and (e.broker, e.side) in keeps_open else e for e in endings]
     memory = replace(memory, stalls={}, rescued=frozenset())
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
-    return memory if endings else _settled(live, memory, limits), (*changed, *endings)
+    left = [_left_there(side, owned) for side, owned in sorted(memory.owned.items()) if side[0] not in live.brokers]
+    return memory if endings else _settled(live, memory, limits), (*changed, *endings, *left)
+
+
+def _left_there(side: BrokerSide, owned: Owned) -> Hold:
+    """Its settings are the cluster's, and outlive it: whoever gets its number gets them."""
+    text = (
+        f"{side_name(side)}: {words.rate(owned.wanted_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
+        "stood before does again when it is back"
+    )
+    return Hold(*side, Reason.BROKER_DOWN, text)
 
 
 def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
