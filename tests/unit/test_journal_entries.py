@@ -28,6 +28,7 @@ from tuner.journal.entries import (
     owned_key,
     ring_of,
     seen_key,
+    seq_of,
     turn_entry,
 )
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
@@ -214,3 +215,16 @@ def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:
     assert decode_entry(encode_entry(entry)) == entry
     assert ring_of(entry_of("intent", changes[0], NOW_MS)) == "entry"
     assert entry_key("turn", "lab", 7) != entry_key("entry", "lab", 7)
+
+
+@given(st.integers(0, 10**12), st.text(max_size=60))
+def test_the_number_of_an_entry_is_found_without_the_rest_of_it(seq: int, text: str) -> None:
+    found = Entry(1, "outcome", "set", "why", text, failure=text + '"seq": 7}', seq=seq)
+    assert seq_of(encode_entry(found)) == seq
+    other = json.dumps(dict(reversed(json.loads(encode_entry(found)).items()))).encode()
+    assert seq_of(other) == seq, "whoever has written it"
+
+
+@pytest.mark.parametrize("value", [b"", b"null", b'{"v": 99, "seq": "7"}', b'"seq": x}'])
+def test_what_is_no_entry_has_no_number(value: bytes) -> None:
+    assert seq_of(value) is None

@@ -15,6 +15,7 @@ from tuner.journal.entries import (
     memory_key,
     owned_prefix,
     seen_prefix,
+    seq_of,
     written_by,
 )
 from tuner.journal.list_records import decode_listed, listed_prefix
@@ -38,6 +39,7 @@ class Remembered:
         self.entries: list[Entry] = []
         self.plans = PlanBook(cluster)
         self.seqs = dict.fromkeys(RINGS, 0)  # The newest entry's number in each ring.
+        self._rings = {entry_prefix(ring, cluster): ring for ring in RINGS}
 
     @property
     def quotas(self) -> MutationMemory:
@@ -81,6 +83,11 @@ class Remembered:
             self._quotas.take(key, None)
             self.plans.take(key, None)
             return
+        # Nearly all of a journal that is some days old.
+        ring = self._rings.get(key[: key.rfind(b"|") + 1])
+        if ring is not None:
+            self._take_entry(ring, value)
+            return
         if self.plans.take_on_start(key, value):
             return
         if key == memory_key(self._cluster):
@@ -96,8 +103,11 @@ class Remembered:
             self.memory = replace(self.memory, listed=self.memory.with_listed(*decode_listed(value)))
         else:
             self._quotas.take(key, value)
-        for ring in RINGS:
-            if key.startswith(entry_prefix(ring, self._cluster)) and (entry := decode_entry(value)) is not None:
-                self.seqs[ring] = max(self.seqs[ring], entry.seq)
-                if entry.at_ms in self._times_ms:
-                    self.entries.append(entry)
+
+    def _take_entry(self, ring: str, value: bytes) -> None:
+        seq = seq_of(value)
+        if seq is None:
+            return
+        self.seqs[ring] = max(self.seqs[ring], seq)
+        if self._times_ms and (entry := decode_entry(value)) is not None and entry.at_ms in self._times_ms:
+            self.entries.append(entry)
