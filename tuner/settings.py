@@ -119,7 +119,8 @@ class TunerSettings(BaseModel):
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,
-        description="budget of throttle writes while rates change; larger clusters change in coarser steps",
+        description="budget of throttle writes a second while rates change, for all brokers together; larger clusters change in"
+        " coarser steps, and what leads down comes first",
     )
     objective: ObjectiveSettings | None = Field(
         default=None,
