@@ -358,7 +358,7 @@ class Loop:
         unthrottled = self._listing.carry_out(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         together = len(changes) + len(self._slewing.busy)
-        memory, ramps = self.memory, []
+        memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
             side, now_s = (change.broker, change.side), self._monotonic()
             steps = slew(
@@ -374,7 +374,8 @@ class Loop:
         if changes:
             self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
         for change, steps in ramps:
-            self._slewing.start(change, steps, self._monotonic())
+            ours = owned.get((change.broker, change.side))
+            self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)

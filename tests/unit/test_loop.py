@@ -205,7 +205,8 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     assert rig.loop.next_due_s() is None
     rig.journal.refusing = False
     rig.begin_another_term()
-    assert rig.loop.memory.owned[SOURCE].may_stand == (stands,)
+    before = 11_818_182  # Which the broker may show for a while.
+    assert rig.loop.memory.owned[SOURCE].may_stand == (stands, before)
     rig.throttles.rates[SOURCE] = 10 * MB  # What stood before the ramp: a person's word, for it was past that.
     rig.cycle()
     assert [e.failure for e in rig.journal.entries if e.kind == "outcome"] == [
@@ -521,6 +522,119 @@ def test_a_ceiling_that_was_lowered_since_brings_down_what_we_had_raised() -> No
     assert Reason.AT_CEILING in reasons
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 60 * MB}
+
+
+def silent(rig: Rig) -> None:
+    rig.now_ms += 30_000  # Old, and not so old that what was raised sinks anyway.
+
+
+def gone_silent(rig: Rig) -> None:
+    rig.signals.moves, rig.signals.brokers = {}, {}
+
+
+@pytest.mark.parametrize("unheard", [silent, gone_silent])
+def test_it_comes_down_to_a_lowered_ceiling_though_nothing_is_measured(unheard: Callable[[Rig], None]) -> None:
+    rig = raised()
+    rig.loop.cycle()
+    rig.set_ceiling(30 * MB)
+    unheard(rig)
+    for _ in range(4):
+        rig.loop.cycle()
+        run_until(rig, rig.now_s + 5.0)
+    assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 30 * MB}
+    assert [failure for _, failure in rig.watcher.acts if failure] == []
+
+
+def test_no_ceiling_is_reason_to_lower_what_a_person_had_set() -> None:
+    rig = raised()
+    rig.loop.ledger.memory = replace(RAISED, owned={SOURCE: owned(40 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)})
+    rig.set_ceiling(30 * MB)
+    rig.loop.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 40 * MB, TARGET: 30 * MB}
+
+
+def test_what_is_open_for_lost_replicas_comes_down_to_a_lowered_ceiling_and_goes_back_at_last() -> None:
+    rig, whole = recovering()
+    assert rig.throttles.rates[SOURCE] == 50 * MB
+    rig.set_ceiling(30 * MB)
+    for _ in range(4):
+        rig.loop.cycle()
+        run_until(rig, rig.now_s + 5.0)
+    assert rig.throttles.rates[SOURCE] == 30 * MB
+    assert [failure for _, failure in rig.watcher.acts if failure] == []
+    rig.live.moves = (whole,)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 10 * MB
+
+
+def test_what_writes_wait_for_does_not_sink_though_its_own_broker_is_not_heard_of() -> None:
+    """Its leader is, and says so. What is not measured is not raised either."""
+    rig = raised()
+    (whole,) = rig.live.moves
+    rig.live.moves = (replace(whole, isr=(1,)),)
+    rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
+    rig.signals.moves = {s: replace(m, sampled_at_ms=NOW_MS - 300_000) for s, m in rig.signals.moves.items()}
+    for _ in range(6):
+        rig.loop.cycle()
+        run_until(rig, rig.now_s + 5.0)
+    assert rig.throttles.rates[SOURCE] == 50 * MB
+
+
+def test_a_step_that_a_broker_shows_late_is_not_somebodys_when_a_newer_order_ends_the_way() -> None:
+    rig = Rig(Memory(stalls={3: WELL}))
+    order(rig, 50 * MB)
+    rig.loop.cycle()
+    run_until(rig, 5.0)
+    before = rig.throttles.rates[SOURCE]
+    run_until(rig, 5.25)
+    newest = rig.throttles.rates[SOURCE]
+    assert before < newest
+    order(rig, 2 * MB)
+    rig.loop.cycle()
+    rig.throttles.rates[SOURCE] = before  # As it shows.
+    assert Reason.OVERRIDDEN in rig.cycle()
+    rig.throttles.rates[SOURCE] = newest
+    rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == 2 * MB
+    assert Reason.CHANGED_BY_SOMEBODY not in rig.cycle()
+
+
+@pytest.mark.parametrize("steered", [True, False])
+def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool) -> None:
+    memory = Memory(stalls={3: WELL}, seen=SEEN, throttled=True)
+    rig = Rig(memory, objective=Objective(latency_ms=50.0) if steered else None)
+    rig.respect()
+    rig.throttles.rates.clear()
+    rig.throttles.default_rates.update({side[1]: 10 * MB for side in (SOURCE, TARGET)})
+    order(rig, 20 * MB)
+    rig.loop.cycle()
+    rig.run_ramps()
+    rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    while rig.loop.memory.owned[SOURCE].may_stand != (10 * MB,):
+        run_until(rig, rig.now_s + 1.0)
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    assert rig.cycle().count(Reason.RESPECTED) == 2
+    rig.live.moves = ()
+    for _ in range(5):
+        rig.loop.cycle()
+    assert rig.throttles.rates == {}, "nothing of ours is left"
+
+
+def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
+    rig = Rig(Memory(stalls={3: WELL}, standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
+    rig.respect()
+    order(rig, 20 * MB)
+    rig.loop.cycle()
+    rig.run_ramps()
+    rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
+    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.throttles.rates[SOURCE] = 10 * MB  # Its last step, which nobody has put on record.
+    rig.die_and_start_again()
+    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    assert rig.cycle().count(Reason.RESPECTED) == 2
 
 
 def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:

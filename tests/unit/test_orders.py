@@ -237,6 +237,37 @@ def test_who_changes_a_throttle_that_an_order_holds_has_the_last_word() -> None:
     assert rig.throttles.rates[SOURCE] == 30 * MB
 
 
+@pytest.mark.parametrize("away", ["same look", "no tuner ran"])
+def test_of_a_change_by_hand_and_an_order_that_are_seen_at_once_the_order_counts(away: str) -> None:
+    rig = raised()
+    rig.cycle()
+    if away == "no tuner ran":
+        rig.die_and_start_again()
+    rig.throttles.rates[SOURCE] = 1 * MB
+    rig.orders.latest = overridden(30 * MB)
+    reasons = rig.cycle()
+    assert Reason.CHANGED_BY_SOMEBODY in reasons
+    assert Reason.OVERRIDDEN in reasons
+    rig.run_ramps()
+    rig.cycle()
+    assert rig.throttles.rates[SOURCE] == 30 * MB
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_a_word_that_comes_while_the_cluster_is_not_seen_is_heard(resumes: bool) -> None:
+    rig = raised()
+    rig.throttles.rates[SOURCE] = 1 * MB
+    rig.cycle()
+    assert Reason.SOMEBODY_ELSES in rig.cycle()
+    rig.live.not_seen = "it does not answer"
+    rig.orders.latest = Orders(NOW_MS, resumed_at_ms=NOW_MS, by="kim") if resumes else overridden(30 * MB)
+    assert rig.cycle() == [Reason.CLUSTER_NOT_SEEN]
+    assert rig.loop.memory.orders_at_ms < NOW_MS, "nothing is done about it yet"
+    rig.live.not_seen = None
+    assert Reason.SOMEBODY_ELSES not in rig.cycle()
+    assert rig.loop.memory.orders_at_ms == NOW_MS
+
+
 @pytest.mark.parametrize("off_ms", [-120_000, 0, 120_000])
 def test_resume_ends_the_holds_that_stand_and_none_that_come_after_it(off_ms: int) -> None:
     """By the clock of who says so, which is minutes off."""

@@ -129,6 +129,20 @@ def test_however_many_begin_one_after_another_the_writes_keep_to_their_budget() 
     assert now_s < 5 * 12 * 44 / 50 + 2.0, "and no longer than the budget takes"
 
 
+@pytest.mark.parametrize("writes_per_s_max", [1.5, 3.0, 7.0, 9.7, 10.0])
+def test_small_budgets_come_to_an_end_by_a_clock_that_goes_by_what_is_due(writes_per_s_max: float) -> None:
+    sides = [(broker, Side.LEADER) for broker in range(20)]
+    throttles = FakeThrottles(range(20), rates=dict.fromkeys(sides, 10 * MB))
+    ramp = Slewing(throttles, writes_per_s_max=writes_per_s_max)
+    ramped(sides, 0.3, 20 * MB, ramp)
+    ticks = 0
+    while (due_s := ramp.next_due_s()) is not None:
+        ramp.step(due_s)
+        ticks += 1
+        assert ticks < 4 * 20 * 44, "it is due, and nothing is done"
+    assert set(throttles.rates.values()) == {20 * MB}
+
+
 def test_what_leads_down_comes_before_what_leads_up() -> None:
     up, down = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
     throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *down], 10 * MB))

@@ -14,7 +14,7 @@ begin together leave them; where others begin meanwhile, some come late, and wha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from streaming.kafka.cluster import ClusterError
@@ -26,6 +26,7 @@ from tuner.plan.slew import SlewStep
 _LATES_MAX = 10
 _LATE_PAUSE_S = 1.0
 _REQUEST_SHARE = 0.1  # Of a second's writes.
+_ROUNDING = 1e-6
 
 
 @dataclass(slots=True)
@@ -37,6 +38,9 @@ class _Change:
     done: int = 0
     stood: int | None = None  # Before our last write.
     lates: int = 0  # So many times in a row the broker has shown that.
+    may_stand: frozenset[int | None] = (
+        frozenset()
+    )  # Beside ``stands``, before the first step: a change before it ended there.
 
     def following_at_s(self, now_s: float) -> float:
         """When the step after the one that is due comes, which is written now."""
@@ -75,19 +79,34 @@ class Slewing:
         """What no step has been written of yet."""
         return {side: change.decision for side, change in self._changes.items() if not change.done}
 
-    def start(self, decision: SetRate, steps: Sequence[SlewStep], now_s: float) -> None:
+    def start(
+        self,
+        decision: SetRate,
+        steps: Sequence[SlewStep],
+        now_s: float,
+        *,
+        may_stand: Collection[int | None] = (),
+    ) -> None:
+        """
+        Args:
+            may_stand: what is ours there until now; a broker may show a step late that a change before this one had written.
+        """
         stands = decision.live_bytes_per_s if decision.own else None
         self._changes[(decision.broker, decision.side)] = _Change(
-            decision, tuple(steps), stands, now_s + steps[0].after_s
+            decision, tuple(steps), stands, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
         )
 
     def drop(self, side: BrokerSide, failure: Failure) -> Ended | None:
         """Stops a change where it is; None when there is none."""
-        return self._end(side, failure) if side in self._changes else None
+        change = self._changes.get(side)
+        if change is None:
+            return None
+        # The broker may not show the last step yet.
+        return self._end(side, failure, attempted=(change.stood,) if change.done else ())
 
     def next_due_s(self) -> float | None:
         due_s = min((change.next_at_s for change in self._changes.values()), default=None)
-        return due_s if due_s is None or self._left >= 1.0 else max(due_s, self._left_at_s + self._rest_s)
+        return due_s if due_s is None or self._left >= 1.0 - _ROUNDING else max(due_s, self._left_at_s + self._rest_s)
 
     @property
     def _rest_s(self) -> float:
@@ -101,8 +120,8 @@ class Slewing:
         self._left_at_s = now_s
         if len(due) > self._left:
             due.sort(key=lambda side: (not self._leads_down(side), self._changes[side].next_at_s))
-            due = due[: int(self._left)]
-        self._left -= len(due)
+            due = due[: int(self._left + _ROUNDING)]
+        self._left = max(0.0, self._left - len(due))
         return due
 
     def _leads_down(self, side: BrokerSide) -> bool:
@@ -155,8 +174,8 @@ class Slewing:
             left = change.stands
             if isinstance(value, ClusterError):
                 ended.append(self._end(side, f"stopped on the way: {value}"))
-            elif value == left:
-                change.lates = 0
+            elif value == left or (not change.done and value in change.may_stand):
+                change.stands, change.lates = value, 0
             # One that is behind with the cluster's metadata shows it for longer. In the end it is what somebody wants.
             elif change.done and value == change.stood and change.lates < _LATES_MAX:
                 change.lates += 1

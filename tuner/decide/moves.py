@@ -70,7 +70,7 @@ def _decide_side(
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
     # something to go by, and may; a rescue only ever raises, and would leave it as it is.
     means_its_own = limits.steers and view.freshness(side) is Freshness.FRESH
-    goes_back = not means_its_own or (not limits.adopts and side in memory.standing)
+    goes_back = not means_its_own or not limits.adopts
     if goes_back and (back := _back(side, view, memory)) is not None:
         return back
     # It stood before the move came, and the operator wants such throttles left as they are.
@@ -240,6 +240,8 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     setting = view.live.rates.get(side)
     if limits.steers or ours is None or setting is None or view.freshness(side) is Freshness.FRESH:
         return None
+    if side in view.recovering:
+        return None  # By its leader's word, which is of now, writes wait for what comes through it.
     # What nobody has told us of since we began was raised by the tuner before us.
     since_ms = memory.unseen_since_ms.get(side, view.now_ms)
     age = age_s(signal, view.now_ms) if signal is not None else (view.now_ms - since_ms) / 1000
@@ -263,21 +265,29 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
 def _respected(side: BrokerSide, view: MovesView, memory: Memory) -> int | None:
     """The rate that stands here and stood before the move, where such rates are left as they are. One for all brokers came with no
     move."""
-    found = view.live.rates.get(side)
-    if view.limits.adopts or side in memory.owned or found is None:
+    found, ours = view.live.rates.get(side), memory.owned.get(side)
+    if view.limits.adopts or found is None:
         return None
-    stood = memory.standing.get(side) if found.own else found.bytes_per_s
+    if ours is not None:  # By an order that is over, or was before anything was written.
+        stood = ours.goes_back_to_bytes_per_s if side not in view.busy else None
+    else:
+        stood = memory.standing.get(side) if found.own else found.bytes_per_s
     return found.bytes_per_s if found.bytes_per_s == stood else None
 
 
 def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
-    """Where the law steers it does this itself, and slower."""
+    """No lower than a person's own that stood before. Where the law steers it does this itself."""
     limits, ours, setting = view.limits, memory.owned.get(side), view.live.rates.get(side)
-    most = limits.rate_bytes_per_s_max
-    if limits.steers or ours is None or setting is None or side in view.busy or setting.bytes_per_s <= most:
+    if limits.steers or ours is None or setting is None:
         return None
-    if setting.bytes_per_s <= (ours.before_bytes_per_s or 0):
-        return None  # A person's, and no lower than we found it.
+    most = max(limits.rate_bytes_per_s_max, ours.before_bytes_per_s or 0)
+    if setting.bytes_per_s <= most:
+        return None
+    if side in view.busy:
+        sinks = ours.wanted_bytes_per_s <= setting.bytes_per_s
+        return (
+            _hold(side, Reason.RATE_IS_CHANGING, "it comes down, in steps over the quota's window") if sinks else None
+        )
     text = f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(most)}: the ceiling is lower by now"
     return SetRate(*side, setting.bytes_per_s, int(most), Reason.AT_CEILING, text, setting.own)
 

@@ -10,7 +10,7 @@ Invariant: an order is heeded within a cycle or its reason is said; one that has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.decide import words
@@ -22,8 +22,8 @@ from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders, Override, Pause
 
 
-def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> Memory:
-    """What is remembered of other people's values after ``resume`` and ``override``; and that the orders were read.
+def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[Memory, frozenset[BrokerSide]]:
+    """What is remembered of other people's values after ``resume`` and ``override``, and of which sides there is a new order.
 
     The newer word counts, whoever's it is. Which one that is says the order in which they were heard: the clocks of those who
     give orders may be off. Only where it was never told what was ordered before, clocks have to do.
@@ -39,13 +39,21 @@ def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> Memory
             for side, until_ms in memory.theirs_until_ms.items()
             if until_ms - yield_ms > orders.resumed_at_ms
         }
-    news = {
+    news = frozenset(
         side
         for side, order in orders.overrides.items()
         if in_force(order, now_ms) and (before is None or order != before.overrides.get(side))
-    }
-    theirs = {side: until_ms for side, until_ms in theirs.items() if side not in news}
-    return replace(memory, theirs_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
+    )
+    return _holding(memory, {side: until_ms for side, until_ms in theirs.items() if side not in news}), news
+
+
+def without_holds(memory: Memory, sides: Collection[BrokerSide]) -> Memory:
+    theirs = memory.theirs_until_ms
+    return _holding(memory, {side: until_ms for side, until_ms in theirs.items() if side not in sides})
+
+
+def _holding(memory: Memory, theirs_until_ms: Mapping[BrokerSide, int]) -> Memory:
+    return memory if theirs_until_ms == memory.theirs_until_ms else replace(memory, theirs_until_ms=theirs_until_ms)
 
 
 def permitted(order: Override | None, limits: Limits) -> Override | None:

@@ -43,6 +43,9 @@ def overtaken(
         elif change.reason is Reason.RECOVERS:
             if seen and side not in needed:
                 found[side] = "writes wait no more for what it was opened for, as far as is known"
+        # Above a ceiling that is lower by now nothing is opened anyway.
+        elif change.reason is Reason.AT_CEILING:
+            continue
         elif side in needed and (side in waiting or change.wanted_bytes_per_s < change.live_bytes_per_s):
             found[side] = "writes wait for replicas that come back through it"
     return found

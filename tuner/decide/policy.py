@@ -23,7 +23,7 @@ from tuner.decide.kept import Kept
 from tuner.decide.lists import list_moves, take_off, without_ours
 from tuner.decide.moves import decide_beside, decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
-from tuner.decide.orders import heard, while_paused
+from tuner.decide.orders import heard, while_paused, without_holds
 from tuner.decide.ownership import forget_swept, let_go_of_changed, swept
 from tuner.decide.urgency import may_hold_back
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
@@ -35,7 +35,7 @@ from tuner.model.orders import Pause
 _FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS})
 RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
-_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG})
+_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING})
 
 
 def decide(
@@ -50,11 +50,12 @@ def decide(
         kept: by whoever decides again and again, so that it takes less; it changes no decision.
     """
     live, kept = observation.live, kept or Kept()
-    # Nothing is seen, so nothing is known: neither that a move runs nor that it ended.
+    orders = observation.orders
+    memory, news = heard(orders, memory, limits, observation.now_ms)
+    # Nothing is seen, so nothing is known: neither that a move runs nor that it ended. Nor is anything done about orders.
     if isinstance(live, NotSeen):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
-    orders = observation.orders
-    memory = heard(orders, memory, limits, observation.now_ms)
+    memory = replace(memory, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
     if limits.throttles_moves and orders.pause is None and live.moves:
@@ -63,6 +64,8 @@ def decide(
         again = swept(live, memory, observation.now_ms, limits, unlisted=unlisted)
         memory, told = forget_swept(memory, again, observation.now_ms)
     memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits)
+    # Of a change by hand and an order that are both news the order counts: it is the plainer word.
+    memory = without_holds(memory, news)
     changed = [*told, *let_go]
     if orders.pause is not None:
         return _paused(live, memory, orders.pause, changed, kept)
@@ -275,7 +278,7 @@ def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Me
     ours = memory.owned.get(side)
     if ours is None:
         return memory
-    if _is_before(ours, values):
+    if _is_before(ours, values) and ours.goes_back_to_bytes_per_s in (None, ours.before_bytes_per_s):
         return replace(memory, owned=memory.with_owned(side, None))
     return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=tuple(dict.fromkeys(values)))))
 
@@ -311,9 +314,10 @@ def settle(memory: Memory, decision: Decision) -> Memory:
             over = owned.goes_back_to_bytes_per_s
             # Where more than that had to be left for the move to drain, the rest of the way is still to go.
             if decision.reason is Reason.BACK_TO_BEFORE and over is not None and wanted <= over:
-                over = None
                 if _is_before(owned, (wanted,)):
                     return replace(memory, owned=memory.with_owned((broker, side), None))
+                # Of a rate for all brokers a setting of our own is left, which is as good as that until the end of the moves.
+                over = over if owned.before_bytes_per_s is None else None
             settled = replace(owned, may_stand=(wanted,), goes_back_to_bytes_per_s=over)
             return replace(memory, owned=memory.with_owned((broker, side), settled))
         case _:
