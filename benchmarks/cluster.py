@@ -3,7 +3,8 @@
 The same reassignment under no throttle, static throttles (25 to 100 % of what clients leave of the link) and rheostat, on a real
 cluster whose links are limited (links/net.py says how, links/size.py how slow and why, links/run.py what a run is). T*
 divides the bytes to be moved by what the link leaves them, both measured in the same run: the link with a transfer, the clients
-before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move.
+before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move; where
+clients come in a burst, what its own producer tells is told beside it.
 
 Needs root and iproute2. A run takes three to eight minutes; ``--save`` keeps each as it ends, so that a campaign goes on where it
 was stopped. Nothing else should run: the share of the machine's processors that was used is told beside every figure, and
@@ -119,7 +120,7 @@ def _print(found: dict[str, Any]) -> None:
         print(f"{name}: {SCENARIOS[name].about}")
         print(
             f"{'policy':16} {'runs':>4} {'ended':>5} {'T ÷ T*':>7} {'worst':>6} {'average ÷ idle':>14} {'p99 ÷ idle':>11} "
-            f"{'average ms':>10} {'p99 ms':>7} {'cpu':>5} {'machine':>7}"
+            f"{'average ms':>10} {'p99 ms':>7} {'burst ms':>8} {'cpu':>5} {'machine':>7}"
         )
         for total in own:
             median, worst = (f"{total[k]:.2f}" if total[k] else "never" for k in ("ratio_to_optimum", "ratio_worst"))
@@ -127,13 +128,17 @@ def _print(found: dict[str, Any]) -> None:
             print(
                 f"{total['policy']:16} {total['runs']:4d} {total['completed']:5d} {median:>7} {worst:>6} "
                 f"{latency['average']:14.2f} {latency['p99']:11.2f} {total['average_ms']:10.1f} {total['p99_ms']:7.1f} "
-                f"{total['cpu_share']:5.0%} {total['machine_share']:7.0%}"
+                f"{_told_burst(total['burst_ms']):>8} {total['cpu_share']:5.0%} {total['machine_share']:7.0%}"
             )
         for key, best in found["front"][name].items():
             print(f"front by the {key}: {', '.join(best) or 'nothing ended'}")
         print()
     for failure in found["missed"]:
         print(f"missed: {failure}")
+
+
+def _told_burst(average_ms: float | None) -> str:
+    return "-" if average_ms is None else f"{average_ms:.0f}"
 
 
 def _plots(file: Path, found: dict[str, Any]) -> None:

@@ -14,9 +14,10 @@ from dataclasses import asdict
 from kafka import TopicPartition
 
 from benchmarks.links.lab import AFTER, BURST, MOVED, NEW, PARTITIONS, SOURCE, BenchLab
-from benchmarks.links.score import Latency, Policy, Row, optimum_s, ratios, throttle_bytes_per_s
+from benchmarks.links.score import Latency, Policy, Row, load_told, optimum_s, ratios, throttle_bytes_per_s
 from benchmarks.links.size import Scenario, Size
 from benchmarks.links.watch import Aside, Processors, Watch, awaited, say
+from rheostat.lab import Load
 from rheostat.lab.tools import reassign_partitions
 
 SETTLE_S, IDLE_S = 10.0, 25.0
@@ -31,6 +32,7 @@ class Run:
         self._policy = policy
         self._scenario = scenario
         self._inside = ExitStack()
+        self._burst_said = ""  # By its producer, when it was over.
 
     def measured(self) -> Row:
         lab = self._lab
@@ -76,6 +78,7 @@ class Run:
             "produce_latency_ratio": ratios(idle, during),
             "idle": _rounded(idle),
             "during": _rounded(during),
+            "burst": load_told(self._burst_said),
             "broker_p99_ms": p99_ms,  # As the source told it when the move ended.
             "throttle_bytes_per_s": throttle,
             "link_mbit_per_s": size.link_mbit_per_s,
@@ -129,14 +132,19 @@ class Run:
                 step = steps.pop(0)
                 burst.close()
                 if step.on:
-                    burst.enter_context(lab.load(BURST, lab.size.burst_bytes_per_s))
+                    load = burst.enter_context(lab.load(BURST, lab.size.burst_bytes_per_s))
+                    burst.callback(self._heard, load)
             if now_s >= next_look_s:
                 next_look_s += 1.0
                 watch.saw(now_s, lab.links.passed()[SOURCE].out_bytes, lab.leader_rate())
             if not lab.client.reassignments() or now_s - began_s > longest_s:
+                burst.close()
                 tool.join()
                 return began_s, now_s
             lab.pause(0.1)
+
+    def _heard(self, burst: Load) -> None:
+        self._burst_said = burst.said()
 
     def _put_back(self, completed: bool) -> int:
         """How many throttle settings stand when all is over: rheostat clears them where it acts, else the operator's tool."""

@@ -24,6 +24,7 @@ from benchmarks.links.score import (
     front,
     in_turn,
     latency,
+    load_told,
     missed,
     optimum_s,
     ratios,
@@ -314,3 +315,27 @@ def test_a_picture_of_nothing_has_axes_and_no_points() -> None:
     picture = svg("nothing & nobody", totals([row("static-too-low", None)]), "p99")
     assert "nothing &amp; nobody" in picture
     assert "<circle" not in picture
+
+
+# -- clients that come in a burst -------------------------------------------------------------------------------------
+
+
+def test_what_a_burst_tells_of_itself_is_told_without_its_first_words() -> None:
+    said = (
+        "501 records sent, 100.1 records/sec (0.30 MB/sec), 700.0 ms avg latency, 812.0 ms max latency.\n"
+        "1000 records sent, 200.0 records/sec (2.00 MB/sec), 10.0 ms avg latency, 55.0 ms max latency.\n"
+        "3000 records sent, 600.0 records/sec (3.00 MB/sec), 30.0 ms avg latency, 99.0 ms max latency.\n"
+        "4501 records sent, 300.0 records/sec (1.77 MB/sec), 99.9 ms avg latency, 812.0 ms max latency, 7 ms 50th, 9 ms 95th.\n"
+    )
+    assert load_told(said) == {"MB_per_s": 2.5, "average_ms": 25.0, "max_ms": 99.0}
+    assert load_told(said.splitlines()[0] + "\n") is None
+    assert load_told("") is None
+
+
+@pytest.mark.parametrize(("waits_ms", "beaten"), [(400.0, False), (80.0, True), (None, True)])
+def test_who_is_gentle_to_all_but_those_who_come_in_a_burst_is_not_as_gentle(
+    waits_ms: float | None, beaten: bool
+) -> None:
+    ours = row(OURS, 1.22, 3.0, scenario="steps", burst={"average_ms": 100.0})
+    rival = row("static-75", 1.20, 2.0, scenario="steps", burst=waits_ms and {"average_ms": waits_ms})
+    assert any("static-75 is as fast as ours" in failure for failure in missed([ours, rival])) is beaten
