@@ -38,9 +38,8 @@ class _Change:
     done: int = 0
     stood: int | None = None  # Before our last write.
     lates: int = 0  # So many times in a row the broker has shown that.
-    may_stand: frozenset[int | None] = (
-        frozenset()
-    )  # Beside ``stands``, before the first step: a change before it ended there.
+    # Beside ``stands``, before the first step: a change before this one ended there.
+    may_stand: frozenset[int | None] = frozenset()
 
     def following_at_s(self, now_s: float) -> float:
         """When the step after the one that is due comes, which is written now."""

@@ -18,7 +18,7 @@ from tuner.decide.orders import back_to_before, being_overridden, in_force, over
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import StallLimits
-from tuner.model.memory import Memory
+from tuner.model.memory import Memory, Owned
 from tuner.plan.move_time import SideLoad
 
 
@@ -249,8 +249,7 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
         return None
     live = setting.bytes_per_s
     if side in view.busy:
-        sinks = ours.wanted_bytes_per_s <= live
-        return _hold(side, Reason.RATE_IS_CHANGING, "it sinks, in steps over the quota's window") if sinks else None
+        return _sinking(side, ours, setting)
     keep_up = (signal.keep_up_bytes_per_s if signal is not None else None) or 0.0
     least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), limits))
     wanted = round(max(least, limits.decay_ratio * live))
@@ -260,6 +259,13 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
     text = f"{head}: {seen}, so what we had raised sinks to {words.rate(least)}"
     return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
+
+
+def _sinking(side: BrokerSide, ours: Owned, setting: RateSetting) -> Hold | None:
+    """A change under way that leads down is let go on without news; None of one that leads up."""
+    if ours.wanted_bytes_per_s > setting.bytes_per_s:
+        return None
+    return _hold(side, Reason.RATE_IS_CHANGING, "it sinks, in steps over the quota's window")
 
 
 def _respected(side: BrokerSide, view: MovesView, memory: Memory) -> int | None:
@@ -284,10 +290,7 @@ def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision |
     if setting.bytes_per_s <= most:
         return None
     if side in view.busy:
-        sinks = ours.wanted_bytes_per_s <= setting.bytes_per_s
-        return (
-            _hold(side, Reason.RATE_IS_CHANGING, "it comes down, in steps over the quota's window") if sinks else None
-        )
+        return _sinking(side, ours, setting)
     text = f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(most)}: the ceiling is lower by now"
     return SetRate(*side, setting.bytes_per_s, int(most), Reason.AT_CEILING, text, setting.own)
 
@@ -329,9 +332,8 @@ def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     if side in view.recovering or side in view.perhaps_recovering:
         return None
     if side in view.busy:
-        sinks = ours.wanted_bytes_per_s <= setting.bytes_per_s
-        ended = sinks and not in_force(view.orders.overrides.get(side), view.now_ms)
-        return _hold(side, Reason.RATE_IS_CHANGING, "it goes back, in steps over the quota's window") if ended else None
+        ordered = in_force(view.orders.overrides.get(side), view.now_ms)
+        return None if ordered else _sinking(side, ours, setting)
     if ours.goes_back_to_bytes_per_s > setting.bytes_per_s and not view.is_told(side):
         return None
     signal = view.signal(side)
