@@ -159,7 +159,7 @@ class Collector:
         urls = settings.agent_urls(self._brokers)
         self._forget_gone(urls)
         free = [node for node in urls if node not in self._under_way or self._under_way[node].done()]
-        starts = deque(plan(free, number, settings.spread_s_fitting(), self._patience, self._missed))
+        starts = deque(plan(free, number, settings.spread_s_fitting(len(urls)), self._patience, self._missed))
         this.waiting = {start.node for start in starts}
         asked_ms = self._now_ms()
         if self._asking is None or self._asking.done():  # While one still hangs there is no second one.

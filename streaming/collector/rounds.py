@@ -1,8 +1,9 @@
 """Which node is scraped when. Pure.
 
 Intuition: a thousand agents asked in one millisecond answer badly, and a node asked at another moment in each round gives
-steps of uneven length. So each node has a moment of its own within the round, made from nothing but its id. One that hangs
-is asked less and less often, up to once in ``PAUSE_ROUNDS_MAX``: it would hold a slot for its whole timeout each time.
+steps of uneven length. So each node has a moment of its own within the round, made from nothing but its id and how many
+seconds the round is spread over. One that hangs is asked less and less often, up to once in ``PAUSE_ROUNDS_MAX``: it would
+hold a slot for its whole timeout each time.
 
 Invariant: a node is due at least once in ``PAUSE_ROUNDS_MAX`` rounds, however long it hung. A node that was due and not
 reached comes before those that became due later, so each has its turn.

@@ -22,6 +22,9 @@ class CollectorHttpSettings(BaseModel):
     )
 
 
+_SPREAD_S_A_NODE = 0.1
+
+
 class CollectorSettings(BaseModel):
     """The collector: what it reads, how often."""
 
@@ -34,7 +37,7 @@ class CollectorSettings(BaseModel):
     spread_s: float = Field(
         default=2.0, ge=0, le=60,
         description="the scrapes of a round begin over so many seconds, each node always at the same moment; "
-        "cut to interval_s - timeout_s",
+        "at most a tenth of a second for each node, and cut to interval_s - timeout_s",
     )  # fmt: skip
     scrapes_at_once: int = Field(
         default=32, ge=2, le=1000,
@@ -110,9 +113,10 @@ class CollectorSettings(BaseModel):
             password=self.password_file,
         )
 
-    def spread_s_fitting(self) -> float:
-        """The last scrape to begin still has its whole timeout before the next round."""
-        return max(0.0, min(self.spread_s, self.interval_s - self.timeout_s))
+    def spread_s_fitting(self, nodes: int) -> float:
+        """Few nodes need no room, and whoever steers waits for it twice: at a move's begin, and after each step.
+        The last scrape to begin still has its whole timeout before the next round."""
+        return max(0.0, min(self.spread_s, nodes * _SPREAD_S_A_NODE, self.interval_s - self.timeout_s))
 
     def agent_urls(self, brokers: Mapping[int, str]) -> dict[int, str]:
         """Node id → URL of its agent. ``brokers``: broker id → host."""

@@ -43,10 +43,20 @@ def test_urls_by_port_and_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval_s", "timeout_s", "spread_s", "fitting_s"), [(5, 2, 2, 2), (5, 2, 60, 3), (1, 2, 2, 0), (5, 2, 0, 0)]
+    ("interval_s", "timeout_s", "spread_s", "nodes", "fitting_s"),
+    [
+        (5, 2, 2, 1000, 2),
+        (5, 2, 60, 1000, 3),
+        (1, 2, 2, 1000, 0),
+        (5, 2, 0, 1000, 0),
+        (5, 2, 2, 20, 2),
+        (5, 2, 2, 4, 0.4),
+        (5, 2, 0.3, 4, 0.3),
+        (5, 2, 2, 0, 0),
+    ],
 )
-def test_the_last_scrape_of_a_round_still_has_its_timeout(
-    interval_s: float, timeout_s: float, spread_s: float, fitting_s: float
+def test_few_nodes_are_asked_at_once_and_the_last_of_many_still_has_its_timeout(
+    interval_s: float, timeout_s: float, spread_s: float, nodes: int, fitting_s: float
 ) -> None:
     settings = CollectorSettings(interval_s=interval_s, timeout_s=timeout_s, spread_s=spread_s)
-    assert settings.spread_s_fitting() == fitting_s
+    assert settings.spread_s_fitting(nodes) == pytest.approx(fitting_s)
