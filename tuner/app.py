@@ -43,6 +43,7 @@ from tuner.journal.inputs import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.owed import Owed
+from tuner.journal.read_ahead import Known, ReadAhead
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
@@ -52,7 +53,7 @@ from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
 from tuner.reloads import NoReloads, Reloads, shown_from_now_on
 from tuner.settings import TunerSettings
-from tuner.standing_by import StandBy
+from tuner.standing_by import StandBy, journal_reader
 from tuner.teardown import named
 from tuner.term import serve
 
@@ -133,8 +134,13 @@ def run_tuner(
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         owed = Owed()
         while not stop.is_set():
-            if lease is not None and not standing_by.until_held(lease, journal_topic):
-                break
+            known: Known | None = None
+            if lease is not None:
+                reader = partial(journal_reader, kafka)
+                ahead = ReadAhead(reader, topics.journal, cluster, client.topic_ids, owed.times_ms)
+                if not standing_by.until_held(lease, journal_topic, ahead):
+                    break
+                known = ahead.known()
             if reloads is not None and reloads.waiting():
                 settings, partition_limits = reloads.take()
                 shown_from_now_on(settings, partition_limits, board, quota_board)
@@ -161,7 +167,7 @@ def run_tuner(
                 if fenced and not standing_by.taken_over(journal):
                     continue
                 orders.begin()
-                memory = standing_by.recovered(journal, kafka, owed)
+                memory = standing_by.recovered(journal, kafka, owed, known)
                 if memory is None:
                     continue
                 if lease is not None and not standing_by.is_the_only_hand(journal, lease, kafka):

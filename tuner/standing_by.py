@@ -10,6 +10,7 @@ import threading
 from zlib import crc32
 
 import structlog
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from tenacity import (
     RetryCallState,
@@ -28,6 +29,7 @@ from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.journal.owed import Owed
+from tuner.journal.read_ahead import Known, ReadAhead
 from tuner.lease import Lease, group_of
 from tuner.model.memory import Memory
 from tuner.teardown import named
@@ -66,17 +68,21 @@ class StandBy:
             log.warning(complaint)
         return True
 
-    def until_held(self, lease: Lease, journal_topic: JournalTopic) -> bool:
+    def until_held(self, lease: Lease, journal_topic: JournalTopic, ahead: ReadAhead) -> bool:
         """Until it is this tuner's turn (True), or ``stop`` is set (False); says whether cluster and journal are there."""
         said: str | None = None
-        while not self._stop.is_set():
-            if lease.held(_STAND_BY_S):
-                return True
-            waits_for = self.away() or journal_topic.gone() or STANDING_BY
-            self._board.stands_by(waits_for)
-            if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
-                log.info(waits_for)
-            said = waits_for
+        try:
+            while not self._stop.is_set():
+                if lease.held(_STAND_BY_S):
+                    return True
+                ahead.step()
+                waits_for = self.away() or journal_topic.gone() or STANDING_BY
+                self._board.stands_by(waits_for)
+                if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
+                    log.info(waits_for)
+                said = waits_for
+        finally:
+            named("journal read ahead", ahead.stop)()
         return False
 
     def taken_over(self, journal: KafkaJournal) -> bool:
@@ -88,14 +94,16 @@ class StandBy:
             return False
         return True
 
-    def recovered(self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None) -> Memory | None:
+    def recovered(
+        self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None = None
+    ) -> Memory | None:
         """What the journal remembers; where it cannot be read now None, after a pause.
 
         Raises:
             JournalUnreadable: nor can it be later.
         """
         try:
-            return _recover(journal, kafka, owed)
+            return _recover(journal, kafka, owed, known)
         except JournalUnreadable:
             raise
         except JournalError as error:
@@ -160,11 +168,15 @@ class StandBy:
         return None
 
 
-def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None) -> Memory:
+def journal_reader(kafka: KafkaSettings) -> KafkaConsumer:
     # What a predecessor did not commit it did not do.
-    reader = consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
+    return consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
+
+
+def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None) -> Memory:
+    reader = journal_reader(kafka)
     try:
-        memory = journal.recover(reader, owed)
+        memory = journal.recover(reader, owed, known)
     finally:
         reader.close(timeout_ms=5000)
     for (broker, side), owned in memory.owned.items():

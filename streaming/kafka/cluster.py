@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 import kafka.errors
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -113,6 +114,16 @@ class ClusterClient:
                 for p in topic.partitions
             ]
         return states
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """What tells a topic from another that had its name before. Topics that are not there are absent, and those of brokers
+        before 2.8, which have no ids."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        if not wanted:
+            return {}
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found = self._wire.one("tell topics apart", request).topics
+        return {str(t.name): str(t.topic_id) for t in found if t.error_code == words.ERROR_NONE and _is_id(t.topic_id)}
 
     def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
         """Which of Read and Write we may not do on the topics; topics that allow both are absent."""
@@ -354,3 +365,7 @@ class ClusterClient:
 
 def _broker_configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
     return read_configs(answer, "DescribeConfigs on Cluster")
+
+
+def _is_id(found: Any) -> bool:
+    return isinstance(found, UUID) and found.int != 0

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from streaming import words
 from streaming.kafka.answers import RIGHTS, code_error, failure_or, refuse
@@ -139,20 +137,6 @@ class ReassignmentClient(ClusterClient):
         answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)})
         read: Callable[[Any], tuple[Disk, ...]] = _disks
         return {broker: failure_or(answer, read) for broker, answer in answers.items()}
-
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """What tells a topic from another that had its name before. Topics that are not there are absent, and those of brokers
-        before 2.8, which have no ids."""
-        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
-        if not wanted:
-            return {}
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        found = self._wire.one("tell topics apart", request).topics
-        return {str(t.name): str(t.topic_id) for t in found if t.error_code == words.ERROR_NONE and _is_id(t.topic_id)}
-
-
-def _is_id(found: Any) -> bool:
-    return isinstance(found, UUID) and found.int != 0
 
 
 def _by_topic(partitions: Mapping[TopicPartition, Any]) -> dict[str, dict[int, Any]]:

@@ -77,12 +77,21 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 class Turn:
-    """A lease that is had after some looks, and the journal's topic beside it."""
+    """A lease that is had after some looks, the journal's topic beside it, and what of it is read meanwhile."""
 
     def __init__(self, waits: list[str | None], seen: Callable[[], None] = lambda: None) -> None:
         self._waits = iter(waits)
         self._left = len(waits)
         self._seen = seen
+        self.read_ahead = 0
+        self.reads = True
+
+    def step(self) -> None:
+        assert self.reads
+        self.read_ahead += 1
+
+    def stop(self) -> None:
+        self.reads = False
 
     def held(self, timeout_s: float) -> bool:
         assert timeout_s == PAUSE_S
@@ -97,20 +106,23 @@ class Turn:
 def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None:
     turn: Any = Turn([None, None, "the journal is gone", "the journal is still gone", None])
     with capture_logs() as said:
-        assert rig.standing_by.until_held(turn, turn)
+        assert rig.standing_by.until_held(turn, turn, turn)
     assert [line["event"] for line in said] == [STANDING_BY, "the journal is gone", STANDING_BY]
+    assert turn.read_ahead == 5
+    assert not turn.reads
 
 
 def test_a_cluster_that_is_away_is_the_reason_before_all_others(rig: Rig) -> None:
     rig.cluster.away = True
     turn: Any = Turn(["the journal is gone"])
-    assert rig.standing_by.until_held(turn, turn)
+    assert rig.standing_by.until_held(turn, turn, turn)
     assert "the cluster is not seen: nobody answers" in rig.waits_for
 
 
 def test_it_stands_by_no_longer_than_it_is_to_run(rig: Rig) -> None:
     turn: Any = Turn([None] * 9, seen=rig.stop.set)
-    assert not rig.standing_by.until_held(turn, turn)
+    assert not rig.standing_by.until_held(turn, turn, turn)
+    assert not turn.reads
 
 
 class Journal:
@@ -121,7 +133,7 @@ class Journal:
         if self._error is not None:
             raise self._error
 
-    def recover(self, _: object, owed: Owed) -> Memory:  # noqa: ARG002 - the journal's shape
+    def recover(self, _: object, owed: Owed, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
         self.take_over()
         return Memory()
 
@@ -194,7 +206,7 @@ class Read:
         self._now = self._later.pop(0) if self._later else self._now
         return Read(self._now, ours=self.held)
 
-    def recover(self, _: object, owed: Owed | None) -> Memory:  # noqa: ARG002 - the journal's shape
+    def recover(self, _: object, owed: Owed | None, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
         return Memory()
 
 

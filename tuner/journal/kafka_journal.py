@@ -39,8 +39,8 @@ from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.other_names import OtherNames, held
 from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
+from tuner.journal.read_ahead import Known, nothing_known
 from tuner.journal.reading import JournalError, read_all
-from tuner.journal.remembered import Remembered
 from tuner.journal.transactions import (
     ACK_S_MAX,
     TROUBLE,
@@ -131,11 +131,12 @@ class KafkaJournal:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
         self.prove()
 
-    def recover(self, consumer: KafkaConsumer, owed: Owed | None = None) -> Memory:
+    def recover(self, consumer: KafkaConsumer, owed: Owed | None = None, known: Known | None = None) -> Memory:
         """What we remembered when we last wrote; an empty memory in a new journal.
 
         Args:
             owed: what is on record is struck from it; where another tuner has acted since, it is told.
+            known: what was read of it before, by whoever stood by; it must have looked for what is owed. None: nothing.
 
         Raises:
             JournalError: it cannot be read whole now.
@@ -150,16 +151,16 @@ class KafkaJournal:
                 f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
                 "nothing is owned, delete the topic, and let rheostat create it"
             )
-        found = Remembered(self._cluster, owed.times_ms if owed is not None else frozenset())
-        others = OtherNames(self._cluster)
-        for key, value in read_all(consumer, self._topic):
-            others.take(key, value)
+        if known is None:
+            known = nothing_known(self._cluster, owed.times_ms if owed is not None else frozenset())
+        for key, value in read_all(consumer, self._topic, known.read_to):
             try:
-                found.take(key, value)
+                known.take(key, value)
             except ValueError as error:
                 raise JournalUnreadable(
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
+        found, others = known.remembered, known.others
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
         self.given, self.other_names, self.held = tuple(found.given), others, held(found)
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
@@ -15,11 +15,16 @@ class JournalError(Exception):
     """The journal could not be read or written."""
 
 
-def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
+def read_all(
+    consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None = None
+) -> Iterator[tuple[bytes, bytes | None]]:
     """Every record from the beginning to the end as it is now, in the order of its partition.
 
     What is read of committed records ends, to Kafka, before the first transaction that is open, whosoever it is: of all that
     stands behind it nothing would be known, and nobody the wiser. So the end is where uncommitted ones end, and is waited for.
+
+    Args:
+        read_to: by partition, where to begin instead: what stands before it is known.
 
     Raises:
         JournalError: the end is not reached; as long as somebody who died has left a transaction open, for one.
@@ -32,6 +37,9 @@ def read_all(consumer: KafkaConsumer, topic: str) -> Iterator[tuple[bytes, bytes
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         consumer.seek_to_beginning(*partitions)
+        for p in partitions:
+            if read_to is not None and p.partition in read_to:
+                consumer.seek(p, read_to[p.partition])
         deadline = time.monotonic() + SILENCE_S_MAX
         found: dict[TopicPartition, int] = {}  # The ends that the first answers told of.
 

@@ -1,0 +1,156 @@
+"""A stand-by that has read the journal ahead knows what one that reads it from its beginning knows, and a full one does not
+keep it from its turn."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lab_parts import RHEOSTAT, running, until
+from test_one_hand import STAYS_S, TAKE_OVER_S_MAX, Tuner, config, lasting, members
+
+from rheostat.lab import Lab, LabSpec
+from streaming.contract import Side, Topics
+from streaming.kafka import consumer, producer
+from streaming.kafka.cluster import ClusterClient
+from streaming.topics import ensure_topics
+from tuner.journal.entries import RING, RINGS, Entry, encode_entry, entry_key
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.journal.owed import Owed
+from tuner.journal.read_ahead import ReadAhead
+from tuner.journal.transactions import acknowledged
+from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders, Override
+
+LAB = LabSpec(brokers=2)
+CLUSTER = "test"
+SIDE, OTHER = (1, Side.LEADER), (2, Side.FOLLOWER)
+ENTRY = Entry(1, "decision", "hold", "watching", "well")
+# As the law's own are: what was measured, what was decided, and why.
+FILLED_BYTES = 700
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[ClusterClient]:
+    with ClusterClient(lab.kafka_settings(), "test") as made:
+        yield made
+
+
+def journal(lab: Lab, topic: str, holder: str) -> KafkaJournal:
+    made = producer(
+        lab.kafka_settings(), f"test-{holder}", linger_ms=0, transactional_id=f"of-{topic}", retry_backoff_ms=20
+    )
+    return KafkaJournal(made, topic, CLUSTER, holder=holder, fenced=True)
+
+
+def ahead_of(lab: Lab, client: ClusterClient, topic: str, times_ms: frozenset[int] = frozenset()) -> ReadAhead:
+    def reader() -> object:
+        return consumer(lab.kafka_settings(), "test-ahead", isolation_level="read_committed")
+
+    return ReadAhead(reader, topic, CLUSTER, client.topic_ids, times_ms)  # type: ignore[arg-type]
+
+
+def read_on(ahead: ReadAhead, lasts_s: float = 3.0) -> None:
+    until_s = time.monotonic() + lasts_s
+    while time.monotonic() < until_s:
+        ahead.step()
+
+
+def known_of(lab: Lab, topic: str, owed: Owed, ahead: ReadAhead | None) -> tuple[object, ...]:
+    found = KafkaJournal(None, topic, CLUSTER, holder="new")
+    reader = consumer(lab.kafka_settings(), "test-recovery", isolation_level="read_committed")
+    known = None
+    if ahead is not None:
+        known = ahead.known()
+        assert known is not None, "nothing was read ahead"
+        assert known.read_to[0] > 0
+    try:
+        memory = found.recover(reader, owed, known)
+    finally:
+        reader.close(timeout_ms=2000)
+    return (
+        memory, found._seqs, found.orders, found.overtaken, found.given, found.held, found.quotas,
+        found.other_names.names, found.other_names.holding(), owed.entries,
+    )  # fmt: skip
+
+
+def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab, client: ClusterClient) -> None:
+    topic = Topics.with_prefix("ahead").journal
+    ensure_topics(client, Topics.with_prefix("ahead"))
+    old, new = journal(lab, topic, "old"), journal(lab, topic, "new")
+    owed = [replace(ENTRY, at_ms=at) for at in (5, 6, 7)]
+    given = Orders(10, overrides={SIDE: Override(7, 20_000, "me")})
+    try:
+        old.take_over()
+        old.write([ENTRY, owed[0]], memory=Memory(throttled=True), owned={SIDE: Owned(None, 5, (5,))})
+        ahead = ahead_of(lab, client, topic, frozenset({5, 6, 7}))
+        read_on(ahead)
+        old.write([owed[1]], owned={SIDE: Owned(None, 6, (6,)), OTHER: Owned(3, 4, (4,))})
+        read_on(ahead)
+        # The last that it reads of itself is behind; what is written after it stands by no more comes first in what is read then.
+        ahead.stop()
+        old.write([ENTRY] * 3, memory=replace(Memory(), ordered=given))
+        new.take_over()
+        found, expected = Owed(), Owed()
+        found.entries, expected.entries = list(owed), list(owed)
+        assert known_of(lab, topic, found, ahead) == known_of(lab, topic, expected, None)
+        assert found.entries == [owed[2]]
+    finally:
+        old.close()
+        new.close()
+
+
+def test_a_journal_that_was_made_anew_is_read_from_its_beginning(lab: Lab, client: ClusterClient) -> None:
+    topics = Topics.with_prefix("anew")
+    ensure_topics(client, topics)
+    first = journal(lab, topics.journal, "first")
+    try:
+        first.take_over()
+        first.write(owned={SIDE: Owned(None, 5, (5,))})
+    finally:
+        first.close()
+    ahead = ahead_of(lab, client, topics.journal)
+    read_on(ahead)
+    with lab.admin() as admin:
+        admin.delete_topics([topics.journal])
+        until(lambda: not client.partitions([topics.journal]), 20, "it is gone")
+    ensure_topics(client, topics)
+    assert ahead.known() is None
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(300)
+def test_whoever_stands_by_takes_a_journal_over_whose_rings_are_full(lab: Lab, tmp_path: Path) -> None:
+    """As it is after some months of moves, and just before it is compacted."""
+    topics = Topics.with_prefix("rheostat")
+    with ClusterClient(lab.kafka_settings(), "test") as made:
+        ensure_topics(made, topics)
+    filler = producer(lab.kafka_settings(), "test-filler", linger_ms=20)
+    body = replace(ENTRY, text="x" * FILLED_BYTES)
+    try:
+        for ring in RINGS:
+            for from_seq in range(0, RING, 10_000):
+                records = [
+                    (topics.journal, entry_key(ring, "lab", seq), encode_entry(replace(body, seq=seq)))
+                    for seq in range(from_seq, from_seq + 10_000)
+                ]
+                acknowledged(filler, records, 60.0)
+    finally:
+        filler.close(timeout=10)
+    first, second = (config(lab, tmp_path / f"{name}.yaml") for name in ("a", "b"))
+    with running(*RHEOSTAT, "tune", "--config", first[0], log=tmp_path / "a.log") as a:
+        one = Tuner(a, first[1])
+        until(one.acts, 90, "the first acts")
+        with running(*RHEOSTAT, "tune", "--config", second[0], log=tmp_path / "b.log") as b:
+            other = Tuner(b, second[1])
+            until(lambda: members(lab) >= 2, 60, "the second is a member")
+            until(lasting(one, other), 120, "one of them acts, and stays")
+            stays_s = time.monotonic() + 3 * STAYS_S
+            until(lambda: time.monotonic() > stays_s, 4 * STAYS_S, "the journal is read ahead")
+            leader, stand_by = (one, other) if one.acts() else (other, one)
+            leader.run.process.send_signal(signal.SIGKILL)
+            until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
