@@ -54,7 +54,7 @@ from tuner.steering import Steering
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
-LOOK_EVERY_S = 1.0  # For signals that were missing.
+LOOK_EVERY_S = 1.0  # For signals that were missing, and for orders.
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; and where partitions take no writes, that a young move gets a burst through is the lesser harm.
 _AT_ONCE = RESCUES | {Reason.RECOVERS}
@@ -83,7 +83,7 @@ class OrdersGiven(Protocol):
 
     overtaken: tuple[Orders, ...]  # What was in force since this was emptied, before the latest; the oldest first.
 
-    def follow(self) -> None: ...
+    def follow(self, wait_ms: int = ...) -> None: ...
 
 
 class Watcher(Told, Protocol):
@@ -152,7 +152,9 @@ class Loop:
         self._moving: set[Key] = set()  # By the cluster's word, while something is announced.
         self._without_room: Mapping[Key, str] = {}  # Of what is announced, what no list has room for.
         self._rested_at_s = float("-inf")  # When a cycle may come early.
-        self._early = False  # The next cycle is for what is announced, beside those that come by themselves.
+        self._early = False  # The next cycle is for what is announced or ordered, beside those that come by themselves.
+        self._heard_at_s = float("-inf")  # When orders were listened for last.
+        self._heeded = orders.latest  # By the last cycle.
         self._recovered = False
         self._kept = Kept()
         self._ages = QuotaAges()
@@ -257,17 +259,17 @@ class Loop:
         if self._steered is not None:
             self._steered.pending_bytes = pending_bytes
 
-    @property
-    def awaits(self) -> bool:
-        """Whether the law could not begin, or not go on, for want of signals."""
-        return bool(self._awaited)
-
     def cycle_is_due(self) -> bool:
-        """Whether all that the last cycle lacked has come, or a step is about to begin. To be asked every ``LOOK_EVERY_S`` while
-        it ``awaits``, and whenever a step may have been announced."""
+        """Whether all that the last cycle lacked has come, a step is about to begin, or somebody has given an order. To be asked
+        every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
+        now_s = self._monotonic()
+        if now_s >= self._heard_at_s + LOOK_EVERY_S:
+            self._heard_at_s = now_s
+            self._orders.follow(wait_ms=0)
+        comes = self._announcing.waits or self._orders.latest != self._heeded
         # A rate that was not there at the last look may be one of many that a tool is removing: a second later it would be
         # taken for a person's word.
-        if self._announcing.waits and not self.memory.missing and self._monotonic() >= self._rested_at_s:
+        if comes and not self.memory.missing and now_s >= self._rested_at_s:
             self._early = True
             return True
         if not self._awaited:
@@ -311,6 +313,7 @@ class Loop:
     def _observe(self) -> Observation:
         self._signals.poll()
         self._orders.follow()
+        self._heeded = self._orders.latest
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
         ending = self.memory.idle_looks > 0 and (bool(self.memory.seen) or self._owns_here())

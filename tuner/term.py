@@ -77,7 +77,7 @@ def run(
                 was_ready = ready
             due_s = max((now_s if come else due_s) + cycle_s, monotonic())
         loop.tick()
-        next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S if loop.awaits else due_s)
+        next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S)
         if mutations is not None:
             mutations.tick()
             next_s = min(next_s, mutations.next_due_s())

@@ -139,9 +139,11 @@ class FakeJournal:
 class FakeOrders:
     latest: Orders = field(default_factory=Orders)
     overtaken: tuple[Orders, ...] = ()
+    coming: list[Orders] = field(default_factory=list)  # Given, and not heard yet.
 
-    def follow(self) -> None:
-        pass
+    def follow(self, wait_ms: int = 0) -> None:  # noqa: ARG002 - the orders' shape
+        while self.coming:
+            self.overtaken, self.latest = (*self.overtaken, self.latest), self.coming.pop(0)
 
 
 @dataclass

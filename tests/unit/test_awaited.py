@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loop_rig import Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, move_signal
 
@@ -9,6 +11,7 @@ from tuner.decide.awaited import awaited, have_come
 from tuner.model.decision import Decision, Hold, Reason
 from tuner.model.limits import MB
 from tuner.model.objectives import Objective
+from tuner.model.orders import Orders, Pause
 
 AGE_S_MAX = 15.0
 MISSING: list[Decision] = [
@@ -65,12 +68,12 @@ def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:
     rig = Rig(objective=Objective(50.0))
     rig.signals.moves = ONCE
     rig.cycle()
-    assert rig.loop.awaits
+    assert rig.loop._awaited
     assert not rig.loop.cycle_is_due()
     rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
     assert rig.loop.cycle_is_due()
     assert Reason.FOLLOWS_CLIENTS in rig.cycle()
-    assert not rig.loop.awaits
+    assert not rig.loop._awaited
     assert not rig.loop.cycle_is_due()
 
 
@@ -78,4 +81,34 @@ def test_a_loop_that_only_rescues_waits_for_its_cycle() -> None:
     rig = Rig()
     rig.signals.moves = ONCE
     rig.cycle()
-    assert not rig.loop.awaits
+    assert not rig.loop._awaited
+
+
+# -- a person's word --------------------------------------------------------------------------------------------------
+
+
+def test_an_order_has_its_cycle_within_seconds() -> None:
+    rig = Rig()
+    rig.cycle()
+    given = Orders(NOW_MS, pause=Pause(NOW_MS, "me"))
+    rig.orders.coming.append(given)
+    rig.now_s += 0.5
+    assert not rig.loop.cycle_is_due(), "the cycle before is rested for"
+    rig.now_s += 1.0
+    assert rig.loop.cycle_is_due()
+    looks = len(rig.live.looks)
+    rig.cycle()
+    assert rig.watcher.cycles[-1][0].orders == given
+    assert not any(rig.live.looks[looks:]), "cycles that look at everything come in their own time"
+    rig.now_s += 2.0
+    assert not rig.loop.cycle_is_due(), "it has been heeded"
+
+
+def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_is_ordered() -> None:
+    """A tool that takes rates off one by one would else be taken for a person."""
+    rig = Rig()
+    rig.cycle()
+    rig.loop.ledger.memory = replace(rig.loop.memory, missing=frozenset({TARGET}))
+    rig.orders.coming.append(Orders(NOW_MS, pause=Pause(NOW_MS, "me")))
+    rig.now_s += 2.0
+    assert not rig.loop.cycle_is_due()

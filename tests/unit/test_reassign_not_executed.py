@@ -143,8 +143,6 @@ def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
 class Once:
     """A loop, or what ticks beside it."""
 
-    awaits = False
-
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.ticks = error, 0
 

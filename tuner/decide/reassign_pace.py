@@ -94,7 +94,10 @@ def begin(
         for key, way in parts.ready.items()
         if key not in resting
     ]
-    slots_taken, slots_wanted = taken(running, measures.throttling.meant), wanted(waiting)
+    # Who was not watched at the plan's start is measured with the second look.
+    writes_known = bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
+    slots_taken = taken(running, measures.throttling.meant, writes_known=writes_known)
+    slots_wanted = wanted(waiting)
     view = PaceView(
         now_ms, frozenset(slots_taken) | frozenset(slots_wanted), slots_taken, slots_wanted, measures.throttling.meant,
         keep_up(running), measures.asked, measures.brokers, measures.controllers, bounds.controller,
@@ -103,8 +106,7 @@ def begin(
     terms = Terms(
         look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
         meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
-        # Who was not watched at the plan's start is measured with the second look.
-        writes_known=bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting),
+        writes_known=writes_known,
     )  # fmt: skip
     return Begun(refill(waiting, running, terms), paced, pending_bytes(waiting, running))
 

@@ -35,10 +35,14 @@ class OrdersReader:
         """``given``: all that were read, also those that have been told of."""
         self.latest, self.overtaken, self._before = latest, overtaken, given
 
-    def follow(self) -> None:
-        """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said."""
+    def follow(self, wait_ms: int = ANSWER_MS) -> None:
+        """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said.
+
+        Args:
+            wait_ms: 0: only what is here already; the answer to what is asked for now is taken in the next time.
+        """
         try:
-            for record in self._tail.new(ANSWER_MS):
+            for record in self._tail.new(wait_ms):
                 if record.key == self._key and record.value is not None:
                     self._take(record.value)
                 elif self.plans is not None:

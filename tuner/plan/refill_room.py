@@ -34,7 +34,7 @@ class Room:
 
     def __init__(self, running: Sequence[Running], terms: Terms) -> None:
         self._terms = terms
-        self._taken = taken(running, {**terms.rates, **terms.meant})
+        self._taken = taken(running, {**terms.rates, **terms.meant}, writes_known=terms.writes_known)
         every = {*terms.slots, *self._taken}
         self._full = {side for side in every if not self._fits(side)}
         self._used = dict(terms.beside)

@@ -201,7 +201,7 @@ class NoOrders:
     latest = Orders()
     overtaken: tuple[Orders, ...] = ()
 
-    def follow(self) -> None:
+    def follow(self, wait_ms: int = 0) -> None:
         pass
 
 

@@ -113,7 +113,7 @@ class Given:
     latest: Orders = field(default_factory=Orders)
     overtaken: tuple[Orders, ...] = ()
 
-    def follow(self) -> None:
+    def follow(self, wait_ms: int = 0) -> None:
         pass
 
 
