@@ -43,7 +43,7 @@ from tuner.journal.inputs import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.owed import Owed
-from tuner.journal.read_ahead import Known, ReadAhead
+from tuner.journal.read_ahead import ReadAhead
 from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
@@ -133,14 +133,14 @@ def run_tuner(
             journal_topic = JournalTopic(client, topics, on_back=named("lease", lease.leave))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         owed = Owed()
+        ahead: ReadAhead | None = None
         while not stop.is_set():
-            known: Known | None = None
             if lease is not None:
-                reader = partial(journal_reader, kafka)
-                ahead = ReadAhead(reader, topics.journal, cluster, client.topic_ids, owed.times_ms)
+                if ahead is None:
+                    reader = partial(journal_reader, kafka)
+                    ahead = ReadAhead(reader, topics.journal, cluster, client.topic_ids, owed.times_ms)
                 if not standing_by.until_held(lease, journal_topic, ahead):
                     break
-                known = ahead.known()
             if reloads is not None and reloads.waiting():
                 settings, partition_limits = reloads.take()
                 shown_from_now_on(settings, partition_limits, board, quota_board)
@@ -166,10 +166,11 @@ def run_tuner(
                 term.callback(named("journal", journal.close))
                 if fenced and not standing_by.taken_over(journal):
                     continue
-                orders.begin()
-                memory = standing_by.recovered(journal, kafka, owed, known)
+                memory = standing_by.recovered(journal, kafka, owed, ahead)
                 if memory is None:
                     continue
+                ahead = None  # What this term does is in no memory of before.
+                orders.begin(journal.read_to)
                 if lease is not None and not standing_by.is_the_only_hand(journal, lease, kafka):
                     continue
                 orders.begin_with(journal.orders, journal.overtaken, journal.given)

@@ -54,6 +54,8 @@ from tuner.steering import Steering
 log = structlog.get_logger("tuner")
 
 FULL_LOOK_EVERY = 6
+# So many of them count as one that comes by itself: where steps begin all the time, no other kind may come.
+EARLY_A_CYCLE = 5
 LOOK_EVERY_S = 1.0  # For signals that were missing, and for orders.
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; and where partitions take no writes, that a young move gets a burst through is the lesser harm.
@@ -145,7 +147,7 @@ class Loop:
         self._processor_s = processor_s
         self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
-        self._cycles = 0
+        self._full_in = 0  # Until everything is looked at, in early cycles.
         self._seen: LiveCluster | None = None  # As it was last seen.
         self._awaited: frozenset[BrokerSide] = frozenset()
         self._announcing = Announcing()
@@ -266,7 +268,9 @@ class Loop:
         if now_s >= self._heard_at_s + LOOK_EVERY_S:
             self._heard_at_s = now_s
             self._orders.follow(wait_ms=0)
-        comes = self._announcing.waits or self._orders.latest != self._heeded
+        # Whether a move has ended is told by looks that are a cycle apart: tools that move in batches have pauses.
+        ordered = self._orders.latest != self._heeded and not self.memory.idle_looks
+        comes = self._announcing.waits or ordered
         # A rate that was not there at the last look may be one of many that a tool is removing: a second later it would be
         # taken for a person's word.
         if comes and not self.memory.missing and now_s >= self._rested_at_s:
@@ -317,12 +321,14 @@ class Loop:
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
         ending = self.memory.idle_looks > 0 and (bool(self.memory.seen) or self._owns_here())
+        if full := self._full_in <= 0:
+            self._full_in = FULL_LOOK_EVERY * EARLY_A_CYCLE
+        self._full_in -= 1 if self._early else EARLY_A_CYCLE
         live = self._live.look(
-            full=ending or (self._cycles % FULL_LOOK_EVERY == 0 and not self._early),
+            full=full or ending,
             also={move.topic for move in self._announcing.moves},
             waits=self._waits(now_ms),
         )
-        self._cycles += 0 if self._early else 1
         self._early = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()

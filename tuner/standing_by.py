@@ -95,18 +95,21 @@ class StandBy:
         return True
 
     def recovered(
-        self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None = None
+        self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, ahead: ReadAhead | None = None
     ) -> Memory | None:
         """What the journal remembers; where it cannot be read now None, after a pause.
+
+        Args:
+            ahead: what of it was read before, if anything; must have looked for what is owed.
 
         Raises:
             JournalUnreadable: nor can it be later.
         """
         try:
-            return _recover(journal, kafka, owed, known)
+            return _recover(journal, kafka, owed, ahead.known() if ahead is not None else None)
         except JournalUnreadable:
             raise
-        except JournalError as error:
+        except (JournalError, ClusterError) as error:
             self.wait_for(str(error))
         except KafkaError as error:
             self.wait_for(f"the journal has no reader: {type(error).__name__}: {error}")
@@ -169,8 +172,10 @@ class StandBy:
 
 
 def journal_reader(kafka: KafkaSettings) -> KafkaConsumer:
-    # What a predecessor did not commit it did not do.
-    return consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed")
+    # What a predecessor did not commit it did not do. And a journal that ends before what is known of it is an error, where Kafka's
+    # default would go on at its end.
+    extra = {"isolation_level": "read_committed", "auto_offset_reset": "none"}
+    return consumer(kafka, "rheostat-tuner-recovery", **extra)
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None) -> Memory:
@@ -179,6 +184,7 @@ def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, kno
         memory = journal.recover(reader, owed, known)
     finally:
         reader.close(timeout_ms=5000)
+    log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
         log.info(
             "ours from before", broker=broker, side=side.value,

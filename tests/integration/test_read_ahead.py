@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,18 @@ from test_one_hand import STAYS_S, TAKE_OVER_S_MAX, Tuner, config, lasting, memb
 
 from rheostat.lab import Lab, LabSpec
 from streaming.contract import Side, Topics
-from streaming.kafka import consumer, producer
+from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient
 from streaming.topics import ensure_topics
-from tuner.journal.entries import RING, RINGS, Entry, encode_entry, entry_key
+from tuner.journal.entries import RING, RINGS, Entry, encode_entry, encode_owned, entry_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.owed import Owed
+from tuner.journal.plan_records import head_key
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import acknowledged
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders, Override
+from tuner.standing_by import journal_reader
 
 LAB = LabSpec(brokers=2)
 CLUSTER = "test"
@@ -48,10 +51,7 @@ def journal(lab: Lab, topic: str, holder: str) -> KafkaJournal:
 
 
 def ahead_of(lab: Lab, client: ClusterClient, topic: str, times_ms: frozenset[int] = frozenset()) -> ReadAhead:
-    def reader() -> object:
-        return consumer(lab.kafka_settings(), "test-ahead", isolation_level="read_committed")
-
-    return ReadAhead(reader, topic, CLUSTER, client.topic_ids, times_ms)  # type: ignore[arg-type]
+    return ReadAhead(partial(journal_reader, lab.kafka_settings()), topic, CLUSTER, client.topic_ids, times_ms)
 
 
 def read_on(ahead: ReadAhead, lasts_s: float = 3.0) -> None:
@@ -62,7 +62,7 @@ def read_on(ahead: ReadAhead, lasts_s: float = 3.0) -> None:
 
 def known_of(lab: Lab, topic: str, owed: Owed, ahead: ReadAhead | None) -> tuple[object, ...]:
     found = KafkaJournal(None, topic, CLUSTER, holder="new")
-    reader = consumer(lab.kafka_settings(), "test-recovery", isolation_level="read_committed")
+    reader = journal_reader(lab.kafka_settings())
     known = None
     if ahead is not None:
         known = ahead.known()
@@ -74,8 +74,17 @@ def known_of(lab: Lab, topic: str, owed: Owed, ahead: ReadAhead | None) -> tuple
         reader.close(timeout_ms=2000)
     return (
         memory, found._seqs, found.orders, found.overtaken, found.given, found.held, found.quotas,
-        found.other_names.names, found.other_names.holding(), owed.entries,
+        found.other_names.names, found.other_names.holding(), owed.entries, found.plans.plans, found.plans.unread,
+        found.read_to,
     )  # fmt: skip
+
+
+def found_memory(lab: Lab, topic: str) -> Memory:
+    reader = journal_reader(lab.kafka_settings())
+    try:
+        return KafkaJournal.to_read(topic, CLUSTER).recover(reader)
+    finally:
+        reader.close(timeout_ms=2000)
 
 
 def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab, client: ClusterClient) -> None:
@@ -93,12 +102,20 @@ def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab,
         read_on(ahead)
         # The last that it reads of itself is behind; what is written after it stands by no more comes first in what is read then.
         ahead.stop()
-        old.write([ENTRY] * 3, memory=replace(Memory(), ordered=given))
+        old.write([ENTRY] * 3, memory=replace(Memory(), ordered=given), beside={head_key(CLUSTER, "p"): None})
+        # It dies within its next write, which whoever takes over ends: nothing of that was done.
+        dying = old._writer
+        dying.begin_transaction()
+        dying.send(topic, key=owned_key(CLUSTER, SIDE), value=encode_owned(SIDE, Owned(None, 99, (99,)))).get(
+            timeout=10
+        )
+        read_on(ahead, 1.0)
         new.take_over()
         found, expected = Owed(), Owed()
         found.entries, expected.entries = list(owed), list(owed)
         assert known_of(lab, topic, found, ahead) == known_of(lab, topic, expected, None)
         assert found.entries == [owed[2]]
+        assert SIDE not in found_memory(lab, topic).owned, "what was not committed was taken for done"
     finally:
         old.close()
         new.close()
@@ -154,3 +171,5 @@ def test_whoever_stands_by_takes_a_journal_over_whose_rings_are_full(lab: Lab, t
             leader, stand_by = (one, other) if one.acts() else (other, one)
             leader.run.process.send_signal(signal.SIGKILL)
             until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
+            assert [line["ahead"] for line in stand_by.told("the journal is read")] == [True]
+            assert stand_by.told("the journal is read")[0]["records"] < RING / 10

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loop_rig import Rig
-from tuner_cases import NOW_MS, SOURCE, TARGET, move_signal
+from tuner_cases import NOW_MS, SOURCE, TARGET, move, move_signal
 
+from tuner.announcing import Announcing
 from tuner.decide.awaited import awaited, have_come
+from tuner.loop import EARLY_A_CYCLE, FULL_LOOK_EVERY
 from tuner.model.decision import Decision, Hold, Reason
 from tuner.model.limits import MB
 from tuner.model.objectives import Objective
@@ -112,3 +114,29 @@ def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_
     rig.orders.coming.append(Orders(NOW_MS, pause=Pause(NOW_MS, "me")))
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
+
+
+def test_between_two_batches_of_a_tool_no_order_hurries_the_end() -> None:
+    """Three looks in a row find none: it is their time that counts."""
+    rig = Rig()
+    rig.cycle()
+    rig.live.moves = ()
+    rig.now_s += 5.0
+    rig.cycle()
+    assert rig.loop.memory.idle_looks == 1
+    rig.orders.coming.append(Orders(NOW_MS, pause=Pause(NOW_MS, "me")))
+    rig.now_s += 2.0
+    assert not rig.loop.cycle_is_due()
+
+
+def test_where_steps_begin_all_the_time_everything_is_looked_at_as_well() -> None:
+    rig, announcing = Rig(), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    rig.cycle()
+    looks = len(rig.live.looks)
+    for _ in range(FULL_LOOK_EVERY * EARLY_A_CYCLE):
+        announcing.begin([replace(move(), partition=5)])
+        rig.now_s += 1.0
+        assert rig.loop.cycle_is_due()
+        rig.cycle()
+    assert sum(rig.live.looks[looks:]) == 1

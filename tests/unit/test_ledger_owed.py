@@ -187,6 +187,9 @@ class Reader:
     def partitions_for_topic(self, _: str) -> set[int]:
         return {0}
 
+    def assignment(self) -> set[object]:
+        return set()
+
 
 @pytest.mark.parametrize("last_by", ["us", "others"])
 def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(

@@ -57,7 +57,7 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, mo
 
 
 def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader begins before the journal is read, so that it misses none."""
+    """Whatever brings it by: none is given twice."""
     reader = OrdersReader(None, "journal", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")

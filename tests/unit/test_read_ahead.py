@@ -18,6 +18,8 @@ TOPIC, CLUSTER = "journal", "c"
 class Record(NamedTuple):
     key: bytes
     value: bytes
+    partition: int = 0
+    offset: int = 0
 
 
 class Reader:
@@ -32,12 +34,11 @@ class Reader:
         (self.partition,) = partitions
 
     def seek_to_beginning(self, partition: Any) -> None:
-        assert partition == self.partition
-        self.at = 0
+        self.seek(partition, 0)
 
-    def position(self, partition: Any) -> int:
+    def seek(self, partition: Any, offset: int) -> None:
         assert partition == self.partition
-        return self.at
+        self.began = self.at = offset
 
     def poll(self, timeout_ms: int, max_records: int) -> dict[Any, list[Record]]:
         assert 0 < timeout_ms < 1000
@@ -45,8 +46,9 @@ class Reader:
         if isinstance(answer, Exception):
             raise answer
         assert len(answer) <= max_records
+        found = [record._replace(offset=self.at + n) for n, record in enumerate(answer)]
         self.at += len(answer)
-        return {self.partition: answer} if answer else {}
+        return {self.partition: found} if found else {}
 
     def close(self, timeout_ms: int) -> None:
         assert timeout_ms
@@ -56,7 +58,7 @@ class Reader:
 class Rig:
     def __init__(self, *readers: Reader) -> None:
         self.readers, self.left = readers, list(readers)
-        self.now_s, self.id = 0.0, "one"
+        self.now_s, self.id, self.asked = 0.0, "one", 0
         self.away = False
         self.ahead = ReadAhead(
             lambda: self.left.pop(0),  # type: ignore[arg-type,return-value]
@@ -67,6 +69,7 @@ class Rig:
         )
 
     def topic_ids(self, topics: tuple[str, ...]) -> dict[str, str]:
+        self.asked += 1
         if self.away:
             raise ClusterError("nobody answers")
         return {topic: self.id for topic in topics if self.id}
@@ -84,8 +87,6 @@ def test_what_was_read_is_known_once_and_the_reader_is_closed() -> None:
     assert known.read_to == {0: 4}
     assert rig.readers[0].closed
     assert rig.ahead.known() is None
-    rig.ahead.step()
-    assert not rig.left
 
 
 def test_a_step_ends_when_its_time_is_over() -> None:
@@ -97,6 +98,18 @@ def test_a_step_ends_when_its_time_is_over() -> None:
     assert reader.at == 2
 
 
+def test_a_turn_that_came_and_went_costs_nothing_of_what_was_read() -> None:
+    """The journal could not be taken over: its leader was on the machine that was lost."""
+    rig = Rig(Reader(1, [UNKNOWN] * 3), Reader(1, [UNKNOWN]))
+    rig.ahead.step()
+    rig.ahead.stop()
+    rig.ahead.step()
+    assert rig.readers[1].began == 3
+    known = rig.ahead.known()
+    assert known is not None
+    assert known.read_to == {0: 4}
+
+
 def test_a_topic_that_is_another_one_by_now_was_not_read() -> None:
     rig = Rig(Reader(1, [UNKNOWN]))
     rig.ahead.step()
@@ -104,20 +117,38 @@ def test_a_topic_that_is_another_one_by_now_was_not_read() -> None:
     assert rig.ahead.known() is None
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_where_topics_are_not_told_apart_nothing_is_read_ahead(there: bool) -> None:
-    rig = Rig(Reader(1, [UNKNOWN]))
-    rig.id, rig.away = "", there
+def test_a_topic_that_was_made_anew_meanwhile_is_read_anew() -> None:
+    rig = Rig(Reader(1, [UNKNOWN] * 3), Reader(1, [UNKNOWN]))
     rig.ahead.step()
+    rig.id, rig.now_s = "another", AGAIN_S
+    rig.ahead.step()
+    assert rig.readers[0].closed
+    assert rig.readers[1].began == 0
+    known = rig.ahead.known()
+    assert known is not None
+    assert known.read_to == {0: 1}
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_where_topics_are_not_told_apart_nothing_is_read_ahead(away: bool) -> None:
+    rig = Rig(Reader(1, [UNKNOWN]))
+    rig.id, rig.away = "", away
+    for _ in range(3):
+        rig.ahead.step()
+    assert rig.asked == 1, "it is not asked all the time"
     assert rig.left == list(rig.readers)
+    rig.away = False
     assert rig.ahead.known() is None
 
 
-def test_whether_it_is_still_that_topic_has_to_be_known() -> None:
+def test_whether_it_is_still_that_topic_has_to_be_known_and_is_asked_again() -> None:
     rig = Rig(Reader(1, [UNKNOWN]))
     rig.ahead.step()
     rig.away = True
-    assert rig.ahead.known() is None
+    with pytest.raises(ClusterError):
+        rig.ahead.known()
+    rig.away = False
+    assert rig.ahead.known() is not None
 
 
 def test_an_empty_journal_is_read_by_whoever_takes_over() -> None:
@@ -126,7 +157,7 @@ def test_an_empty_journal_is_read_by_whoever_takes_over() -> None:
     assert rig.ahead.known() is None
 
 
-def test_after_trouble_it_begins_anew_a_while_later() -> None:
+def test_after_trouble_it_goes_on_a_while_later_from_where_it_was() -> None:
     rig = Rig(Reader(1, [UNKNOWN], kafka.errors.KafkaConnectionError("gone")), Reader(1, [UNKNOWN] * 2))
     with capture_logs() as said:
         rig.ahead.step()
@@ -137,12 +168,27 @@ def test_after_trouble_it_begins_anew_a_while_later() -> None:
     assert len(rig.left) == 1
     rig.now_s = AGAIN_S
     rig.ahead.step()
+    assert rig.readers[1].began == 1
     known = rig.ahead.known()
     assert known is not None
-    assert known.read_to == {0: 2}
+    assert known.read_to == {0: 3}
 
 
-@pytest.mark.parametrize("reader", [Reader(2, [UNKNOWN]), Reader(1, [UNKNOWN, UNREADABLE])], ids=["two", "unreadable"])
+def test_where_the_journal_ends_before_what_was_read_that_is_forgotten() -> None:
+    """Its last replica in sync has lost what was not on its disk yet."""
+    rig = Rig(Reader(1, [UNKNOWN] * 9, kafka.errors.OffsetOutOfRangeError()), Reader(1, [UNKNOWN]))
+    rig.ahead.step()
+    assert rig.ahead.known() is None
+    rig.now_s = 2 * AGAIN_S
+    rig.ahead.step()
+    assert rig.readers[1].began == 0
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [Reader(2, [UNKNOWN]), Reader(1, [UNKNOWN, UNREADABLE]), Reader(1, [UNKNOWN], AttributeError("nobody foresaw it"))],
+    ids=["two", "unreadable", "unforeseen"],
+)
 def test_what_it_cannot_make_out_it_leaves_to_whoever_takes_over(reader: Reader) -> None:
     rig = Rig(reader, Reader(1, [UNKNOWN]))
     rig.ahead.step()

@@ -126,14 +126,18 @@ def test_it_stands_by_no_longer_than_it_is_to_run(rig: Rig) -> None:
 
 
 class Journal:
+    records_read = 0
+
     def __init__(self, error: Exception | None) -> None:
         self._error = error
+        self.known: object = None
 
     def take_over(self) -> None:
         if self._error is not None:
             raise self._error
 
     def recover(self, _: object, owed: Owed, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
+        self.known = known
         self.take_over()
         return Memory()
 
@@ -182,6 +186,36 @@ def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: py
         rig.standing_by.recovered(journal, settings(), Owed())
 
 
+class Ahead:
+    def __init__(self, known: object) -> None:
+        self._known = known
+
+    def known(self) -> object:
+        if isinstance(self._known, Exception):
+            raise self._known
+        return self._known
+
+
+def test_what_was_read_ahead_is_what_the_journal_goes_on_from(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    def consumer(*_: object, **extra: Any) -> Reader:
+        made.append(extra)
+        return Reader()
+
+    monkeypatch.setattr(module, "consumer", consumer)
+    journal: Any = Journal(None)
+    known: Any = Ahead("read")
+    assert rig.standing_by.recovered(journal, settings(), Owed(), known) == Memory()
+    assert journal.known == "read"
+    assert made == [{"isolation_level": "read_committed", "auto_offset_reset": "none"}]
+    # Whether it may be used cannot be told now: it is not thrown away for that, nor used.
+    journal, known = Journal(None), Ahead(ClusterError("nobody answers"))
+    assert rig.standing_by.recovered(journal, settings(), Owed(), known) is None
+    assert "nobody answers" in rig.waits_for
+    assert journal.known is None
+
+
 class Left:
     """A lease that is handed on."""
 
@@ -195,6 +229,7 @@ class Read:
     """A journal as it is read one time after the other: what ``old`` has on record each time, beside what we have."""
 
     holder = "us"
+    records_read = 0
 
     def __init__(self, *olds: Memory, ours: str = "") -> None:
         self._later, self.held = list(olds[1:]), ours

@@ -96,8 +96,7 @@ def begin(
     ]
     # Who was not watched at the plan's start is measured with the second look.
     writes_known = bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
-    slots_taken = taken(running, measures.throttling.meant, writes_known=writes_known)
-    slots_wanted = wanted(waiting)
+    slots_taken, slots_wanted = taken(running, measures.throttling.meant), wanted(waiting)
     view = PaceView(
         now_ms, frozenset(slots_taken) | frozenset(slots_wanted), slots_taken, slots_wanted, measures.throttling.meant,
         keep_up(running), measures.asked, measures.brokers, measures.controllers, bounds.controller,

@@ -106,6 +106,8 @@ class KafkaJournal:
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
         self.other_names = OtherNames(cluster)  # The same.
         self.held = ""  # In words: what is on record as ours; the same.
+        self.read_to: Mapping[int, int] = {}  # By partition, where what is not known yet begins; the same.
+        self.records_read = 0  # By ``recover``, beside what was known before.
 
     @classmethod
     def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
@@ -153,7 +155,9 @@ class KafkaJournal:
             )
         if known is None:
             known = nothing_known(self._cluster, owed.times_ms if owed is not None else frozenset())
+        self.records_read = 0
         for key, value in read_all(consumer, self._topic, known.read_to):
+            self.records_read += 1
             try:
                 known.take(key, value)
             except ValueError as error:
@@ -161,6 +165,7 @@ class KafkaJournal:
                     f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
                 ) from error
         found, others = known.remembered, known.others
+        self.read_to = {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
         self.given, self.other_names, self.held = tuple(found.given), others, held(found)
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}

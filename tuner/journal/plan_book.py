@@ -65,7 +65,7 @@ class PlanBook:
             if body is not None and body["v"] != VERSION:
                 raise ValueError(f"version {body['v']}, this program reads {VERSION}")
             self._put(kind, plan, int(number or 0), body)
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(f"not a record of a plan of this version: {error!r}") from error
         return True
 
@@ -96,6 +96,8 @@ class PlanBook:
     def _put(self, kind: str, plan: str, number: int, body: Mapping[str, Any] | None) -> None:
         match kind:
             case "plan":
+                if body is None:
+                    self.unread.pop(plan, None)
                 _set(self._heads, plan, None if body is None else _spoken(self._heads.get(plan), body))
             case "plan-part":
                 self._whole.pop(plan, None)

@@ -13,7 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+import kafka.errors
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 
@@ -21,13 +23,16 @@ from streaming.kafka.cluster import ClusterError
 from tuner.journal.other_names import OtherNames
 from tuner.journal.remembered import Remembered
 from tuner.journal.transactions import TROUBLE
+from tuner.teardown import named
 
 log = structlog.get_logger("tuner")
 
 STEP_S = 0.2  # Between two looks at the lease, which may not wait for long.
-AGAIN_S = 30.0
+AGAIN_S = 10.0  # After trouble, and between two looks whether it is still that topic.
 _BATCH_RECORDS = 2_000  # Some 50 ms.
 _POLL_MS = 50
+# What was read stands no more: the journal ends before it.
+_GONE = (kafka.errors.OffsetOutOfRangeError, kafka.errors.NoOffsetForPartitionError, kafka.errors.LogTruncationError)
 
 
 @dataclass(slots=True)
@@ -52,7 +57,7 @@ def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> Known
 
 
 class ReadAhead:
-    """Of one wait for the lease."""
+    """Until whoever stood by has the journal whole, however often its turn comes and goes before."""
 
     def __init__(
         self,
@@ -66,7 +71,7 @@ class ReadAhead:
     ) -> None:
         """
         Args:
-            reader: makes a consumer of committed records.
+            reader: makes a consumer of committed records that fails where an offset is out of range.
             topic_ids: what tells the topic from another that has its name later; ClusterError where nobody answers.
             times_ms: as of ``Remembered``.
         """
@@ -78,51 +83,69 @@ class ReadAhead:
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
         self._known: Known | None = None
-        self._id: str | None = None
-        self._begins_s = float("-inf")  # Not before then.
+        self._id: str | None = None  # Of the topic that ``known`` is of.
+        self._given_up = False
+        self._looks_s = float(
+            "-inf"
+        )  # When it is looked again whether it is that topic, and after trouble when it is read again.
 
     def step(self, lasts_s: float = STEP_S) -> None:
-        """Reads on for so long at most, or until nothing is there."""
+        """Reads on for so long at most, or until nothing is there. Whatever fails, whoever takes over reads the journal without,
+        and says what is wrong with it and what to do."""
         now_s = self._monotonic()
-        if now_s < self._begins_s:
-            return
         try:
-            if self._consumer is None:
-                self._begin()
+            if now_s >= self._looks_s:
+                self._look()
+                self._looks_s = now_s + AGAIN_S
             while self._consumer is not None and self._read() and self._monotonic() < now_s + lasts_s:
                 pass
+        except _GONE as error:
+            self._known = None
+            self._rest(error, now_s + AGAIN_S)
         except (*TROUBLE, ClusterError) as error:
-            self._forget(error, now_s + AGAIN_S)
-        except ValueError as error:
-            self._forget(error, float("inf"))
+            self._rest(error, now_s + AGAIN_S)
+        except Exception as error:  # noqa: BLE001 - a record that nobody foresaw must not end a tuner that only waits
+            self._known, self._given_up = None, True
+            self._rest(error, float("inf"))
 
     def stop(self) -> None:
-        """Nothing is read any more; what was read is kept."""
-        consumer, self._consumer, self._begins_s = self._consumer, None, float("inf")
+        """Nothing is read any more, until the next step; what was read is kept."""
+        consumer, self._consumer = self._consumer, None
+        if not self._given_up:
+            self._looks_s = float("-inf")
         if consumer is not None:
-            consumer.close(timeout_ms=2000)
+            named("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
 
     def known(self) -> Known | None:
-        """What was read, which is the caller's from then on; None: nothing that may be used."""
-        self.stop()
-        known, self._known = self._known, None
-        if known is None or not known.read_to:
-            return None
-        try:
-            return known if self._topic_ids((self._topic,)).get(self._topic) == self._id else None
-        except ClusterError:
-            return None
+        """What was read, which is the caller's from then on; None: nothing that may be used.
 
-    def _begin(self) -> None:
-        if (found := self._topic_ids((self._topic,)).get(self._topic)) is None:
-            return  # Not there, or of brokers that do not tell topics apart.
-        self._id, self._known = found, nothing_known(self._cluster, self._times_ms)
+        Raises:
+            ClusterError: it cannot be told now whether it may; what was read is kept.
+        """
+        self.stop()
+        if self._known is None or not self._known.read_to:
+            return None
+        is_that = self._topic_ids((self._topic,)).get(self._topic) == self._id
+        known, self._known = self._known, None
+        return known if is_that else None
+
+    def _look(self) -> None:
+        found = self._topic_ids((self._topic,)).get(self._topic)
+        if found is None or found != self._id:
+            self.stop()
+            self._known, self._id = None, found
+        if found is None or self._consumer is not None:
+            return  # Not there, or of brokers that do not tell topics apart; or it is being read.
+        known = self._known = self._known or nothing_known(self._cluster, self._times_ms)
         consumer = self._consumer = self._reader()
         if len(consumer.partitions_for_topic(self._topic) or {0}) > 1:
             raise ValueError("it has several partitions")
         partition = TopicPartition(self._topic, 0)
         consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
+        if 0 in known.read_to:
+            consumer.seek(partition, known.read_to[0])
+        else:
+            consumer.seek_to_beginning(partition)
 
     def _read(self) -> bool:
         """Whether there was something."""
@@ -133,13 +156,10 @@ class ReadAhead:
         for records in found.values():
             for record in records:
                 known.take(record.key or b"", record.value)
-        for partition in found:
-            known.read_to[partition.partition] = consumer.position(partition)
+                known.read_to[record.partition] = record.offset + 1
         return bool(found)
 
-    def _forget(self, error: Exception, begins_s: float) -> None:
-        # Whoever takes over reads it from its beginning, and says what is wrong with it and what to do.
+    def _rest(self, error: Exception, looks_s: float) -> None:
         log.info("the journal is not read ahead", reason=f"{type(error).__name__}: {error}")
-        self._known = None
         self.stop()
-        self._begins_s = begins_s
+        self._looks_s = looks_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 from kafka import KafkaConsumer
 
@@ -14,7 +16,7 @@ log = structlog.get_logger("tuner")
 
 
 class OrdersReader:
-    """``begin`` comes before the journal is read, so that none is missed, and ``begin_with`` says what stood in it."""
+    """``begin`` says up to where the journal was read, so that none is missed, and ``begin_with`` what stood in it."""
 
     def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
         self.latest = Orders()
@@ -26,10 +28,9 @@ class OrdersReader:
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
 
-    def begin(self) -> None:
-        """From the end on: what came while this tuner stood by the journal tells, with what has come of it."""
-        self._tail = SignalTail(self._consumer, self._topic)
-        self.follow()
+    def begin(self, read_to: Mapping[int, int]) -> None:
+        """From where the journal was read to, by partition: what came before, it tells, with what has come of it."""
+        self._tail = SignalTail(self._consumer, self._topic, read_to)
 
     def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...], given: tuple[Orders, ...]) -> None:
         """``given``: all that were read, also those that have been told of."""

@@ -9,7 +9,7 @@ What was made from records that waited while the stream was down (``backlog``) i
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -83,19 +83,27 @@ class NewestSignals:
 class SignalTail:
     """Follows all partitions of the topic, in no consumer group: everybody sees everything. Raises what Kafka raises."""
 
-    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
+    def __init__(self, consumer: KafkaConsumer, topic: str, since: Mapping[int, int] | None = None) -> None:
+        """
+        Args:
+            since: by partition, the offset to begin with; one that isn't named begins at its end.
+        """
         self._consumer = consumer
         self._topic = topic
+        self._since = since or {}
         self._assigned: list[TopicPartition] = []
 
     def new(self, timeout_ms: int = 0) -> Iterator[Any]:
-        """The records that have come since; the first call begins at the end.
+        """The records that have come since; the first call begins at the end, or where it was said.
 
         Args:
             timeout_ms: how long to wait for the first of them; for more, as long as an answer takes.
         """
         if not self._assigned and self._assign():
             self._consumer.seek_to_end(*self._assigned)
+            for partition in self._assigned:
+                if partition.partition in self._since:
+                    self._consumer.seek(partition, self._since[partition.partition])
         if not self._assigned:
             return
         for _ in range(POLLS_MAX):
