@@ -181,7 +181,7 @@ def test_what_is_written_to_takes_more_slots_as_long_as_it_lasts() -> None:
     assert begun(refill([*written, waits(9, mb=20)], [], terms(5, rate_mb=30))) == [0, 1]
     assert len(refill(written, [], terms(6, rate_mb=30)).starts) == 3
     # As long as what is left of it lasts, and nearly done no longer than one that nobody writes to.
-    assert slot_part(60 * MB, 30 * MB, 1.5 * MB) == pytest.approx(2.0)
+    assert slot_part(108 * MB, 30 * MB, 1.5 * MB) == pytest.approx(2.0)
     assert slot_part(9 * MB, 30 * MB, 1.5 * MB) == pytest.approx(0.3)
     # A giant leaves a slot to what is small, however much is written to it.
     giant = waits(0, mb=500_000, write_mb=2)

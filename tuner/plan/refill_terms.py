@@ -34,7 +34,9 @@ SLOT_S = 1.0
 SLOT_PART_MIN = 1 / 16
 # Keeping up with what one slot holds takes this much of the quota, so five of them a tenth ...
 KEEP_UP_A_SLOT = 0.02
-# ... but no more than it takes for what is left of it: there has to be enough under way to go on with until somebody looks again.
+# ... but who is copied for so long fills a slot whatever is written to it: there has to be enough under way to go on with until
+# somebody has looked again, and what begins then has been heard of.
+FILLED_SLOT_S = 1.8
 # One copy leaves a slot of the five with which a side begins, however much is written to it: what is small goes beside it.
 WRITTEN_SLOTS_MAX = 4.0
 _LEADER, _FOLLOWER = Side.LEADER, Side.FOLLOWER  # Asked for a million times.
@@ -145,7 +147,7 @@ def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, keep_up_by
     part = min(1.0, max(SLOT_PART_MIN, lasts_s / SLOT_S))
     if rate_bytes_per_s is None:
         return part  # No quota is known that keeping up could take.
-    return max(part, min(keep_up_bytes_per_s / (KEEP_UP_A_SLOT * rate), lasts_s / SLOT_S, WRITTEN_SLOTS_MAX))
+    return max(part, min(keep_up_bytes_per_s / (KEEP_UP_A_SLOT * rate), lasts_s / FILLED_SLOT_S, WRITTEN_SLOTS_MAX))
 
 
 def taken(
