@@ -3,8 +3,8 @@
 The same reassignment under no throttle, static throttles (25 to 100 % of what clients leave of the link) and rheostat, on a real
 cluster whose links are limited (links/net.py says how, links/size.py how slow and why, links/run.py what a run is). T*
 divides the bytes to be moved by what the link leaves them, both measured in the same run: the link with a transfer, the clients
-before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move; where
-clients come in a burst, what its own producer tells is told beside it.
+before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move, and over
+all runs that of the one idle cluster; where clients come in a burst, what its own producer tells is told beside it.
 
 Needs root and iproute2. A run takes three to eight minutes; ``--save`` keeps each as it ends, so that a campaign goes on where it
 was stopped. Nothing else should run: the share of the machine's processors that was used is told beside every figure, and

@@ -51,6 +51,7 @@ def row(
     return {
         "scenario": scenario, "policy": policy, "run": run, "completed": ratio is not None, "ratio_to_optimum": ratio,
         "produce_latency_ratio": {"average": average, "p99": p99}, "during": {"average_ms": 3 * average, "p99_ms": 9 * p99},
+        "idle": {"average_ms": 3.0, "p99_ms": 9.0},
         "cpu_share": 0.5, "machine_share": 0.6, "keys_left": 0, "seconds": [],
     } | more  # fmt: skip
 
@@ -164,6 +165,16 @@ def test_runs_are_told_by_their_median_and_their_worst() -> None:
     (total,) = totals([row(OURS, 1.2, 2.0), row(OURS, 1.1, 4.0, run=1), row(OURS, 1.6, 3.0, run=2, cpu_share=0.7)])
     assert (total["ratio_to_optimum"], total["ratio_worst"], total["cpu_share"]) == (1.2, 1.6, 0.7)
     assert total["produce_latency_ratio"]["average"] == 3.0
+
+
+def test_latency_is_told_over_that_of_one_idle_cluster_for_all() -> None:
+    """Its 25 s before a run are by chance good or bad, and a run's own would make the same milliseconds gentle or not."""
+    lucky, unlucky = (
+        row(name, 1.2, 2.0, idle={"average_ms": ms, "p99_ms": 9.0}) for name, ms in (("a", 6.0), ("b", 2.0))
+    )
+    other = row("c", 1.2, 2.0, scenario="steps", idle={"average_ms": 1.0, "p99_ms": 9.0})
+    found = totals([lucky, unlucky, other])
+    assert [total["produce_latency_ratio"]["average"] for total in found] == [1.5, 1.5, 6.0]
 
 
 def test_one_run_that_does_not_end_leaves_no_time_to_tell() -> None:
