@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streaming.contract import Side
 from tuner.decide.reassign_figures import Figures
-from tuner.decide.reassign_pace import Bounds, Measures, Throttling, begin, throttling_of
+from tuner.decide.reassign_pace import Begun, Bounds, Measures, Throttling, begin, throttling_of
 from tuner.decide.reassign_parts import Recent, stand
 from tuner.model.cluster import Course, LiveCluster, RateSetting
 from tuner.model.limits import MB, Limits
 from tuner.model.pace import PaceMemory
-from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead
+from tuner.model.reassigning import Asked, ClusterLook, Key, Part, PartitionNow, Plan, PlanHead
 from tuner.plan.refill_terms import HeldBy
 
 L1, F1, F3 = (1, Side.LEADER), (1, Side.FOLLOWER), (3, Side.FOLLOWER)
@@ -60,3 +62,26 @@ def test_parts_of_all_plans_stand_in_one_line() -> None:
 def test_none_begins_whose_keeping_up_would_fill_the_throttle_together_with_the_others() -> None:
     names, held, _ = line(writes=6 * MB, most=10 * MB)
     assert (len(names), held) == (1, {HeldBy.QUOTA: 1})
+
+
+def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_and_are_no_full_slots() -> None:
+    """More beside them would take the quota for keeping up, if much is written; and what two bring says nothing of five."""
+    keys = [("a", p) for p in range(9)]
+    plan = plan_of("p", *keys)
+    plan = replace(plan, asked={key: Asked((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:2]})
+    moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
+    look = ClusterLook(frozenset({1, 2, 3}), {key: moving if key in plan.asked else waits for key in keys})
+    stands = [(plan, stand(plan, look, Recent(), 0), True)]
+    assert set(stands[0][1].running) == set(keys[:2])
+
+    def begun(**writes: float) -> Begun:
+        figures = Figures(write_bytes_per_s={("a", int(p[1:])): rate for p, rate in writes.items()})
+        sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
+        # The second look: slots are as the first one gave them.
+        first = begin(stands, look, Measures(figures, Throttling(sides, sides)), PaceMemory(), Bounds(), 0)
+        return begin(stands, look, Measures(figures, Throttling(sides, sides)), first.paced.memory, Bounds(), 1_000)
+
+    unknown, quiet = begun(), begun(p0=0.0)
+    assert len(unknown.refill.starts) == 0
+    assert len(quiet.refill.starts) == 3
+    assert [unknown.paced.memory.sides[side].in_use_at_ms for side in (L1, F3)] == [None, None]
