@@ -48,7 +48,7 @@ class KeptOrders:
         self._given = replace(change(self._given, now_ms), at_ms=now_ms)
         return self._given
 
-    def follow(self) -> None:
+    def follow(self, wait_ms: int = 0) -> None:  # noqa: ARG002 - the orders' shape
         self.latest = self._given
 
 

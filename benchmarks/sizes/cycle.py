@@ -132,7 +132,7 @@ class NoOrders:
     latest = Orders()
     overtaken: tuple[Orders, ...] = ()
 
-    def follow(self) -> None:
+    def follow(self, wait_ms: int = 0) -> None:
         pass
 
 
