@@ -61,7 +61,7 @@ class Rig:
         self.now_s, self.id, self.asked = 0.0, "one", 0
         self.away = False
         self.ahead = ReadAhead(
-            lambda: self.left.pop(0),  # type: ignore[arg-type,return-value]
+            lambda: self.left.pop(0),  # type: ignore[arg-type,return-value]  # the consumer's shape
             TOPIC,
             CLUSTER,
             self.topic_ids,

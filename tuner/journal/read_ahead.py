@@ -85,9 +85,8 @@ class ReadAhead:
         self._known: Known | None = None
         self._id: str | None = None  # Of the topic that ``known`` is of.
         self._given_up = False
-        self._looks_s = float(
-            "-inf"
-        )  # When it is looked again whether it is that topic, and after trouble when it is read again.
+        # When it is looked again whether it is that topic; after trouble, when it is read again.
+        self._looks_s = float("-inf")
 
     def step(self, lasts_s: float = STEP_S) -> None:
         """Reads on for so long at most, or until nothing is there. Whatever fails, whoever takes over reads the journal without,
