@@ -1,0 +1,12 @@
+"""No two test files have one name: pytest refuses to collect the second, and `make test` would run nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert len(names) > 100, "looked in the wrong folder"
+    assert [name for name, times in names.items() if times > 1] == []
