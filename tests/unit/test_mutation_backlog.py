@@ -70,6 +70,40 @@ def test_what_catches_up_too_slowly_is_cut_and_nothing_is_learned_of_it() -> Non
     assert total == Total(50, NOW, NOW, 120, 1)
 
 
+def test_what_will_soon_be_too_late_is_cut_a_little_before_it_is() -> None:
+    # 0.7 s, and 10 ms later with every second: over 1 s within the 35 that pass before a cut is seen.
+    found, reason = after(Total(160), 700, Course(0.65, 0.01, 650))
+    assert reason is QuotaReason.FALLS_BEHIND
+    assert found.rate_per_s == pytest.approx(145.6)
+    assert found.missed_per_s == pytest.approx(158.4)
+    assert found.cut_at_ms == found.raised_at_ms == found.missed_at_ms == NOW
+
+
+@pytest.mark.parametrize(
+    ("ms", "course"),
+    [
+        (950, Course(0.95, 0.0, 950)),  # It gets no later,
+        (950, Course(0.96, -0.01, 960)),  # or comes down;
+        (950, Course(0.5, 0.09, 500)),  # may be a burst;
+        (950, Course(None, 0.0, None)),  # nobody knows where it comes from;
+        (950, Course(0.9, 0.01, 900, newer=False)),  # has been judged;
+        (590, Course(0.5, 0.09, 140)),  # is as at rest;
+        (640, Course(0.63, 0.002, 630)),  # takes three minutes to be too late.
+    ],
+)
+def test_a_lag_below_the_objective_that_does_not_creep_up_is_left_alone(ms: float, course: Course) -> None:
+    # Given too lately for a raise, and long enough ago for a cut.
+    before = Total(160, raised_at_ms=NOW)
+    assert after(before, ms, course)[0] == before
+
+
+def test_that_waits_for_the_last_cut_to_be_seen_and_is_not_for_who_is_not_held_back() -> None:
+    just_cut, creeping = Total(160, cut_at_ms=NOW - 30_000), Course(0.9, 0.01, 900)
+    assert after(just_cut, 950, creeping) == (just_cut, QuotaReason.WITHIN_OBJECTIVE)
+    found = next_total(Total(160), lag(950), creeping, False, False, 100.0, 1_000, NOW, LIMITS)
+    assert found == (Total(160), QuotaReason.WITHIN_OBJECTIVE)
+
+
 def test_what_was_missed_is_never_taken_for_more_than_before() -> None:
     known = Total(110, missed_per_s=100, missed_at_ms=NOW)
     assert with_missed(known, 200, Course(falls_behind=0.1), NOW, LIMITS).missed_per_s == 100
@@ -149,12 +183,13 @@ class Sink:
         return 0.2 + (self.now_s - self.waiting[0][0] if self.waiting else 0.0)
 
 
-def settled(applies_per_s: float, bursts_every: int) -> tuple[list[float], list[float]]:
-    """How late the sink is and what is given, in the second half of ten minutes."""
+def settled(applies_per_s: float, bursts_every: int, slows_to: float = 1.0) -> tuple[list[float], list[float]]:
+    """How late the sink is and what is given, in the second half of ten minutes; in which it slows down to so much of it."""
     objective = ControllerObjective(apply_lag_ms_max=1_000.0, burst_ms_max=1e6)
     rig, sink = Rig(MutationPolicy(objective, default_entity=None)), Sink(applies_per_s)
     lags, rates = [], []
     for look in range(120):
+        sink.applies_per_s = applies_per_s * (1 - (1 - slows_to) * max(0, look - 60) / 60)
         given_per_s = sum(rig.quotas.values()) or 60.0
         books = [tenant(rig.now_ms, given_per_s / 2, -1.0, client_id=name) for name in ("a", "b")]
         burst_s = 0.9 if look % bursts_every == bursts_every - 1 else 0.0
@@ -177,3 +212,10 @@ def test_bursts_that_come_and_go_take_little_of_it(applies_per_s: float) -> None
     lags, rates = settled(applies_per_s, 12)
     assert max(lags) <= 1.0
     assert sum(rates) / len(rates) >= 0.8 * applies_per_s
+
+
+@pytest.mark.parametrize("applies_per_s", [90.0, 130.0, 210.0])
+def test_a_sink_that_slows_down_by_a_fifth_in_five_minutes_is_followed_without_a_miss(applies_per_s: float) -> None:
+    lags, rates = settled(applies_per_s, 1_000, slows_to=0.8)
+    assert max(lags) <= 1.0
+    assert min(rates) >= 0.9 * 0.8 * applies_per_s

@@ -31,6 +31,7 @@ class Course:
 
     pressure_before: float | None = None  # In the window before; None: there is none, or it is of another controller.
     falls_behind: float = 0.0  # Seconds in a second; 0 where that is not what presses, or not known.
+    lag_before_ms: float | None = None  # None: as above, or nobody told.
     newer: bool = True  # This window was not judged yet.
 
 
@@ -44,6 +45,15 @@ def falls_behind(pressure: Pressure, lag_before_ms: float | None, since_ms: int)
 def is_falling_behind(pressure: Pressure, course: Course) -> bool:
     """Over the objective twice in a row, and later still: no burst, which comes and goes within a look."""
     return course.newer and pressure.ratio > 1 and course.falls_behind > 0 and (course.pressure_before or 0.0) > 1
+
+
+def creeps_up(pressure: Pressure, course: Course, limits: MutationLimits) -> bool:
+    """Not over the objective, but later than what comes and goes at rest twice in a row, later still, and at this pace over it
+    before a cut would be seen."""
+    if not course.newer or course.falls_behind <= 0 or course.lag_before_ms is None:
+        return False
+    at_rest = min(pressure.measured, course.lag_before_ms) <= limits.lag_at_rest_ms_max
+    return not at_rest and pressure.measured + 1000 * limits.rest_s * course.falls_behind > pressure.objective
 
 
 def is_first_lag(pressure: Pressure, course: Course) -> bool:

@@ -212,6 +212,7 @@ def _judged(
             falls_behind(pressed, same.apply_lag_ms, signal.sampled_at_ms - same.sampled_at_ms)
             if same is not None
             else 0.0,
+            same.apply_lag_ms if same is not None else None,
             newer,
         )
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
@@ -235,6 +236,7 @@ _WHY = {
     QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
     QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
+    QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }

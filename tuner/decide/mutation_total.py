@@ -7,7 +7,8 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
     cap    span × cost × total ≤ what the controller may be busy with when as much as is admitted is spent at once
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
            and by half of what is left to where it was too much before
-    down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply
+    down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
+           by a little where they are about to
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -23,6 +24,7 @@ from dataclasses import replace
 from tuner.decide.mutation_backlog import (
     Course,
     borne_per_s,
+    creeps_up,
     is_falling_behind,
     is_first_lag,
     most_per_s,
@@ -95,6 +97,12 @@ def next_total(
     # Not pressed, but a burst would press it.
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
+    # A lag has no resting place: what goes up goes on going up, and beyond the objective it takes more to bring it down.
+    if creeps_up(pressure, course, limits) and binds and rested:
+        # Of the last raise as much as the deadband may never have been written, and does not press.
+        ratio = limits.cut_ratio_least - limits.deadband_ratio
+        total = with_missed(total, rate, course, now_ms, limits)
+        return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
     if pressure.ratio >= limits.aim:
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:

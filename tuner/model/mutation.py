@@ -82,6 +82,8 @@ class MutationLimits:
     goes_down_ratio: float = 0.9
     # What falls behind is cut to this much of what it seems to bear, so that the backlog goes as well.
     drain_ratio: float = 0.85
+    # Idle, a controller writes a record every half a second (metadata.max.idle.interval.ms): so late is anybody.
+    lag_at_rest_ms_max: float = 600.0
     # What was too much once is come near to, half of the way at a time, and forgotten with the third power of time as TCP's CUBIC
     # does: 4 % of it in ten minutes, all of it in half an hour.
     near_missed_ratio: float = 0.95

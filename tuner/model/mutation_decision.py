@@ -30,6 +30,7 @@ class QuotaReason(StrEnum):
     AT_CAP = "at_cap"
     WAS_TOO_MUCH = "was_too_much"
     ROOM_IS_LEFT = "room_is_left"
+    FALLS_BEHIND = "falls_behind"
     OVER_OBJECTIVE = "over_objective"
     HEARTBEATS_TIME_OUT = "heartbeats_time_out"
     OVER_CAP = "over_cap"
