@@ -7,7 +7,7 @@ The ports are handed in; there is no arithmetic and no judgement here, only the 
     where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
 
 Between two cycles, ``tick`` carries on with the changes of rate that are under way, and asks the law, once a second, for
-those that follow the clients. Where a cycle had to do without some signals, ``cycle_is_due`` says when they have come.
+those that follow the clients. ``cycle_is_due`` says when a cycle comes before its time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tuner.announcing import Announcing
 from tuner.decide import words
 from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
-from tuner.decide.awaited import awaited, have_come
 from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
 from tuner.decide.overtaken import overtaken
@@ -33,6 +32,7 @@ from tuner.decide.policy import RESCUES, decide, intend, narrow, narrow_to_live,
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.decide.urgency import writes_wait_for
+from tuner.early import EarlyCycles, OrdersGiven
 from tuner.endings import Endings, Live
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -43,7 +43,6 @@ from tuner.model.cluster import BrokerSide, LiveCluster, Observation
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
-from tuner.model.orders import Orders
 from tuner.model.reassigning import Key
 from tuner.plan.move_time import SideLoad
 from tuner.plan.quota_age import QuotaAges
@@ -53,16 +52,9 @@ from tuner.steering import Steering
 
 log = structlog.get_logger("tuner")
 
-FULL_LOOK_EVERY = 6
-# So many of them count as one that comes by itself: where steps begin all the time, no other kind may come.
-EARLY_A_CYCLE = 5
-LOOK_EVERY_S = 1.0  # For signals that were missing, and for orders.
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; and where partitions take no writes, that a young move gets a burst through is the lesser harm.
 _AT_ONCE = RESCUES | {Reason.RECOVERS}
-# A cycle for steps that are about to begin comes early; of a large cluster's it may have a fifth of the processor. Brokers that are
-# slow to answer get as long to rest, but no more than a second: slots that have come free would stand empty.
-_EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -77,15 +69,6 @@ _BLIND = {
 
 class Signals(NewestSignals, Protocol):
     def forget_old(self, now_ms: int) -> None: ...
-
-
-class OrdersGiven(Protocol):
-    @property
-    def latest(self) -> Orders: ...
-
-    overtaken: tuple[Orders, ...]  # What was in force since this was emptied, before the latest; the oldest first.
-
-    def follow(self, wait_ms: int = ...) -> None: ...
 
 
 class Watcher(Told, Protocol):
@@ -147,16 +130,13 @@ class Loop:
         self._processor_s = processor_s
         self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
-        self._full_in = 0  # Until everything is looked at, in early cycles.
         self._seen: LiveCluster | None = None  # As it was last seen.
-        self._awaited: frozenset[BrokerSide] = frozenset()
         self._announcing = Announcing()
         self._moving: set[Key] = set()  # By the cluster's word, while something is announced.
         self._without_room: Mapping[Key, str] = {}  # Of what is announced, what no list has room for.
-        self._rested_at_s = float("-inf")  # When a cycle may come early.
-        self._early = False  # The next cycle is for what is announced or ordered, beside those that come by themselves.
-        self._heard_at_s = float("-inf")  # When orders were listened for last.
-        self._heeded = orders.latest  # By the last cycle.
+        self._early = EarlyCycles(
+            orders, signals, signal_age_s_max=limits.signal_age_s_max, wall_clock=wall_clock, monotonic=monotonic
+        )
         self._recovered = False
         self._kept = Kept()
         self._ages = QuotaAges()
@@ -178,7 +158,7 @@ class Loop:
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._kept)
         if self._steering is not None:
-            self._awaited = awaited(decisions, observation.moves, observation.now_ms, self._limits.signal_age_s_max)
+            self._early.lacks(decisions, observation)
         seen = isinstance(observation.live, LiveCluster)
         if isinstance(observation.live, LiveCluster):
             carrying = self._kept.paths.sides() if observation.live.moves else ()
@@ -200,9 +180,7 @@ class Loop:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
             self._watcher.observed(observation, self.memory, decisions)
-        ended_s, cost_s = self._monotonic(), self._processor_s() - used_s
-        rest_s = max(_REST_PER_CYCLE * cost_s, min(ended_s - began_s, _EARLY_S_MIN))
-        self._rested_at_s = max(began_s + _EARLY_S_MIN, ended_s + rest_s)
+        self._early.ends(self._monotonic() - began_s, self._processor_s() - used_s)
         return decisions
 
     def tick(self) -> None:
@@ -262,25 +240,8 @@ class Loop:
             self._steered.pending_bytes = pending_bytes
 
     def cycle_is_due(self) -> bool:
-        """Whether all that the last cycle lacked has come, a step is about to begin, or somebody has given an order. To be asked
-        every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
-        now_s = self._monotonic()
-        if now_s >= self._heard_at_s + LOOK_EVERY_S:
-            self._heard_at_s = now_s
-            self._orders.follow(wait_ms=0)
-        # Whether a move has ended is told by looks that are a cycle apart: tools that move in batches have pauses.
-        ordered = self._orders.latest != self._heeded and not self.memory.idle_looks
-        comes = self._announcing.waits or ordered
-        # A rate that was not there at the last look may be one of many that a tool is removing: a second later it would be
-        # taken for a person's word.
-        if comes and not self.memory.missing and now_s >= self._rested_at_s:
-            self._early = True
-            return True
-        if not self._awaited:
-            return False
-        self._signals.poll()
-        now_ms = round(self._wall_clock() * 1000)
-        return have_come(self._awaited, self._signals.moves, now_ms, self._limits.signal_age_s_max)
+        """Before its time."""
+        return self._early.are_due(announced=self._announcing.waits, memory=self.memory)
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 
@@ -316,20 +277,15 @@ class Loop:
 
     def _observe(self) -> Observation:
         self._signals.poll()
-        self._orders.follow()
-        self._heeded = self._orders.latest
+        full = self._early.begins()
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
         ending = self.memory.idle_looks > 0 and (bool(self.memory.seen) or self._owns_here())
-        if full := self._full_in <= 0:
-            self._full_in = FULL_LOOK_EVERY * EARLY_A_CYCLE
-        self._full_in -= 1 if self._early else EARLY_A_CYCLE
         live = self._live.look(
             full=full or ending,
             also={move.topic for move in self._announcing.moves},
             waits=self._waits(now_ms),
         )
-        self._early = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             announced, self._without_room = self._announcing.moves, {}

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import structlog
 
 from tuner.api.board import Board
+from tuner.early import LOOK_EVERY_S
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.lease import Lease
-from tuner.loop import LOOK_EVERY_S, Loop
+from tuner.loop import Loop
 from tuner.mutation_loop import MutationLoop
 from tuner.reassigning import Reassigning
 from tuner.reloads import Reloads

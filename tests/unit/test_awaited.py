@@ -9,7 +9,7 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, move, move_signal
 
 from tuner.announcing import Announcing
 from tuner.decide.awaited import awaited, have_come
-from tuner.loop import EARLY_A_CYCLE, FULL_LOOK_EVERY
+from tuner.early import EARLY_A_CYCLE, FULL_LOOK_EVERY
 from tuner.model.decision import Decision, Hold, Reason
 from tuner.model.limits import MB
 from tuner.model.objectives import Objective
@@ -70,12 +70,10 @@ def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:
     rig = Rig(objective=Objective(50.0))
     rig.signals.moves = ONCE
     rig.cycle()
-    assert rig.loop._awaited
     assert not rig.loop.cycle_is_due()
     rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
     assert rig.loop.cycle_is_due()
     assert Reason.FOLLOWS_CLIENTS in rig.cycle()
-    assert not rig.loop._awaited
     assert not rig.loop.cycle_is_due()
 
 
@@ -83,7 +81,8 @@ def test_a_loop_that_only_rescues_waits_for_its_cycle() -> None:
     rig = Rig()
     rig.signals.moves = ONCE
     rig.cycle()
-    assert not rig.loop._awaited
+    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    assert not rig.loop.cycle_is_due()
 
 
 # -- a person's word --------------------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE
 from tuner.api.board import Board
+from tuner.early import FULL_LOOK_EVERY
 from tuner.endings import PER_CYCLE
-from tuner.loop import FULL_LOOK_EVERY
 from tuner.model.cluster import LiveCluster, NotSeen, PartitionMove
 from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB

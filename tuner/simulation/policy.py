@@ -8,7 +8,8 @@ from typing import Protocol
 
 from streaming.contract import BrokerSignal, MoveSignal
 from tuner.actuate.slewing import Slewing
-from tuner.loop import LOOK_EVERY_S, Loop
+from tuner.early import LOOK_EVERY_S
+from tuner.loop import Loop
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
