@@ -240,7 +240,7 @@ class Loop:
             self._steered.pending_bytes = pending_bytes
 
     def cycle_is_due(self) -> bool:
-        """Before its time."""
+        """Whether one is before its time. To be asked every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
         return self._early.are_due(announced=self._announcing.waits, memory=self.memory)
 
     # -- between two cycles -------------------------------------------------------------------------------------------
