@@ -112,6 +112,16 @@ def controller() -> list[timeseries.Panel]:
         ),
         limit_line(
             lines(
+                "What creations take for whoever asks",
+                "19 of 20 take no longer, of half a minute, and how long they may: where create_felt_ms_max is asked for.",
+                SECONDS,
+                query(most(OfTuner.CREATE_FELT_SECONDS), "felt"),
+                query(most(OfTuner.CREATE_FELT_OBJECTIVE), "objective"),
+            ).min(0),
+            "objective",
+        ),
+        limit_line(
+            lines(
                 "Idle share of the controller's thread",
                 "It reacts at once, so it leads; and the least that it should be.",
                 RATIO,

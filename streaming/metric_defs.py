@@ -494,6 +494,14 @@ class OfTuner:
         "rheostat_controller_event_queue_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long it may; absent where not asked for.",
     )  # fmt: skip
+    CREATE_FELT_SECONDS = MetricDef(
+        "rheostat_creation_felt_seconds", "gauge", Unit.SECONDS, ("cluster",),
+        "How long 19 of 20 creations take for whoever asks, of the last half minute; absent where that is not asked for.",
+    )  # fmt: skip
+    CREATE_FELT_OBJECTIVE = MetricDef(
+        "rheostat_creation_felt_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
+        "How long they may; absent where not asked for.",
+    )  # fmt: skip
     CONTROLLER_IDLE = MetricDef(
         "rheostat_controller_idle_ratio",
         "gauge",

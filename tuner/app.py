@@ -204,7 +204,7 @@ def run_tuner(
                     rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
                 )  # fmt: skip
                 means = Means(
-                    cluster, kafka, settings, partition_limits,
+                    cluster, kafka, topics, settings, partition_limits,
                     live=live, signals=signals, orders=orders, journal=journal, inputs=inputs, watched=watched,
                     owed=owed, ends=term, wall_clock=wall_clock, monotonic=monotonic,
                 )  # fmt: skip

@@ -86,12 +86,14 @@ class MutationLoop:
         dry_run: bool,
         inputs: InputLog | None = None,
         windows: Callable[[], Set[QuotaWindow]] | None = None,
+        felt_ms: Callable[[], float | None] | None = None,
     ) -> None:
         """
         Args:
             refusal: why nothing may be written now, asked before each write; None: it may.
             inputs: is told of every cycle; what it makes of that goes with the journal's next write.
             windows: of the buckets, that brokers have; None: the policy says what they are.
+            felt_ms: how long creations take for whoever asks; None: nobody is to feel it.
         """
         self.ledger = ledger
         self._quotas = quotas
@@ -108,6 +110,7 @@ class MutationLoop:
         self._dry_run = dry_run
         self._inputs = inputs
         self._windows = windows
+        self._felt_ms = felt_ms
         self._due_s = float("-inf")
         self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._writing: Call[Outcome] | None = None
@@ -151,7 +154,13 @@ class MutationLoop:
             quotas,
             dict(signals.controllers),
             tuple(signals.tenants.values()),
-            beside_of(signals.controllers, signals.brokers, now_ms, self._age_s_max),
+            beside_of(
+                signals.controllers,
+                signals.brokers,
+                now_ms,
+                self._age_s_max,
+                self._felt_ms() if self._felt_ms is not None else None,
+            ),
         )
         memory, seen = self.ledger.memory, dict[QuotaEntity, Failure | None]()
         if not isinstance(quotas, NotSeen):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
 from rheostat.orders import read
+from rheostat.quotas.felt import felt_now_ms
 from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.kafka import consumer
@@ -34,6 +36,9 @@ from tuner.observe.signals import NewestSignals, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0
+_UNFELT = (
+    "how long creations take for whoever asks (create_felt_ms_max) a tuner feels all the time; here it is not counted"
+)
 
 
 def gather(settings: Settings) -> dict[str, Any]:
@@ -58,7 +63,15 @@ def gather(settings: Settings) -> dict[str, Any]:
         "cluster": settings.cluster,
         "asked_for": settings.tuner.mutation_quota is not None,
         "paused": known.orders.pause.by if known.orders.pause is not None else None,
-        **asked_now(settings, stands, found, known.quotas, known.orders, round(time.time() * 1000)),
+        **asked_now(
+            settings,
+            stands,
+            found,
+            known.quotas,
+            known.orders,
+            round(time.time() * 1000),
+            felt_ms=felt_now_ms(settings),
+        ),
         "quotas": [
             {"entity": str(entity), "rate_per_s": rate, "ours": entity in known.quotas.owned}
             for entity, rate in sorted(stands.items(), key=lambda item: str(item[0]))
@@ -73,13 +86,22 @@ def asked_now(
     memory: MutationMemory,
     orders: Orders,
     now_ms: int,
+    felt_ms: float | None = None,
 ) -> dict[str, Any]:
-    """What the law says, asked once."""
+    """What the law says, asked once.
+
+    Args:
+        felt_ms: how long creations take for whoever asks; None: that is not known here, and not counted.
+    """
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
-    beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s)
+    unfelt = felt_ms is None and policy.objective.create_felt_ms_max is not None
+    if unfelt:
+        policy = replace(policy, objective=replace(policy.objective, create_felt_ms_max=None))
+    beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
     view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
     made = ruled(view, memory, policy, orders)
-    return quotas_json(Shown(view, made, made.memory))
+    told = quotas_json(Shown(view, made, made.memory))
+    return told | {"holds": [*told["holds"], _UNFELT]} if unfelt else told
 
 
 def tenant_named(row: Mapping[str, Any]) -> str:

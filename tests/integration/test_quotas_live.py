@@ -15,6 +15,7 @@ from streaming import words
 from streaming.contract.quotas import Default, QuotaEntity
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterError
+from streaming.kafka.creation_asker import CreationAsker
 from streaming.kafka.quotas import QuotaClient
 from streaming.kafka.wire import Wire
 
@@ -176,3 +177,22 @@ def test_a_storm_feels_the_quota_and_its_neighbour_does_not(lab: Lab, quotas: Qu
 def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="tenant nobody"):
         replace(Tenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
+
+
+def test_who_asks_for_what_is_there_spends_no_quota(lab: Lab, quotas: QuotaClient, settings: KafkaSettings) -> None:
+    """As often as it likes, and then it may still create as much as its whole bucket holds."""
+    asking = QuotaEntity(client_id="asking")
+    with lab.admin("somebody") as admin:
+        admin.create_topics({"there-already": {"num_partitions": 1, "replication_factor": 1}})
+    quotas.alter_mutation_quotas({asking: 1.0})
+    seen(quotas, {asking: 1.0})
+    asker = CreationAsker(settings, "asking", "there-already")
+    try:
+        broker = asker.brokers()[0].node
+        assert [asker.ask(broker) for _ in range(100)] == [None] * 100
+    finally:
+        asker.close()
+    requests = Storm(lab.bootstrap_servers.split(",")).run([Tenant("asking", 1, partitions=10)], seconds=0.5)
+    assert [(r.tries, r.throttled_s, r.failed) for r in requests] == [(1, 0.0, None)]
+    with lab.admin("somebody") as admin:
+        assert admin.describe_topics(["there-already"])[0]["partitions"][0]["partition_index"] == 0

@@ -29,7 +29,7 @@ from tuner.model.cluster import Course, LiveCluster, Observation, PartitionMove,
 from tuner.model.decision import Decision, Hold, LetGo, Reason, SetRate, Steer
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory, Owned, StallState
-from tuner.model.mutation import ControllerObjective, QuotaView
+from tuner.model.mutation import Beside, ControllerObjective, QuotaView
 from tuner.model.mutation_decision import QuotaReason, SetQuota, TenantShare, TotalSaid
 from tuner.model.mutation_memory import MutationMemory, OwnedQuota, Total
 from tuner.model.objectives import Capacity, Objective
@@ -73,7 +73,7 @@ class Everything:
         )  # fmt: skip
         self.board.cycle_s = 0.012
         self.board.acts()
-        self.quotas = QuotaBoard(CLUSTER, ControllerObjective())
+        self.quotas = QuotaBoard(CLUSTER, ControllerObjective(create_felt_ms_max=60.0))
 
     def registries(self) -> dict[str, CollectorRegistry]:
         """By process."""
@@ -207,7 +207,7 @@ def quota_view(now_ms: int) -> QuotaView:
         operations_per_s=35.0, mutations_rejected_per_s=2.0,
     )  # fmt: skip
     books = TenantSignal(CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, "alice", None, 5.0, -12.0)
-    return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,))
+    return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,), Beside(create_felt_ms=41.5))
 
 
 def turn() -> Turn:

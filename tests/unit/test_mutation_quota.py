@@ -546,10 +546,29 @@ def test_who_becomes_exempt_is_let_free() -> None:
     assert rig.quotas[A] == 1e9
 
 
-def test_where_something_asked_for_is_not_measured_nothing_is_raised() -> None:
-    rig = Rig(replace(PLAIN, objective=ControllerObjective(apply_lag_ms_max=1_000.0)))
+@pytest.mark.parametrize(
+    "objective", [ControllerObjective(apply_lag_ms_max=1_000.0), ControllerObjective(create_felt_ms_max=60.0)]
+)
+def test_where_something_asked_for_is_not_measured_nothing_is_raised(objective: ControllerObjective) -> None:
+    rig = Rig(replace(PLAIN, objective=objective))
     for _ in range(20):
         made = rig.cycle(three(rig, 30, a=-5.0))
     assert rig.memory.total is not None
     assert rig.memory.total.rate_per_s == 50.0
     assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made)
+
+
+def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
+    """A tail that is over its objective at 400/s, and far below it at less: no mean leads the law to just below."""
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    over = 0
+    for _ in range(360):
+        rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
+        felt_ms = 90.0 if rate > 400 else 20.0
+        over += felt_ms > 60.0
+        tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
+        idle = [controller(rig.now_ms, idle=1 - rate / 10_000)]
+        rig.cycle(tenants, idle, beside=Beside(create_felt_ms=felt_ms))
+    assert over <= 30
+    assert rig.memory.total is not None
+    assert 300 < rig.memory.total.rate_per_s <= 400

@@ -150,8 +150,12 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             (OfTuner.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
             yield family(definition, {c: value} if value is not None else {})
+    felt_ms = view.beside.create_felt_ms
+    yield family(OfTuner.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
     if objective is not None:
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
+        felt_ms_max = objective.create_felt_ms_max
+        yield family(OfTuner.CREATE_FELT_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {})
         yield family(OfTuner.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {})
         yield family(OfTuner.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from streaming.contract import Topics
 from streaming.kafka import KafkaSettings
 from tuner.actuate.fenced import PROOF_S_MAX
 from tuner.api.watched import Watched
@@ -23,6 +24,7 @@ from tuner.settings import TunerSettings
 class Means:
     """
     Attributes:
+        topics: rheostat's own.
         settings, partition_limits: as they hold in this term.
         journal: recovered already.
         owed: what has happened and is not on record yet.
@@ -32,6 +34,7 @@ class Means:
 
     cluster: str
     kafka: KafkaSettings
+    topics: Topics
     settings: TunerSettings
     partition_limits: PartitionLimits | None
     live: LiveReader

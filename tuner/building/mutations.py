@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from functools import partial
 
+from streaming.kafka.creation_asker import CreationAsker
 from streaming.kafka.quotas import QuotaClient
 from tuner.actuate.fenced import refusal
 from tuner.actuate.one_call import ThreadCaller
@@ -14,6 +16,7 @@ from tuner.building.means import Means
 from tuner.decide.mutation_orders import recalled
 from tuner.mutation_ledger import MutationLedger
 from tuner.mutation_loop import MutationLoop
+from tuner.observe.creation_probe import CreationProbe
 from tuner.teardown import named
 
 
@@ -29,6 +32,7 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
     quotas = KafkaQuotas(client, proved=means.proved)
     means.ends.callback(quotas.end)
     dry_run, asked = settings.dry_run, settings.mutation_quota
+    felt = policy is not None and policy.objective.create_felt_ms_max is not None
     window_said = asked is not None and not asked.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
     memory = recalled(journal.quotas, round(means.wall_clock() * 1000))
     # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
@@ -56,4 +60,14 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
         dry_run=dry_run,
         inputs=means.inputs,
         windows=None if window_said else lambda: live.quota_windows,
+        felt_ms=_felt(means).felt_ms if felt else None,
     )
+
+
+def _felt(means: Means) -> CreationProbe:
+    """The journal's topic is there for as long as a tuner acts, and ours to be asked for."""
+    asker = CreationAsker(means.kafka, "rheostat-tuner-felt", means.topics.journal)
+    probe = CreationProbe(asker, rng=random.Random(), monotonic=means.monotonic)
+    means.ends.callback(named("creation probe", probe.stop))
+    probe.start()
+    return probe

@@ -30,7 +30,7 @@ from tuner.decide.mutation_backlog import (
     most_per_s,
     with_missed,
 )
-from tuner.decide.mutation_pressure import Pressure
+from tuner.decide.mutation_pressure import Measure, Pressure
 from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
 from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import LearnedCost, Total
@@ -93,6 +93,9 @@ def next_total(
         ratio = min(limits.cut_ratio_least, max(limits.cut_ratio_most, 1 / pressure.ratio))
         # How late it is says nothing of how much is too much, and one look may be a burst that is over.
         ratio = limits.cut_ratio_least if is_first_lag(pressure, course) else ratio
+        # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
+        if pressure.by is Measure.FELT and comes:
+            total = with_missed(total, base, course, now_ms, limits)
         return _cut(total, base * ratio, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
     # Not pressed, but a burst would press it.
     if rate > cap:

@@ -28,6 +28,7 @@ class ControllerObjective:
     apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
     # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
     burst_ms_max: float = 3_000.0
+    create_felt_ms_max: float | None = None  # Of half a minute: what 19 of 20 who ask for a creation wait at most.
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +149,12 @@ class MutationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Of the cluster, what the signals of several nodes say together; each of its newest window."""
+    """Of the cluster, what the signals of several nodes say together, each of its newest window; and what is felt beside."""
 
     create_ms: float | None = None
     apply_lag_ms: float | None = None
     replicas: float | None = None  # That all brokers host.
+    create_felt_ms: float | None = None  # By creations that rheostat asks for itself (model/felt_window.py).
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,11 @@ class QuotaView:
 
 
 def beside_of(
-    controllers: Mapping[int, ControllerSignal], brokers: Mapping[int, BrokerSignal], now_ms: int, age_s_max: float
+    controllers: Mapping[int, ControllerSignal],
+    brokers: Mapping[int, BrokerSignal],
+    now_ms: int,
+    age_s_max: float,
+    create_felt_ms: float | None = None,
 ) -> Beside:
     """What nodes say of themselves: how long creations take where the controller is, and how late the slowest of all applies.
     A node that is silent for longer is not late but away.
@@ -181,7 +187,7 @@ def beside_of(
     told = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
     lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
     hosted = [s.partitions for s in told if s.partitions is not None]
-    return Beside(max(active, default=None), max(lags, default=None), _on_all(hosted, heard))
+    return Beside(max(active, default=None), max(lags, default=None), _on_all(hosted, heard), create_felt_ms)
 
 
 def _on_all(hosted: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:

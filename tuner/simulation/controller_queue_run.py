@@ -20,7 +20,7 @@ from tuner.model.mutation_decision import PutBackQuota, SetQuota, TotalSaid
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.quota_entity import DEFAULT, QuotaEntity
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
-from tuner.simulation.controller_queue_signals import EVERY_S, ControllerStream
+from tuner.simulation.controller_queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
 
 EPOCH_MS = 1_600_000_000_000
 _SHOWN_S = 0.3  # From a write to its effect.
@@ -142,7 +142,7 @@ def run_queue(world: QueueWorld, hand: Hand) -> Felt:
     pending: list[tuple[float, dict[str, float]]] = []
     overs = sorted(world.fail_overs_at_s)
     ticks = round(world.duration_s / _LOOK_EVERY_S)
-    every = round(EVERY_S / _LOOK_EVERY_S)
+    every, feels_every = round(EVERY_S / _LOOK_EVERY_S), round(FEEL_EVERY_S / _LOOK_EVERY_S)
     for tick in range(1, ticks + 1):
         until_s = tick * _LOOK_EVERY_S
         while due and due[0][0] <= until_s:
@@ -152,6 +152,8 @@ def run_queue(world: QueueWorld, hand: Hand) -> Felt:
                 heapq.heappush(due, (next_s, index))
         queue.advance(until_s)
         felt.waits_s.append((until_s, queue.wait_s(until_s)))
+        if tick % feels_every == 0:
+            stream.feel(until_s)
         while pending and pending[0][0] <= until_s:
             queue.write(pending.pop(0)[1])
         if overs and overs[0] <= until_s:

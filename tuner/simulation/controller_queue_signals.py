@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Iterable
 
 from streaming.contract import ControllerSignal, TenantSignal
+from tuner.model.felt_window import Asked, FeltWindow
 from tuner.model.mutation import Beside
 from tuner.simulation.controller_queue import ControllerQueue, Counted
 
 WINDOW_S = 30.0
+FEEL_EVERY_S = 0.2
 EVERY_S = 5.0
 _MEAN_S = 45.0  # Of a tenant's rate: two samples of 30 s, the newer one half full on average.
 _PARTS = round(WINDOW_S / EVERY_S)
@@ -30,11 +32,16 @@ class ControllerStream:
         self._partitions = self._topics = 0.0
         self._on_the_way: deque[tuple[float, ControllerSignal, tuple[TenantSignal, ...], Beside]] = deque()
         self._node = 1
+        self._felt = FeltWindow()
         self.newest: tuple[ControllerSignal, tuple[TenantSignal, ...], Beside] | None = None
 
     def done(self, now_s: float, client_id: str, partitions: float) -> None:
         """A tenant's books."""
         self._rates.setdefault(client_id, deque()).append((now_s, partitions))
+
+    def feel(self, now_s: float) -> None:
+        """A creation of rheostat's own, that creates nothing and costs next to nothing."""
+        self._felt.add(Asked(now_s, self._queue.wait_s(now_s) + self._queue.model.answer_s, 0), FEEL_EVERY_S)
 
     def fail_over(self) -> None:
         self._node += 1
@@ -47,7 +54,9 @@ class ControllerStream:
         self._parts.append(part)
         self._partitions += part.partitions
         self._topics += part.topics
-        self._on_the_way.append((now_s + self._late_s, self._controller(now_s), self._tenants(now_s), self._beside()))
+        self._on_the_way.append(
+            (now_s + self._late_s, self._controller(now_s), self._tenants(now_s), self._beside(now_s))
+        )
 
     def arrive(self, now_s: float) -> None:
         while self._on_the_way and self._on_the_way[0][0] <= now_s:
@@ -77,9 +86,12 @@ class ControllerStream:
             partitions=self._partitions,
         )  # fmt: skip
 
-    def _beside(self) -> Beside:
-        creates = self._sum("creates")
-        return Beside(create_ms=1000 * self._sum("created_s") / creates if creates else None)
+    def _beside(self, now_s: float) -> Beside:
+        creates, felt_s = self._sum("creates"), self._felt.felt_s(now_s)
+        return Beside(
+            create_ms=1000 * self._sum("created_s") / creates if creates else None,
+            create_felt_ms=None if felt_s is None else 1000 * felt_s,
+        )
 
     def _tenants(self, now_s: float) -> tuple[TenantSignal, ...]:
         return tuple(self._signals(now_s, sorted(self._rates)))

@@ -1,0 +1,51 @@
+"""A cluster whose controller takes as long as it is told to, on a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streaming.kafka.cluster import ClusterError, Unreachable
+from streaming.kafka.values import Endpoint, MissingRight
+
+
+@dataclass
+class FakeAsker:
+    """``takes_s``: the controller; ``silent``: these brokers let everybody wait; ``gone``: these are known to be away."""
+
+    brokers_there: Sequence[int] = (1, 2, 3)
+    takes_s: float = 0.01
+    silent: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    refuses: bool = False
+    away: bool = False
+    connects_s: float = 0.0  # The first time of each broker.
+    timeout_s: float = 5.0
+    now_s: float = 0.0
+    asked: list[int] = field(default_factory=list)
+    closed: bool = False
+    _met: set[int] = field(default_factory=set)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def brokers(self) -> Sequence[Endpoint]:
+        if self.away:
+            raise Unreachable("cannot describe the cluster")
+        return [Endpoint(broker, "127.0.0.1", 9092) for broker in self.brokers_there]
+
+    def ask(self, broker: int) -> ClusterError | None:
+        self.asked.append(broker)
+        if self.refuses:
+            return MissingRight("Create on Topic rheostat.journal", "to ask for the creation of rheostat.journal")
+        if self.away or broker in self.gone or broker not in self.brokers_there:
+            return Unreachable(f"broker {broker} is not there")
+        if broker in self.silent:
+            self.now_s += self.timeout_s
+            return Unreachable(f"broker {broker} does not answer")
+        self.now_s += self.takes_s + (0.0 if broker in self._met else self.connects_s)
+        self._met.add(broker)
+        return None
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,65 @@
+"""What whoever feels creations may expect of whom it asks: one suite, run on the fake and on a real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from fake_asker import FakeAsker
+
+from rheostat.lab import Lab, LabSpec
+from streaming.kafka.cluster import Unreachable
+from streaming.kafka.creation_asker import CreationAsker
+from streaming.kafka.settings import KafkaSettings
+from tuner.observe.creation_probe import Asker
+
+TOPIC = "felt"
+
+
+@pytest.fixture(scope="module")
+def askers() -> Iterator[tuple[Asker, Asker]]:
+    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=1.0)
+    with Lab(LabSpec(brokers=2)) as lab:
+        with lab.admin() as admin:
+            admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}})
+        there = CreationAsker(lab.kafka_settings(), "contract", TOPIC)
+        away = CreationAsker(nowhere, "contract", TOPIC)
+        yield there, away
+        there.close()
+        away.close()
+
+
+@pytest.fixture(params=["fake", "kafka"])
+def subjects(request: pytest.FixtureRequest) -> tuple[Asker, Asker]:
+    if request.param == "fake":
+        return FakeAsker(), FakeAsker(away=True)
+    found: tuple[Asker, Asker] = request.getfixturevalue("askers")
+    return found
+
+
+def test_every_broker_that_is_there_brings_an_answer(subjects: tuple[Asker, Asker]) -> None:
+    asker, _ = subjects
+    brokers = [broker.node for broker in asker.brokers()]
+    assert len(brokers) >= 2
+    assert [asker.ask(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
+
+
+def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(subjects: tuple[Asker, Asker]) -> None:
+    asker, _ = subjects
+    assert isinstance(asker.ask(77), Unreachable)
+    assert asker.ask(asker.brokers()[0].node) is None
+
+
+def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(subjects: tuple[Asker, Asker]) -> None:
+    _, away = subjects
+    began_s = time.monotonic()
+    assert isinstance(away.ask(1), Unreachable)
+    with pytest.raises(Unreachable):
+        away.brokers()
+    assert time.monotonic() - began_s < 10
+
+
+def test_nobody_is_waited_for_longer_than_five_seconds() -> None:
+    patient = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=60.0)
+    assert CreationAsker(patient, "contract", TOPIC).timeout_s == 5.0

@@ -1,0 +1,115 @@
+"""Who feels creations: whom it asks, what counts, and what it says where it can't."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+import structlog
+from fake_asker import FakeAsker
+
+from streaming.kafka.cluster import ClusterError
+from tuner.model.felt_window import COUNT_MIN
+from tuner.observe.creation_probe import EVERY_S, CreationProbe
+
+
+def probe_of(asker: FakeAsker) -> CreationProbe:
+    return CreationProbe(asker, rng=random.Random(1), monotonic=asker.monotonic)
+
+
+def go(probe: CreationProbe, asker: FakeAsker, seconds: float, *, late_s: float = 0.0) -> None:
+    """As its thread does, on the cluster's clock."""
+    until_s, due_s = asker.now_s + seconds, asker.now_s
+    while asker.now_s < until_s:
+        asker.now_s = max(asker.now_s, due_s + late_s)
+        rest_s = probe.once(due_s)
+        due_s = max(due_s, asker.now_s) + rest_s + EVERY_S
+
+
+def test_every_broker_is_asked_in_turn_and_the_time_is_told() -> None:
+    asker = FakeAsker(takes_s=0.02)
+    probe = probe_of(asker)
+    assert probe.felt_ms() is None
+    go(probe, asker, 20.0)
+    assert probe.felt_ms() == pytest.approx(20.0)
+    counts = [asker.asked.count(broker) for broker in (1, 2, 3)]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) > COUNT_MIN
+
+
+def test_to_make_a_connection_is_not_what_is_asked_for() -> None:
+    asker = FakeAsker(connects_s=3.0)
+    probe = probe_of(asker)
+    go(probe, asker, 30.0)
+    assert probe.felt_ms() == pytest.approx(10.0)
+
+
+def test_what_we_were_late_with_ourselves_does_not_count() -> None:
+    asker = FakeAsker()
+    probe = probe_of(asker)
+    go(probe, asker, 30.0, late_s=0.1)
+    assert probe.felt_ms() is None
+
+
+def test_a_frozen_broker_is_left_alone_for_a_while_and_is_nobodys_pressure() -> None:
+    asker = FakeAsker(silent={2})
+    probe = probe_of(asker)
+    go(probe, asker, 60.0)
+    assert probe.felt_ms() == pytest.approx(10.0)
+    assert asker.asked.count(2) <= 3
+
+
+def test_where_no_broker_answers_everybody_has_waited() -> None:
+    asker = FakeAsker()
+    probe = probe_of(asker)
+    go(probe, asker, 30.0)
+    asker.silent = {1, 2, 3}
+    go(probe, asker, 12.0)
+    felt_ms = probe.felt_ms()
+    assert felt_ms is not None
+    assert felt_ms > 3_000
+
+
+def test_a_broker_that_is_known_to_be_gone_has_made_nobody_wait() -> None:
+    asker = FakeAsker(gone={1, 2})
+    probe = probe_of(asker)
+    go(probe, asker, 30.0)
+    assert probe.felt_ms() == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("trouble", ["refuses", "away", "gone"])
+def test_where_nobody_may_ask_or_answers_it_is_said_once_and_nothing_is_told(trouble: str) -> None:
+    asker = FakeAsker()
+    match trouble:
+        case "refuses":
+            asker.refuses = True
+        case "away":
+            asker.away = True
+        case _:
+            asker.gone = {1, 2, 3}
+    probe = probe_of(asker)
+    with structlog.testing.capture_logs() as logs:
+        go(probe, asker, 100.0)
+    assert probe.felt_ms() is None
+    assert [line["log_level"] for line in logs] == ["warning"]
+    assert "nothing is raised" in logs[0]["event"]
+    asker.refuses, asker.away, asker.gone = False, False, set()
+    go(probe, asker, 100.0)
+    assert probe.felt_ms() == pytest.approx(10.0)
+
+
+def test_its_thread_asks_and_closes_what_it_asked_with() -> None:
+    asked = threading.Event()
+
+    class Told(FakeAsker):
+        def ask(self, broker: int) -> ClusterError | None:
+            asked.set()
+            return super().ask(broker)
+
+    asker = Told()
+    probe = CreationProbe(asker, rng=random.Random(1))
+    probe.start()
+    assert asked.wait(5.0)
+    probe.stop()
+    assert asker.closed

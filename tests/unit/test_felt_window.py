@@ -1,0 +1,70 @@
+"""What is felt of creations, from single answers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tuner.model.felt_window import COUNT_MIN, WINDOW_S, Asked, FeltWindow, with_missed
+
+EVERY_S = 0.2
+
+
+def window(*asked: Asked) -> FeltWindow:
+    made = FeltWindow()
+    for one in asked:
+        made.add(one, EVERY_S)
+    return made
+
+
+def steady(count: int, took_s: float = 0.01, brokers: int = 3) -> list[Asked]:
+    return [Asked(n * EVERY_S, took_s, n % brokers) for n in range(count)]
+
+
+def test_nineteen_of_twenty_stay_below() -> None:
+    took_s = [n / 1000 for n in range(1, 101)]
+    random.Random(1).shuffle(took_s)
+    asked = [Asked(n * EVERY_S, took, n % 3) for n, took in enumerate(took_s)]
+    assert window(*asked).felt_s(20.0) == 0.095
+
+
+def test_of_a_few_answers_nothing_is_told() -> None:
+    assert window(*steady(COUNT_MIN - 1)).felt_s(8.0) is None
+    assert window(*steady(COUNT_MIN)).felt_s(8.0) == 0.01
+
+
+def test_what_is_older_than_the_window_is_forgotten() -> None:
+    made = window(*steady(100, 0.1), *[Asked(30.0 + n * EVERY_S, 0.01, 0) for n in range(100)])
+    assert made.felt_s(47.0) == 0.1
+    assert made.felt_s(50.0) == 0.01
+    assert made.felt_s(50.0 + WINDOW_S) is None
+
+
+def test_whoever_stands_in_line_has_not_joined_it_meanwhile() -> None:
+    missed = with_missed(Asked(10.0, 1.0, 1), EVERY_S)
+    assert [(one.at_s, one.took_s) for one in missed] == [
+        (pytest.approx(10.0 + n * EVERY_S), pytest.approx(1.0 - n * EVERY_S)) for n in range(6)
+    ]
+    assert with_missed(Asked(10.0, 0.19, 1), EVERY_S) == [Asked(10.0, 0.19, 1)]
+
+
+def test_one_wait_of_ten_seconds_in_half_a_minute_is_felt() -> None:
+    """A single answer of a hundred that was late, and a third of the time that nobody was served."""
+    found = window(*steady(100), Asked(20.0, 10.0, 1)).felt_s(30.0)
+    assert found is not None
+    assert found > 5.0
+
+
+def test_a_broker_that_answers_nobody_is_not_the_controller() -> None:
+    silent = Asked(25.0, 5.0, 2, answered=False)
+    assert window(*steady(100), silent).felt_s(30.0) == 0.01
+    both = window(*steady(100), silent, Asked(20.0, 5.0, 1, answered=False)).felt_s(30.0)
+    assert both is not None
+    assert both > 3.0
+
+
+def test_the_only_broker_there_is_speaks_for_the_controller() -> None:
+    found = window(*steady(100, brokers=1), Asked(25.0, 5.0, 0, answered=False)).felt_s(30.0)
+    assert found is not None
+    assert found > 1.0
