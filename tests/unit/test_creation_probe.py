@@ -11,7 +11,7 @@ from fake_asker import FakeAsker
 
 from streaming.kafka.cluster import ClusterError
 from tuner.model.felt_window import COUNT_MIN
-from tuner.observe.creation_probe import EVERY_S, CreationProbe
+from tuner.observe.creation_probe import BROKERS_MAX, EVERY_S, CreationProbe
 
 
 def probe_of(asker: FakeAsker) -> CreationProbe:
@@ -36,6 +36,21 @@ def test_every_broker_is_asked_in_turn_and_the_time_is_told() -> None:
     counts = [asker.asked.count(broker) for broker in (1, 2, 3)]
     assert max(counts) - min(counts) <= 1
     assert sum(counts) > COUNT_MIN
+
+
+def test_of_many_brokers_a_few_are_asked_and_one_that_goes_is_replaced() -> None:
+    asker = FakeAsker(brokers_there=tuple(range(1, 1001)))
+    probe = probe_of(asker)
+    go(probe, asker, 40.0)
+    assert probe.felt_ms() == pytest.approx(10.0)
+    first = set(asker.asked)
+    assert len(first) == BROKERS_MAX
+    left = min(first)
+    asker.brokers_there = tuple(broker for broker in asker.brokers_there if broker != left)
+    go(probe, asker, 60.0)
+    assert len(set(asker.asked[-50:])) == BROKERS_MAX
+    assert left not in asker.asked[-50:]
+    assert first - {left} < set(asker.asked[-50:])
 
 
 def test_to_make_a_connection_is_not_what_is_asked_for() -> None:
@@ -72,10 +87,10 @@ def test_where_no_broker_answers_everybody_has_waited() -> None:
 
 
 def test_a_broker_that_is_known_to_be_gone_has_made_nobody_wait() -> None:
-    asker = FakeAsker(gone={1, 2})
+    asker = FakeAsker(gone={1, 2}, takes_s=0.19)
     probe = probe_of(asker)
     go(probe, asker, 30.0)
-    assert probe.felt_ms() == pytest.approx(10.0)
+    assert probe.felt_ms() == pytest.approx(190.0)
 
 
 @pytest.mark.parametrize("trouble", ["refuses", "away", "gone"])
@@ -97,6 +112,10 @@ def test_where_nobody_may_ask_or_answers_it_is_said_once_and_nothing_is_told(tro
     asker.refuses, asker.away, asker.gone = False, False, set()
     go(probe, asker, 100.0)
     assert probe.felt_ms() == pytest.approx(10.0)
+    asker.refuses = True
+    with structlog.testing.capture_logs() as again:
+        go(probe, asker, 100.0)
+    assert len(again) == 1
 
 
 def test_its_thread_asks_and_closes_what_it_asked_with() -> None:

@@ -43,3 +43,12 @@ def test_the_rest_is_the_least_that_was_seen_and_is_forgotten_slowly() -> None:
 def test_what_is_not_measured_changes_no_rest() -> None:
     assert rested(Beside(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
     assert rested(Beside(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
+
+
+def test_what_is_felt_has_a_rest_as_well() -> None:
+    asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=60.0)
+    rests = rested(Beside(create_felt_ms=20.0), {})
+    found = pressure(controller(START_MS), Beside(create_felt_ms=50.0), asked, rests)
+    assert found is not None
+    assert (found.by, found.ratio) == (Measure.FELT, 0.75)
+    assert str(found) == "one creation in twenty waits for 50 ms or more, 60 ms are allowed"

@@ -4,12 +4,12 @@ Intuition: a shop's queue is not known from its till. Somebody has to stand in i
 stands in it for ten minutes has not joined it ten times, as he would have while it was short: for each time that fell due while
 he stood there, somebody would have waited for what was left of it.
 
-Invariant: what is not known is not told: no figure of a few answers. One broker that answers nobody is not the controller: what
-was waited for in vain counts only where most brokers that were asked left somebody waiting.
+A creation goes through some broker to the controller. Where the controller stalls, whoever asks just then waits, at whichever
+broker; a broker that is slow by itself is slow most of the time. So one whose ordinary creation takes far longer than at the
+broker in the middle is left out.
 
-Vocabulary:
-    asked     one request for a topic's creation, from the moment at which it was due.
-    answered  the controller said something to it; else it was waited for so long in vain.
+Invariant: what is not known is not told: no figure of a few. One broker that is slow, or answers nobody, is not the controller;
+most of them are.
 
 Seconds are on one monotonic clock.
 """
@@ -18,28 +18,30 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 WINDOW_S = 30.0  # As long as the other signals look back, and less than the law rests between two changes.
 QUANTILE = 0.95
 COUNT_MIN = 40  # Two of them are beyond the quantile: one that was odd is not all there is.
+# Beyond these a broker is slow by itself.
+_SLOW_RATIO, _SLOW_S = 3.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
+    """One request for a topic's creation. What was not answered was waited for so long in vain."""
+
     at_s: float
     took_s: float
     broker: int
-    answered: bool = True
 
 
 def with_missed(asked: Asked, every_s: float) -> list[Asked]:
     """It, and those that fell due while it was waited for: each would have waited for the rest."""
-    missed = math.floor(asked.took_s / every_s)
-    return [
-        Asked(asked.at_s + n * every_s, asked.took_s - n * every_s, asked.broker, asked.answered)
-        for n in range(missed + 1)
-    ]
+    count = max(1, math.ceil(asked.took_s / every_s))
+    return [Asked(asked.at_s + n * every_s, asked.took_s - n * every_s, asked.broker) for n in range(count)]
 
 
 class FeltWindow:
@@ -53,10 +55,19 @@ class FeltWindow:
         """None: too little is known."""
         while self._asked and self._asked[0].at_s <= now_s - WINDOW_S:
             self._asked.popleft()
-        brokers = {asked.broker for asked in self._asked}
-        silent = {asked.broker for asked in self._asked if not asked.answered}
-        nobody = 2 * len(silent) > len(brokers)
-        took_s = sorted(asked.took_s for asked in self._asked if asked.answered or nobody)
-        if len(took_s) < COUNT_MIN:
-            return None
-        return took_s[math.ceil(QUANTILE * len(took_s)) - 1]
+        by_broker: dict[int, list[float]] = {}
+        for asked in self._asked:
+            by_broker.setdefault(asked.broker, []).append(asked.took_s)
+        took_s = sorted(_of_the_controller(by_broker.values()))
+        return _at(took_s, QUANTILE) if len(took_s) >= COUNT_MIN else None
+
+
+def _of_the_controller(by_broker: Iterable[Sequence[float]]) -> Iterator[float]:
+    ordinary = [(_at(sorted(took_s), 0.5), took_s) for took_s in by_broker]
+    # Of two the quicker one is in the middle: the other may be slow by itself.
+    middle = _at(sorted(at for at, _ in ordinary), 0.5) if ordinary else 0.0
+    return chain.from_iterable(took_s for at, took_s in ordinary if at <= _SLOW_RATIO * middle + _SLOW_S)
+
+
+def _at(ordered: Sequence[float], quantile: float) -> float:
+    return ordered[math.ceil(quantile * len(ordered)) - 1]

@@ -2,7 +2,7 @@
 
 What the cluster counts does not show it: a broker's time of creations is of all of them, a storm's large ones too, and their
 mean and median stay where they are while one in twenty takes three times as long (docs/performance.md). So rheostat asks itself,
-through every broker in turn, at moments that fall in with nobody's clock, and with a client that nothing else waits for.
+through some brokers in turn, at moments that fall in with nobody's clock, and with a client that nothing else waits for.
 
 Invariant: nothing is created by it. Where it may not ask, or nobody answers, nothing is told, and the reason is said once.
 """
@@ -25,6 +25,7 @@ from tuner.teardown import named
 log = structlog.get_logger("tuner")
 
 EVERY_S = 0.2  # On average; each is a fraction of a millisecond of the controller's time.
+BROKERS_MAX = 5  # With more of them, each would be asked too seldom for a figure of its own.
 _LOOK_EVERY_S = 30.0  # Who is there.
 _NOBODY_REST_S = 1.0
 _FAILED_REST_S = 30.0  # A broker that did not answer would hold up those that do.
@@ -111,7 +112,7 @@ class CreationProbe:
             self._last = str(refused)
         if counts:
             with self._lock:
-                self._window.add(Asked(began_s, ended_s - began_s, broker, refused is None), EVERY_S)
+                self._window.add(Asked(began_s, ended_s - began_s, broker), EVERY_S)
         return 0.0
 
     def _next(self) -> int | None:
@@ -119,7 +120,7 @@ class CreationProbe:
         now_s = self._monotonic()
         if now_s >= self._looks_s:
             try:
-                self._brokers = tuple(sorted(broker.node for broker in self._asker.brokers()))
+                self._brokers = self._some_of([broker.node for broker in self._asker.brokers()])
             except ClusterError as error:
                 self._say("it is not known who is there", str(error))
                 return None
@@ -130,6 +131,13 @@ class CreationProbe:
             return None
         self._turn += 1
         return there[self._turn % len(there)]
+
+    def _some_of(self, there: Sequence[int]) -> tuple[int, ...]:
+        """Those of before that are still there, and others by chance; they are asked in no order of Kafka's."""
+        kept = [broker for broker in self._brokers if broker in there]
+        others = [broker for broker in there if broker not in kept]
+        more = min(len(others), max(0, BROKERS_MAX - len(kept)))
+        return (*kept, *self._rng.sample(others, more))
 
     def _say(self, trouble: str, error: str | None) -> None:
         """Once, until somebody answers again."""
