@@ -210,6 +210,13 @@ def test_what_a_rescue_raised_holds_for_a_minute_and_then_sinks_by_a_tenth_at_a_
     assert rig.writes() == []
 
 
+def test_it_sinks_no_faster_where_cycles_come_before_their_time() -> None:
+    rig = raised()
+    for second in range(20):
+        unseen_for(rig, 70.0 + second)
+    assert rig.throttles.rates[SOURCE] == round(50 * MB * 0.9**5)
+
+
 def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() -> None:
     """It was started again, and the stream has stopped meanwhile."""
     rig = raised()

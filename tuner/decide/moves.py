@@ -250,6 +250,9 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     live = setting.bytes_per_s
     if side in view.busy:
         return _sinking(side, ours, setting)
+    sunk_at_ms = memory.sunk_at_ms.get(side)
+    if sunk_at_ms is not None and 0 <= view.now_ms - sunk_at_ms < limits.decay_every_s * 1000:
+        return None
     keep_up = (signal.keep_up_bytes_per_s if signal is not None else None) or 0.0
     least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), limits))
     wanted = round(max(least, limits.decay_ratio * live))

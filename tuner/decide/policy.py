@@ -96,6 +96,9 @@ def decide(
         if memory.stalls[destination].stalled
     }
     rescued = (memory.rescued | answered) & view.destinations
+    sunk = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.UNSEEN_FOR_LONG}
+    sunk_at_ms = {side: at_ms for side, at_ms in memory.sunk_at_ms.items() if side in memory.owned}
+    memory = replace(memory, sunk_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
     return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
 
 
@@ -106,7 +109,14 @@ def _paused(
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(
-        memory, stalls={}, rescued=frozenset(), idle_looks=0, seen=seen, throttled=throttled, unseen_since_ms={}
+        memory,
+        stalls={},
+        rescued=frozenset(),
+        idle_looks=0,
+        seen=seen,
+        throttled=throttled,
+        unseen_since_ms={},
+        sunk_at_ms={},
     )
     removals: list[RemovePairs] = []
     if pause.released:
@@ -159,7 +169,7 @@ def _without_moves(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Args: keeps_open: throttles that are not lowered yet."""
     looks = memory.idle_looks + 1
-    memory = replace(memory, idle_looks=looks, unseen_since_ms={})
+    memory = replace(memory, idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
     removals = take_off(memory, {})
     if looks < limits.idle_looks_before_end:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.

@@ -29,6 +29,8 @@ class Limits:
     # A rate that we raised sinks from this age of its signals on, by a tenth at a time: four periods of 15 s.
     decay_age_s: float = 60.0
     decay_ratio: float = 0.9
+    # And not again sooner, however often cycles come before their time: a little less than from one cycle to the next.
+    decay_every_s: float = 4.0
     # Two measures of one thing differ by a multiple of this only where one of them is wrong: Kafka's quota moves bytes in clumps,
     # and its own mean spans 11 s where the stream's spans 30. Below the second number clumps are all that there is.
     doubt_ratio: float = 3.0

@@ -67,6 +67,7 @@ class Memory:
     )  # Where nothing of ours stood at the last look, and nobody is blamed yet.
     # Of ours: since when nobody has told us of it. Not on record: who has just begun has not waited for anybody yet.
     unseen_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    sunk_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Of those, when one sank last. Not on record.
     swept_at_ms: int = 0  # When all our rates were last gone at once.
     idle_looks: int = 0
     orders_at_ms: int = 0  # The newest orders that were heeded.
