@@ -59,6 +59,15 @@ class ControllerObjectiveSettings(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_of_two_times(self) -> ControllerObjectiveSettings:
+        if self.create_ms_max is not None and self.create_felt_ms_max is not None:
+            raise ValueError(
+                "expected create_ms_max or create_felt_ms_max, not both: the quick requests by which the second is felt are "
+                "among those of which the first is the mean"
+            )
+        return self
+
     def objective(self) -> ControllerObjective:
         return ControllerObjective(**dict(self))
 
