@@ -8,7 +8,7 @@ from test_settings import GOOD, fault
 from rheostat.settings import parse_settings
 from streaming.contract.quotas import Default, QuotaEntity
 from tuner.decide.mutation_tenants import Matched, matched
-from tuner.model.mutation import MutationPolicy, TenantRule
+from tuner.model.mutation import ControllerObjective, MutationPolicy, TenantRule
 from tuner.model.quota_entity import Tenant
 
 OWN = TenantRule(client_id="rheostat-*", exempt=True)
@@ -67,6 +67,13 @@ def test_for_whom_the_default_stands(name: str, entity: QuotaEntity | None) -> N
     assert policy(ON + f"    default_entity: {name}\n").default_entity == entity
 
 
+def test_what_is_felt_is_enough_to_go_by() -> None:
+    text = (
+        ON + "    objective: {idle_ratio_min: null, queue_ms_max: null, create_felt_ms_max: 80, burst_ms_max: 1000}\n"
+    )
+    assert policy(text).objective == ControllerObjective(None, None, create_felt_ms_max=80.0, burst_ms_max=1_000.0)
+
+
 def test_tenants_from_the_environment() -> None:
     variable = {"RHEOSTAT_TUNER__MUTATION_QUOTA__TENANTS": '[{"user": "etl", "weight": 2}]'}
     assert policy(GOOD, variable).rules == (TenantRule("etl", weight=2.0), OWN)
@@ -84,6 +91,8 @@ def test_tenants_from_the_environment() -> None:
         ("    rate_per_s_max: 0\n", "f.yaml:9: tuner.mutation_quota.rate_per_s_max: input should be greater than or equal to 1"),
         ("    default_entity: ip\n", "f.yaml:9: tuner.mutation_quota.default_entity: input should be 'user', 'client-id', 'user and client-id' or 'none'"),
         ("    objective: {idle_ratio_min: null, queue_ms_max: null}\n", "expected at least one of idle_ratio_min, queue_ms_max"),
+        ("    objective: {create_ms_max: 100, create_felt_ms_max: 80}\n", "f.yaml:9: tuner.mutation_quota.objective: expected create_ms_max or create_felt_ms_max, not both"),
+        ("    objective: {create_felt_ms_max: 0}\n", "objective.create_felt_ms_max: input should be greater than 0"),
         ("    measure: true\n", "measure is for default_entity none"),
         ("    partitions_near_ratio: 1\n", "input should be less than 1"),
     ],
