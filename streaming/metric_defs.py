@@ -496,7 +496,7 @@ class OfTuner:
     )  # fmt: skip
     CREATE_FELT_SECONDS = MetricDef(
         "rheostat_creation_felt_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How long 19 of 20 creations take for whoever asks, of the last half minute; absent where that is not asked for.",
+        "How long 9 of 10 creations take for whoever asks, of the last half minute; absent where that is not asked for.",
     )  # fmt: skip
     CREATE_FELT_OBJECTIVE = MetricDef(
         "rheostat_creation_felt_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),

@@ -40,7 +40,7 @@ class ControllerObjectiveSettings(BaseModel):
     create_felt_ms_max: float | None = Field(
         default=None,
         gt=0,
-        description="how long 19 of 20 creations may take for whoever asks; the tuner asks five times a second, for a topic that "
+        description="how long 9 of 10 creations may take for whoever asks; the tuner asks five times a second, for a topic that "
         "is there, which creates nothing",
     )
     burst_ms_max: float = Field(

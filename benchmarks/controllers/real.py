@@ -40,7 +40,7 @@ from tuner.observe.signals import SignalReader
 
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
 STORMS, CALM = 4, 2
-FELT_RATIO = 1.0  # The objective: 19 of 20 who ask are through in what 99 of 100 take where nobody storms.
+FELT_RATIO = 1.0  # The objective: 9 of 10 who ask wait no longer than an ordinary creation takes where nobody storms.
 # Idle it moves between 0 and 520 ms, as the controller writes something twice a second.
 APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
 ALONE_S, STORM_S, OURS_S = 90.0, 120.0, 360.0
@@ -106,11 +106,12 @@ class Bench:
         if at_rest_ms is None or not took:
             raise ClusterError("the well-behaved tenants alone: no creation was measured")
         self._alone_p99_ms = percentile(took, 99) or 0.0
+        ordinary_ms = percentile(took, 50) or 0.0
         self.objective = ControllerObjective(
-            apply_lag_ms_max=APPLY_LAG_MS_MAX, create_felt_ms_max=FELT_RATIO * self._alone_p99_ms
+            apply_lag_ms_max=APPLY_LAG_MS_MAX, create_felt_ms_max=FELT_RATIO * ordinary_ms
         )
         self._settings = self._configured(self.objective)
-        say(f"alone: p99 {self._alone_p99_ms:.0f} ms, 19 of 20 felt within {at_rest_ms:.0f} ms")
+        say(f"alone: {ordinary_ms:.0f} ms, p99 {self._alone_p99_ms:.0f} ms, 9 of 10 felt within {at_rest_ms:.0f} ms")
 
     def _statics(self, most: int) -> Iterator[Row]:
         """The same quota for every client-id, partitions/s."""

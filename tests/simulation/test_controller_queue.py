@@ -199,11 +199,11 @@ def test_what_others_feel_is_kept_though_the_controller_has_time() -> None:
     """Large requests that keep the controller busy for a part of the time: whoever comes in between waits for one of them."""
     storms = [TenantSpec(name, 2.0, 20, 4, at_s=60.0, at_random=True) for name in STORMS]
     world = QueueWorld(3, QueueModel(KRAFT), tuple(storms), 900.0)
-    asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=60.0, burst_ms_max=5_000.0)
+    asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=50.0, burst_ms_max=5_000.0)
     _, unkept = ran(world, Fixed(), asked)
     assert pressure_p99(unkept) > 1.2
     felt, watched = ran(world, Law(policy(asked)), asked)
-    static, kept = ran(world, Fixed({EVERYBODY_ELSE: 100.0}), asked)
-    assert pressure_p99(kept) < 1, "no static quota twenty in a hundred higher would hold it"
+    static, kept = ran(world, Fixed({EVERYBODY_ELSE: 80.0}), asked)
+    assert pressure_p99(kept) < 1, "and at 100 it is over it"
     assert pressure_p99(watched) <= 1.05
     assert goodput_per_s(felt) > 0.9 * goodput_per_s(static)

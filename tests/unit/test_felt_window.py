@@ -22,11 +22,11 @@ def steady(count: int, took_s: float = 0.01, brokers: int = 3) -> list[Asked]:
     return [Asked(n * EVERY_S, took_s, n % brokers) for n in range(count)]
 
 
-def test_nineteen_of_twenty_stay_below() -> None:
+def test_nine_of_ten_stay_below() -> None:
     took_s = [n / 1000 for n in range(1, 101)]
     random.Random(1).shuffle(took_s)
     asked = [Asked(n * EVERY_S, took, 1) for n, took in enumerate(took_s)]
-    assert window(*asked).felt_s(20.0) == 0.095
+    assert window(*asked).felt_s(20.0) == 0.09
 
 
 def test_of_a_few_answers_nothing_is_told() -> None:
@@ -53,7 +53,7 @@ def test_a_stall_is_felt_at_whichever_broker_it_was_waited_for() -> None:
     """One answer of a hundred was late, and a sixth of the time nobody was served."""
     found = window(*steady(100), Asked(20.0, 4.0, 1)).felt_s(24.0)
     assert found is not None
-    assert found > 2.0
+    assert found > 1.5
 
 
 def test_a_broker_that_is_slow_by_itself_is_not_the_controller() -> None:

@@ -51,4 +51,4 @@ def test_what_is_felt_has_a_rest_as_well() -> None:
     found = pressure(controller(START_MS), Beside(create_felt_ms=50.0), asked, rests)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FELT, 0.75)
-    assert str(found) == "one creation in twenty waits for 50 ms or more, 60 ms are allowed"
+    assert str(found) == "one creation in ten waits for 50 ms or more, 60 ms are allowed"

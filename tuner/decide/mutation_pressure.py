@@ -59,7 +59,9 @@ class Pressure:
             case Measure.APPLY_LAG:
                 return f"metadata is applied {self.measured:.0f} ms late, {self.objective:.0f} ms are allowed"
             case Measure.FELT:
-                return f"one creation in twenty waits for {self.measured:.0f} ms or more, {self.objective:.0f} ms are allowed"
+                return (
+                    f"one creation in ten waits for {self.measured:.0f} ms or more, {self.objective:.0f} ms are allowed"
+                )
 
 
 def pressure(

@@ -28,7 +28,7 @@ class ControllerObjective:
     apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
     # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
     burst_ms_max: float = 3_000.0
-    create_felt_ms_max: float | None = None  # Of half a minute: what 19 of 20 who ask for a creation wait at most.
+    create_felt_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
 
 
 @dataclass(frozen=True, slots=True)
