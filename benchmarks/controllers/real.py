@@ -30,7 +30,7 @@ from streaming.contract import ControllerSignal
 from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterError
-from streaming.kafka.creation_asker import CreationAsker
+from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.quotas import QuotaClient
 from tuner.decide.mutation_pressure import Pressure, Rests, pressure, rested
 from tuner.model.mutation import ControllerObjective, beside_of
@@ -78,7 +78,7 @@ class Bench:
         self._consumer = consumer(lab.kafka_settings(), "bench-signals")
         topics = self._settings.topic_names()
         self._signals = SignalReader(self._consumer, topics.signals, "lab")
-        asker = CreationAsker(lab.kafka_settings(), "bench-felt", topics.signals)
+        asker = ControllerAsker(lab.kafka_settings(), "bench-felt", topics.signals)
         self._felt = CreationProbe(asker, rng=random.Random(1))
 
     def close(self) -> None:

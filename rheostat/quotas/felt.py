@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 from rheostat.settings import Settings
 from streaming.kafka.cluster import ClusterError
-from streaming.kafka.creation_asker import CreationAsker
-from tuner.model.felt_window import COUNT_MIN, WINDOW_S, Asked, FeltWindow
+from streaming.kafka.controller_asker import ControllerAsker
+from tuner.model.felt_window import COUNT_MIN, Asked, FeltWindow
+from tuner.observe.creation_probe import BROKERS_MAX, Asker
 
 _COUNT = COUNT_MIN + 10
 _PAUSE_S = 0.05
+_LASTS_S_MAX = 10.0
 
 
 def felt_now_ms(settings: Settings) -> float | None:
@@ -19,9 +22,9 @@ def felt_now_ms(settings: Settings) -> float | None:
     asked_for = settings.tuner.mutation_quota
     if asked_for is None or asked_for.objective.create_felt_ms_max is None:
         return None
-    asker = CreationAsker(settings.kafka, "rheostat-quotas-felt", settings.topic_names().journal)
+    asker = ControllerAsker(settings.kafka, "rheostat-quotas-felt", settings.topic_names().journal)
     try:
-        return _felt_ms(asker)
+        return felt_ms(asker, rng=random.Random(), monotonic=time.monotonic, sleep=time.sleep)
     except ClusterError:
         # The table says that it is not counted.
         return None
@@ -29,17 +32,25 @@ def felt_now_ms(settings: Settings) -> float | None:
         asker.close()
 
 
-def _felt_ms(asker: CreationAsker) -> float | None:
-    began_s = time.monotonic()
-    window = FeltWindow()
-    # Whoever has no connection yet would feel how long that takes.
-    met = [broker.node for broker in asker.brokers() if asker.ask(broker.node) is None]
+def felt_ms(
+    asker: Asker, *, rng: random.Random, monotonic: Callable[[], float], sleep: Callable[[float], None]
+) -> float | None:
+    """
+    Raises:
+        ClusterError: it is not known who is there.
+    """
+    until_s = monotonic() + _LASTS_S_MAX
+    window, met = FeltWindow(), list[int]()
+    there = [broker.node for broker in asker.brokers()]
+    for broker in rng.sample(there, min(len(there), BROKERS_MAX)):
+        if monotonic() < until_s and asker.meet(broker) is None:
+            met.append(broker)
     for n in range(_COUNT if met else 0):
-        if time.monotonic() - began_s > WINDOW_S / 2:
+        if monotonic() >= until_s:
             break
-        time.sleep(random.uniform(0.5, 1.5) * _PAUSE_S)
-        asked_s = time.monotonic()
-        if asker.ask(met[n % len(met)]) is None:
-            window.add(Asked(asked_s, time.monotonic() - asked_s, met[n % len(met)]), every_s=float("inf"))
-    felt_s = window.felt_s(time.monotonic())
+        sleep(rng.uniform(0.5, 1.5) * _PAUSE_S)
+        broker, began_s = met[n % len(met)], monotonic()
+        if asker.ask(broker) is None:
+            window.add(Asked(began_s, monotonic() - began_s, broker))
+    felt_s = window.felt_s(monotonic())
     return None if felt_s is None else 1000 * felt_s

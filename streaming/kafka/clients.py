@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
+from kafka.net.compat import KafkaNetClient
 
 from streaming.kafka.settings import KafkaSettings
 
@@ -39,21 +43,51 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
         kafka.errors.KafkaTimeoutError: no broker answered within ``request_timeout_s``.
         kafka.errors.SaslAuthenticationFailedError: they answered, and refused our login.
     """
-    refusals = _Refusals()
-    logger = logging.getLogger("kafka.net.manager")
-    before = (logger.level, logger.propagate)
-    logger.setLevel(logging.WARNING)
-    logger.propagate = False
-    logger.addHandler(refusals)
+    made: list[KafkaNetClient] = []
+
+    def kept(**config: Any) -> KafkaNetClient:
+        made.append(KafkaNetClient(**config))
+        return made[-1]
+
+    with _refusals() as refusals:
+        try:
+            return KafkaAdminClient(client_id=client_id, kafka_client=kept, **settings.for_python())
+        except BaseException as error:
+            # It has a thread and files already, which nobody else can reach.
+            for client in made:
+                client.close()
+                client._net.stop()
+            if isinstance(error, kafka.errors.KafkaTimeoutError) and refusals.last is not None:
+                raise kafka.errors.SaslAuthenticationFailedError(refusals.last) from error
+            raise
+
+
+_quiet = threading.Lock()
+_connecting: list[_Refusals] = []  # Of all threads, while they do.
+_logger_before = (logging.NOTSET, True)
+
+
+@contextmanager
+def _refusals() -> Iterator[_Refusals]:
+    """What kafka-python logs while somebody connects goes to whoever does, and nowhere else. Several may at a time."""
+    global _logger_before
+    refusals, logger = _Refusals(), logging.getLogger("kafka.net.manager")
+    with _quiet:
+        if not _connecting:
+            _logger_before = (logger.level, logger.propagate)
+            logger.setLevel(logging.WARNING)
+            logger.propagate = False
+        _connecting.append(refusals)
+        logger.addHandler(refusals)
     try:
-        return KafkaAdminClient(client_id=client_id, **settings.for_python())
-    except kafka.errors.KafkaTimeoutError as error:
-        if refusals.last is not None:
-            raise kafka.errors.SaslAuthenticationFailedError(refusals.last) from error
-        raise
+        yield refusals
     finally:
-        logger.removeHandler(refusals)
-        logger.level, logger.propagate = before
+        with _quiet:
+            logger.removeHandler(refusals)
+            _connecting.remove(refusals)
+            if not _connecting:
+                logger.setLevel(_logger_before[0])
+                logger.propagate = _logger_before[1]
 
 
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:

@@ -112,3 +112,24 @@ class Wire:
         if all(isinstance(answer, Unreachable) for answer in answers.values()):
             self.close()  # Perhaps it is our metadata that is out of date.
         return answers
+
+    def alone(self, what: str, broker: int, request: Any) -> Any | ClusterError:
+        """One request to one broker, whose failure is a value and says nothing of the client's other connections."""
+
+        def ask(admin: KafkaAdminClient) -> Any | ClusterError:
+            manager = admin._manager
+
+            async def asked() -> Any | ClusterError:
+                try:
+                    return await manager.wait_for(manager.send(request, node_id=broker), self.timeout_ms)
+                except kafka.errors.KafkaError as error:
+                    # Not in the client's metadata: gone, or back since they were read. The next call will know.
+                    manager.cluster.request_update()
+                    return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+
+            return manager.run(asked)
+
+        try:
+            return self.call(what, ask)
+        except ClusterError as error:
+            return error

@@ -19,12 +19,12 @@ class FakeAsker:
     gone: set[int] = field(default_factory=set)
     refuses: bool = False
     away: bool = False
-    connects_s: float = 0.0  # The first time of each broker.
+    connects_s: float = 0.0
     timeout_s: float = 5.0
     now_s: float = 0.0
     asked: list[int] = field(default_factory=list)
     closed: bool = False
-    _met: set[int] = field(default_factory=set)
+    met: list[int] = field(default_factory=list)
 
     def monotonic(self) -> float:
         return self.now_s
@@ -34,17 +34,29 @@ class FakeAsker:
             raise Unreachable("cannot describe the cluster")
         return [Endpoint(broker, "127.0.0.1", 9092) for broker in self.brokers_there]
 
+    def meet(self, broker: int) -> ClusterError | None:
+        self.met.append(broker)
+        self.now_s += self.connects_s
+        return self._reached(broker)
+
     def ask(self, broker: int) -> ClusterError | None:
         self.asked.append(broker)
         if self.refuses:
-            return MissingRight("Create on Topic rheostat.journal", "to ask for the creation of rheostat.journal")
+            return MissingRight("AlterConfigs on Topic rheostat.journal", "to alter nothing of rheostat.journal")
+        refused = self._reached(broker)
+        if refused is None and self.takes_s < self.timeout_s:
+            self.now_s += self.takes_s
+        elif refused is None:
+            self.now_s += self.timeout_s
+            return Unreachable("the controller does not answer")
+        return refused
+
+    def _reached(self, broker: int) -> ClusterError | None:
         if self.away or broker in self.gone or broker not in self.brokers_there:
             return Unreachable(f"broker {broker} is not there")
         if broker in self.silent:
             self.now_s += self.timeout_s
             return Unreachable(f"broker {broker} does not answer")
-        self.now_s += self.takes_s + (0.0 if broker in self._met else self.connects_s)
-        self._met.add(broker)
         return None
 
     def close(self) -> None:

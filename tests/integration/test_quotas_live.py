@@ -14,8 +14,8 @@ from rheostat.lab.storm import Request, Storm, Tenant
 from streaming import words
 from streaming.contract.quotas import Default, QuotaEntity
 from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.creation_asker import CreationAsker
+from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.quotas import QuotaClient
 from streaming.kafka.wire import Wire
 
@@ -179,20 +179,26 @@ def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> Non
         replace(Tenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
 
 
-def test_who_asks_for_what_is_there_spends_no_quota(lab: Lab, quotas: QuotaClient, settings: KafkaSettings) -> None:
-    """As often as it likes, and then it may still create as much as its whole bucket holds."""
-    asking = QuotaEntity(client_id="asking")
-    with lab.admin("somebody") as admin:
-        admin.create_topics({"there-already": {"num_partitions": 1, "replication_factor": 1}})
-    quotas.alter_mutation_quotas({asking: 1.0})
-    seen(quotas, {asking: 1.0})
-    asker = CreationAsker(settings, "asking", "there-already")
+def test_who_asks_for_nothing_changes_nothing_and_leaves_no_word_of_it(lab: Lab, settings: KafkaSettings) -> None:
+    """Five times a second, for months: no quota is spent, no setting is set, no log of a broker's or a controller's grows."""
+    asker = ControllerAsker(settings, "asking", "there-already")
+    client = ClusterClient(settings, "somebody")
+
+    def stands() -> tuple[dict[str, dict[str, str]], int]:
+        return client.topic_configs(["there-already"], ["retention.ms"]), said_of(lab, "there-already")
+
     try:
-        broker = asker.brokers()[0].node
+        client.create_topic("there-already", 1, 1, {"retention.ms": "86400000"})
+        until(lambda: asker.ask(asker.brokers()[0].node) is None, VISIBLE_S_MAX, "the topic is there")
+        broker, before = asker.brokers()[0].node, stands()
+        assert before[0] == {"there-already": {"retention.ms": "86400000"}}
+        assert asker.meet(broker) is None
         assert [asker.ask(broker) for _ in range(100)] == [None] * 100
+        assert stands() == before
     finally:
         asker.close()
-    requests = Storm(lab.bootstrap_servers.split(",")).run([Tenant("asking", 1, partitions=10)], seconds=0.5)
-    assert [(r.tries, r.throttled_s, r.failed) for r in requests] == [(1, 0.0, None)]
-    with lab.admin("somebody") as admin:
-        assert admin.describe_topics(["there-already"])[0]["partitions"][0]["partition_index"] == 0
+        client.close()
+
+
+def said_of(lab: Lab, word: str) -> int:
+    return sum(log.read_text(errors="replace").count(word) for log in (lab.home / "logs").glob("*.log"))

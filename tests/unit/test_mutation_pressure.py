@@ -52,3 +52,10 @@ def test_what_is_felt_has_a_rest_as_well() -> None:
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FELT, 0.75)
     assert str(found) == "one creation in ten waits for 50 ms or more, 60 ms are allowed"
+
+
+def test_a_storm_is_no_rest() -> None:
+    rests = dict(rested(Beside(create_felt_ms=16.0), {}))
+    for _ in range(120):  # Ten minutes.
+        rests = dict(rested(Beside(create_felt_ms=400.0), rests))
+    assert rests[Measure.FELT.value] < 21

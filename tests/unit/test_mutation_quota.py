@@ -572,3 +572,21 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
     assert over <= 30
     assert rig.memory.total is not None
     assert 300 < rig.memory.total.rate_per_s <= 400
+
+
+def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    for _ in range(4):
+        rig.cycle(three(rig, 30, a=-5.0), beside=Beside(create_felt_ms=20.0))
+    assert rig.memory.total is not None
+    before = rig.memory.total.rate_per_s
+    for _ in range(6):
+        found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
+        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0))
+        assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made), "so nothing is raised either"
+    assert rig.memory.total.rate_per_s == before
+    assert rig.memory.total.missed_per_s is None
+    for _ in range(3):
+        found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
+        rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0))
+    assert rig.memory.total.rate_per_s < before

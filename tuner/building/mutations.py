@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from functools import partial
 
-from streaming.kafka.creation_asker import CreationAsker
+from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.quotas import QuotaClient
 from tuner.actuate.fenced import refusal
 from tuner.actuate.one_call import ThreadCaller
@@ -66,7 +66,7 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
 
 def _felt(means: Means) -> CreationProbe:
     """The journal's topic is there for as long as a tuner acts, and ours to be asked for."""
-    asker = CreationAsker(means.kafka, "rheostat-tuner-felt", means.topics.journal)
+    asker = ControllerAsker(means.kafka, "rheostat-tuner-felt", means.topics.journal)
     probe = CreationProbe(asker, rng=random.Random(), monotonic=means.monotonic)
     means.ends.callback(named("creation probe", probe.stop))
     probe.start()

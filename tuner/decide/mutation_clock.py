@@ -46,7 +46,13 @@ def _total(total: Total | None, now_ms: int) -> Total | None:
 
 
 def _window(window: Window | None, now_ms: int, ahead_ms: int) -> Window | None:
-    return window if window is None or window.sampled_at_ms <= ahead_ms else replace(window, sampled_at_ms=now_ms)
+    if window is None or max(window.sampled_at_ms, window.took_over_ms) <= ahead_ms:
+        return window
+    return replace(
+        window,
+        sampled_at_ms=min(window.sampled_at_ms, now_ms),
+        took_over_ms=min(window.took_over_ms, now_ms),
+    )
 
 
 def _tenant(state: TenantState, now_ms: int) -> TenantState:

@@ -27,6 +27,7 @@ from tuner.decide.mutation_pressure import Pressure, pressure, rested, unmeasure
 from tuner.decide.mutation_tenants import next_state
 from tuner.decide.mutation_total import cap_per_s, counted_against, first_total, next_total, partitions_left_ratio, sunk
 from tuner.model.cluster import NotSeen
+from tuner.model.felt_window import WINDOW_S as FELT_WINDOW_S
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
 from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare, TotalSaid
 from tuner.model.mutation_memory import MutationMemory, TenantState, Window
@@ -60,6 +61,9 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         text = "the controller heard of last is active no more, and no other is yet: quotas stay as they are"
         return _held(memory, view, QuotaReason.CONTROLLER_NOT_SEEN, text, gone)
     signal = replace(signal, idle_ratio=_evened_idle_ratio(signal, memory.window, limits))
+    # Whoever asked while there was no controller waited for the next one, and for nothing that a quota could help.
+    if view.now_ms - _took_over_ms(signal, memory.window) <= 1000 * FELT_WINDOW_S:
+        view = replace(view, beside=replace(view.beside, create_felt_ms=None))
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, rests=rested(view.beside, memory.rests))
     pressed = pressure(signal, view.beside, policy.objective, memory.rests)
@@ -104,6 +108,13 @@ def _evened_idle_ratio(signal: ControllerSignal, before: Window | None, limits: 
         return idle
     since_s = max(0.0, (signal.sampled_at_ms - before.sampled_at_ms) / 1000)
     return before.idle_ratio + (1 - math.exp(-since_s / limits.idle_s)) * (idle - before.idle_ratio)
+
+
+def _took_over_ms(signal: ControllerSignal, before: Window | None) -> int:
+    """0: it was active when we came."""
+    if before is None:
+        return 0
+    return before.took_over_ms if before.node == signal.node else signal.sampled_at_ms
 
 
 def _held(
@@ -196,7 +207,7 @@ def _judged(
         cost = of_window(cost, signal, before, done, _books_per_s(view, signal.node, limits), limits)
         window = Window(
             signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
-            view.beside.apply_lag_ms,
+            view.beside.apply_lag_ms, _took_over_ms(signal, before),
         )  # fmt: skip
         memory = replace(memory, cost=cost, window=window)
     cap = cap_per_s(cost, policy.objective, limits)

@@ -38,38 +38,44 @@ class Asked:
     at_s: float
     took_s: float
     broker: int
+    missed: bool = False  # Nobody did, as somebody was waited for; it says nothing of what is ordinary at this broker.
 
 
 def with_missed(asked: Asked, every_s: float) -> list[Asked]:
     """It, and those that fell due while it was waited for: each would have waited for the rest."""
     count = max(1, math.ceil(asked.took_s / every_s))
-    return [Asked(asked.at_s + n * every_s, asked.took_s - n * every_s, asked.broker) for n in range(count)]
+    return [Asked(asked.at_s + n * every_s, asked.took_s - n * every_s, asked.broker, n > 0) for n in range(count)]
 
 
 class FeltWindow:
     def __init__(self) -> None:
         self._asked: deque[Asked] = deque()
 
-    def add(self, asked: Asked, every_s: float) -> None:
-        self._asked.extend(with_missed(asked, every_s))
+    def add(self, asked: Asked, every_s: float | None = None) -> None:
+        """
+        Args:
+            every_s: how often one falls due; None: whenever the one before is through.
+        """
+        self._asked.extend([asked] if every_s is None else with_missed(asked, every_s))
 
     def felt_s(self, now_s: float) -> float | None:
         """None: too little is known."""
         while self._asked and self._asked[0].at_s <= now_s - WINDOW_S:
             self._asked.popleft()
-        by_broker: dict[int, list[float]] = {}
+        by_broker: dict[int, list[Asked]] = {}
         for asked in self._asked:
-            by_broker.setdefault(asked.broker, []).append(asked.took_s)
-        took_s = sorted(_of_the_controller(by_broker.values()))
+            by_broker.setdefault(asked.broker, []).append(asked)
+        took_s = sorted(asked.took_s for asked in _of_the_controller(by_broker.values()))
         return _at(took_s, QUANTILE) if len(took_s) >= COUNT_MIN else None
 
 
-def _of_the_controller(by_broker: Iterable[Sequence[float]]) -> Iterator[float]:
-    ordinary = [(_at(sorted(took_s), 0.5), took_s) for took_s in by_broker]
+def _of_the_controller(by_broker: Iterable[Sequence[Asked]]) -> Iterator[Asked]:
+    ordinary = [(_at(sorted(one.took_s for one in asked if not one.missed), 0.5), asked) for asked in by_broker]
     # Of two the quicker one is in the middle: the other may be slow by itself.
     middle = _at(sorted(at for at, _ in ordinary), 0.5) if ordinary else 0.0
-    return chain.from_iterable(took_s for at, took_s in ordinary if at <= _SLOW_RATIO * middle + _SLOW_S)
+    return chain.from_iterable(asked for at, asked in ordinary if at <= _SLOW_RATIO * middle + _SLOW_S)
 
 
 def _at(ordered: Sequence[float], quantile: float) -> float:
-    return ordered[math.ceil(quantile * len(ordered)) - 1]
+    """0 of nothing: of a broker of which only what was missed is left, that counts."""
+    return ordered[math.ceil(quantile * len(ordered)) - 1] if ordered else 0.0

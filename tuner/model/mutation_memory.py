@@ -75,6 +75,7 @@ class Window:
     idle_ratio: float | None = None  # Evened out.
     pressure: float | None = None
     apply_lag_ms: float | None = None
+    took_over_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
 
 
 @dataclass(frozen=True, slots=True)

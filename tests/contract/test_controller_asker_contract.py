@@ -10,7 +10,7 @@ from fake_asker import FakeAsker
 
 from rheostat.lab import Lab, LabSpec
 from streaming.kafka.cluster import Unreachable
-from streaming.kafka.creation_asker import CreationAsker
+from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.settings import KafkaSettings
 from tuner.observe.creation_probe import Asker
 
@@ -23,8 +23,8 @@ def askers() -> Iterator[tuple[Asker, Asker]]:
     with Lab(LabSpec(brokers=2)) as lab:
         with lab.admin() as admin:
             admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}})
-        there = CreationAsker(lab.kafka_settings(), "contract", TOPIC)
-        away = CreationAsker(nowhere, "contract", TOPIC)
+        there = ControllerAsker(lab.kafka_settings(), "contract", TOPIC)
+        away = ControllerAsker(nowhere, "contract", TOPIC)
         yield there, away
         there.close()
         away.close()
@@ -38,28 +38,26 @@ def subjects(request: pytest.FixtureRequest) -> tuple[Asker, Asker]:
     return found
 
 
-def test_every_broker_that_is_there_brings_an_answer(subjects: tuple[Asker, Asker]) -> None:
+def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tuple[Asker, Asker]) -> None:
     asker, _ = subjects
     brokers = [broker.node for broker in asker.brokers()]
     assert len(brokers) >= 2
+    assert [asker.meet(broker) for broker in brokers] == [None] * len(brokers)
     assert [asker.ask(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
 
 
 def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(subjects: tuple[Asker, Asker]) -> None:
     asker, _ = subjects
     assert isinstance(asker.ask(77), Unreachable)
+    assert isinstance(asker.meet(77), Unreachable)
     assert asker.ask(asker.brokers()[0].node) is None
 
 
 def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(subjects: tuple[Asker, Asker]) -> None:
     _, away = subjects
     began_s = time.monotonic()
+    assert isinstance(away.meet(1), Unreachable)
     assert isinstance(away.ask(1), Unreachable)
     with pytest.raises(Unreachable):
         away.brokers()
-    assert time.monotonic() - began_s < 10
-
-
-def test_nobody_is_waited_for_longer_than_five_seconds() -> None:
-    patient = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=60.0)
-    assert CreationAsker(patient, "contract", TOPIC).timeout_s == 5.0
+    assert time.monotonic() - began_s < 20
