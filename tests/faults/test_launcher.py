@@ -54,7 +54,8 @@ for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
 
 
 def test_what_does_not_only_read_goes_through_those_requests() -> None:
-    """No other file of the tuner knows a request that changes something; two more know one that commands alone send."""
+    """No other file of the tuner knows a request that changes something; two more know one that commands alone send, and one knows
+    how such a request is made that Kafka only looks at."""
     root = HERE.parents[1]
     files = [*(root / "tuner").rglob("*.py"), *(root / "streaming").rglob("*.py")]
     changing = (
@@ -66,7 +67,11 @@ def test_what_does_not_only_read_goes_through_those_requests() -> None:
     )
     knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
     commands = {"streaming/kafka/fetchers.py", "streaming/kafka/placed_topics.py"}
-    assert knowing == {"streaming/kafka/cluster.py", "streaming/kafka/reassignments.py", *commands}
+    looked_at = "streaming/kafka/controller_asker.py"
+    assert knowing == {"streaming/kafka/cluster.py", "streaming/kafka/reassignments.py", looked_at, *commands}
+    text = (root / looked_at).read_text()
+    assert sum(text.count(word) for word in changing) == text.count("validate_only=True") == 1
+    assert "[(words.RESOURCE_TOPIC, self._topic, [])]" in text, "and it names no setting"
     for module in ("kafka.fetchers", "kafka.placed_topics"):
         assert [f for f in (root / "tuner").rglob("*.py") if module in f.read_text()] == []
 
