@@ -59,3 +59,10 @@ def test_a_storm_is_no_rest() -> None:
     for _ in range(120):  # Ten minutes.
         rests = dict(rested(Beside(create_felt_ms=400.0), rests))
     assert rests[Measure.FELT.value] < 21
+
+
+def test_a_rest_of_nothing_is_forgotten_as_well() -> None:
+    rests = dict(rested(Beside(apply_lag_ms=0.0), {}))
+    for _ in range(720):
+        rests = dict(rested(Beside(apply_lag_ms=300.0), rests))
+    assert rests[Measure.APPLY_LAG.value] > 1.0

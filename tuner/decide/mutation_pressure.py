@@ -26,6 +26,7 @@ from streaming.contract import ControllerSignal
 from tuner.model.mutation import Beside, ControllerObjective
 
 _FORGOTTEN = 0.002  # Of the difference, with every signal: a rest of before is forgotten in an hour.
+_REST_MS_LEAST = 1.0
 _REST_OF_OBJECTIVE_MAX = 0.8  # Whoever asks for less than what it takes at rest would ask for the impossible.
 
 Rests = Mapping[str, float]  # ms, by Measure.
@@ -94,8 +95,8 @@ def rested(beside: Beside, rests: Rests) -> Rests:
         if measured is None:
             continue
         before = found.get(measure.value, measured)
-        # By no more than itself: a minute of ten times as much is no rest.
-        found[measure.value] = min(measured, before + _FORGOTTEN * min(measured - before, before))
+        # By no more than itself: a minute of ten times as much is no rest. Nor is none at all one for ever.
+        found[measure.value] = min(measured, before + _FORGOTTEN * min(measured - before, max(before, _REST_MS_LEAST)))
     return found
 
 
