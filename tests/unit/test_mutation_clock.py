@@ -24,7 +24,7 @@ PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_
 
 def remembered(at_ms: int) -> MutationMemory:
     return MutationMemory(
-        total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
+        total=Total(100.0, at_ms, at_ms, 120.0, at_ms, at_ms),
         window=Window(1, at_ms, took_over_ms=at_ms),
         tenants={ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms)},
         theirs_until_ms={A: at_ms + HOUR},

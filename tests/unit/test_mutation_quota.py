@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -572,6 +573,31 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
     assert over <= 30
     assert rig.memory.total is not None
     assert 300 < rig.memory.total.rate_per_s <= 400
+
+
+@pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (50.0, 1.1)])
+def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: float, most_ratio: float) -> None:
+    """A tail gives no warning: at 28 of 36 ms there seemed to be room for half as much again, which was four cuts too much."""
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    rates = []
+    for _ in range(40):
+        rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
+        rates.append(rate)
+        tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
+        rig.cycle(tenants, beside=Beside(create_felt_ms=felt_ms))
+    steps = [later / rate for rate, later in itertools.pairwise(rates[1:]) if later > rate]
+    assert max(steps) == pytest.approx(most_ratio, rel=0.01)
+
+
+def test_of_a_tail_that_wavers_the_least_look_promises_no_room() -> None:
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    rates = []
+    for look in range(60):
+        rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
+        rates.append(rate)
+        tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
+        rig.cycle(tenants, beside=Beside(create_felt_ms=52.0 if look % 5 == 0 else 46.0))
+    assert rates[1:] == rates[1:2] * 59
 
 
 def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:

@@ -35,11 +35,12 @@ def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> Mu
 
 
 def _total(total: Total | None, now_ms: int) -> Total | None:
-    if total is None or max(total.raised_at_ms, total.cut_at_ms, total.missed_at_ms) <= now_ms:
+    if total is None or max(total.raised_at_ms, total.full_at_ms, total.cut_at_ms, total.missed_at_ms) <= now_ms:
         return total
     return replace(
         total,
         raised_at_ms=min(total.raised_at_ms, now_ms),
+        full_at_ms=min(total.full_at_ms, now_ms),
         cut_at_ms=min(total.cut_at_ms, now_ms),
         missed_at_ms=min(total.missed_at_ms, now_ms),
     )

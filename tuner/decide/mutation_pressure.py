@@ -5,8 +5,10 @@ hurts differs: with ZooKeeper the controller's queue grows for minutes; with KRa
 slow, slowest for those who come in between, and brokers lag behind the metadata log. So each is held against its own
 objective, and the worst is the pressure.
 
-Creating a topic takes its 40 ms on a controller that does nothing else. So of a time, only what is beyond its time at rest is
-held against what may be beyond it; what the time at rest is, is learned: the least that was seen, forgotten slowly.
+Creating a topic takes its 40 ms on a controller that does nothing else. So of a mean, only what is beyond its time at rest is
+held against what may be beyond it; what the time at rest is, is learned: the least that was seen, forgotten slowly. What is felt
+is a tail, and has none: it grows with what is asked for from nearly nothing on (docs/performance.md), so what would be left beyond
+a rest would promise room that is not there.
 
 Invariant: at the objective the pressure is 1, whatever the time at rest. What is not measured does not count as well; where
 nothing at all is measured there is no pressure to speak of, not 0.
@@ -90,7 +92,6 @@ def rested(beside: Beside, rests: Rests) -> Rests:
     for measure, measured in (
         (Measure.CREATE, beside.create_ms),
         (Measure.APPLY_LAG, beside.apply_lag_ms),
-        (Measure.FELT, beside.create_felt_ms),
     ):
         if measured is None:
             continue

@@ -36,6 +36,7 @@ class Total:
     cut_at_ms: int = 0
     missed_per_s: float | None = None  # At most what was borne when the objective was missed last; None: it never was.
     missed_at_ms: int = 0
+    full_at_ms: int = 0  # When others felt so much last that there was no room.
 
 
 @dataclass(frozen=True, slots=True)

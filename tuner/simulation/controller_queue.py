@@ -23,6 +23,7 @@ class QueueModel:
     cost: ControllerCost
     # Beside the controller's own time: commit, propagation, the way there and back. Kafka 4.2 answers in 44 ms or more.
     answer_s: float = 0.040
+    way_s: float = 0.005  # There and back is of that; the rest is the commit.
     refused_ms: float = 0.05  # What a refused request costs all the same.
     other_events_per_s: float = 20.0  # Heartbeats and the like: hardly work, but they wait as well.
     heartbeat_patience_s: float = 9.0  # broker.session.timeout.ms
@@ -61,12 +62,17 @@ class ControllerQueue:
     counted: Counted = field(default_factory=Counted)
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
     _free_at_s: float = 0.0
+    _committed_at_s: float = 0.0
     _until_s: float = 0.0
     _events_due: float = 0.0
 
     def wait_s(self, now_s: float) -> float:
         """For whoever comes now."""
         return max(0.0, self._free_at_s - now_s)
+
+    def felt_s(self, now_s: float) -> float:
+        """By whoever asks now for nothing that is written: he is answered when all that was written before him is committed."""
+        return max(self.wait_s(now_s), self._committed_at_s - now_s) + self.model.way_s
 
     def tokens(self, client_id: str, now_s: float) -> float | None:
         quota = self._quota(client_id)
@@ -103,6 +109,7 @@ class ControllerQueue:
         counted.partitions += partitions
         counted.topics += admitted
         if admitted:
+            self._committed_at_s = self._free_at_s + self.model.answer_s - self.model.way_s
             counted.creates += 1
             counted.created_s += took_s
         return Answered(admitted, took_s, throttle_s)

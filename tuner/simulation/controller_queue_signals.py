@@ -40,8 +40,8 @@ class ControllerStream:
         self._rates.setdefault(client_id, deque()).append((now_s, partitions))
 
     def feel(self, now_s: float) -> None:
-        """A creation of rheostat's own, that creates nothing and costs next to nothing."""
-        self._felt.add(Asked(now_s, self._queue.wait_s(now_s) + self._queue.model.answer_s, 0), FEEL_EVERY_S)
+        """A request of rheostat's own, that changes nothing and costs next to nothing."""
+        self._felt.add(Asked(now_s, self._queue.felt_s(now_s), 0), FEEL_EVERY_S)
 
     def fail_over(self) -> None:
         self._node += 1
