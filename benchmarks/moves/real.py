@@ -26,7 +26,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,7 @@ CAPACITY_BYTES_PER_S = 12.5 * MB
 RATE_BYTES_PER_S = 3.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
 MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 12.0}  # Of each partition.
 OURS = "rheostat reassign"
+JUDGED = ("move_s", "p99_ms")
 POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
 LOADED, LOAD_BYTES_PER_S = "boulders", 0.25 * RATE_BYTES_PER_S * BROKERS
 NUMBERED = [topic for topic in MEGABYTES_OF if topic != LOADED]
@@ -326,11 +327,26 @@ def bench() -> Iterator[Bench]:
             writer.stop()
 
 
-def measure(policies: tuple[str, ...] = POLICIES) -> tuple[list[Row], int]:
-    """A row for each; and how many of the acknowledged records could not be read in the end."""
+def measure(policies: Sequence[str] = POLICIES, rounds: int = 1) -> tuple[list[Row], int]:
+    """A row for each policy and round; and how many of the acknowledged records could not be read in the end.
+
+    Every round begins with another policy than the one before it, so that none always comes first, or always goes the same way.
+    """
     with bench() as made:
-        rows = [made.run(policy) for policy in policies]
+        rows = [made.run(policies[(i + turn) % len(policies)]) for turn in range(rounds) for i in range(len(policies))]
         return rows, made.unreadable()
+
+
+def of_rounds(rows: Sequence[Row]) -> list[Row]:
+    """By policy, the middle of its rounds in everything, and the least and the most of what is judged."""
+    found = []
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        own = [row for row in rows if row["policy"] == policy]
+        values = {key: [row[key] for row in own] for key in own[0] if key != "policy"}
+        middle = {key: statistics.median(each) for key, each in values.items()}
+        ranges = {f"{key}_range": [min(values[key]), max(values[key])] for key in JUDGED}
+        found.append({"policy": policy, "rounds": len(own)} | middle | ranges)
+    return found
 
 
 def _p99(values_ms: list[float]) -> float:
@@ -342,5 +358,5 @@ def _pause(lasts_s: float) -> None:
 
 
 if __name__ == "__main__":
-    found, lost = measure(tuple(sys.argv[1:]) or POLICIES)
+    found, lost = measure(sys.argv[1:] or POLICIES)
     print(json.dumps({"rows": found, "unreadable": lost}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.move import missed, missed_for_real
-from benchmarks.moves.real import BROKERS, target
+from benchmarks.moves.real import BROKERS, of_rounds, target
 from benchmarks.moves.simulated import EXECUTORS, OURS, optimum
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
 
@@ -98,3 +98,21 @@ def test_what_is_missed_on_real_brokers() -> None:
         "with all at once the produce p99 is 39 ms, with ours 40 ms",
         "2 acknowledged records can't be read",
     ]
+
+
+def test_of_several_rounds_the_middle_is_judged() -> None:
+    runs = [
+        {"policy": policy, "move_s": move_s, "p99_ms": p99_ms}
+        for policy, move_s, p99_ms in [
+            ("a", 70.0, 9.0),
+            ("b", 90.0, 8.0),
+            ("b", 80.0, 7.0),
+            ("a", 60.0, 50.0),
+            ("a", 65.0, 8.0),
+        ]
+    ]
+    a, b = of_rounds(runs)
+    assert a == {
+        "policy": "a", "rounds": 3, "move_s": 65.0, "p99_ms": 9.0, "move_s_range": [60.0, 70.0], "p99_ms_range": [8.0, 50.0],
+    }  # fmt: skip
+    assert (b["rounds"], b["move_s"], b["p99_ms"]) == (2, 85.0, 7.5)
