@@ -15,6 +15,7 @@ from rheostat.settings import Settings
 from streaming import words
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.reassignments import ReassignmentClient
 from streaming.topics import ensure_topics, topic_specs
 from tuner.lease import group_of
@@ -81,8 +82,24 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -
                 ("Alter on Cluster", plans, client.may_alter),
                 (f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease)),
             ]
+    quotas = settings.tuner.mutation_quota
+    if quotas is not None and quotas.objective.create_felt_ms_max is not None:
+        journal = settings.topic_names().journal
+        feel = "feel how long creations wait (tuner.mutation_quota.objective.create_felt_ms_max)"
+        tries.append((f"AlterConfigs on Topic {journal}", feel, lambda: _ask(brokers[0], settings.kafka, journal)))
     for right, purpose, attempt in tries:
         yield _try(f"right: {right}", purpose, attempt, settings.kafka)
+
+
+def _ask(broker: int, kafka: KafkaSettings, topic: str) -> None:
+    """As the tuner asks, five times a second: nothing is altered."""
+    asker = ControllerAsker(kafka, "rheostat-doctor", topic)
+    try:
+        failed = asker.ask(broker)
+    finally:
+        asker.close()
+    if failed is not None:
+        raise failed
 
 
 def _try(check: str, purpose: str, attempt: Callable[[], object], kafka: KafkaSettings) -> Finding:

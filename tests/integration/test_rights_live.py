@@ -293,6 +293,22 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
     ]
 
 
+def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) -> None:
+    feels = {"mutation_quota": {"objective": {"create_felt_ms_max": 40}}}
+    settings = load_settings(config_of(lab, NOBODY, tmp_path, **feels), {})
+    (found,) = (f for f in examine(settings) if "feel how long creations wait" in f.found)
+    assert (found.check, found.verdict) == (f"right: AlterConfigs on Topic {NOBODY}.journal", Verdict.FAILED)
+    assert "--operation AlterConfigs --topic" in found.do
+
+    grant_minimal(lab, MINIMAL)
+    settings = load_settings(config_of(lab, MINIMAL, tmp_path, **feels), {})
+
+    def may() -> bool:
+        return any("may feel how long creations wait" in f.found for f in examine(settings) if f.verdict is Verdict.OK)
+
+    until(may, 10, "with the minimal set it may ask")
+
+
 def test_who_executes_no_plans_needs_no_right_for_them(lab: Lab, tmp_path: Path) -> None:
     no_plans = load_settings(config_of(lab, NOBODY, tmp_path, reassign={"enabled": False}), {})
     asked = {f.check for f in examine(no_plans)}

@@ -6,8 +6,14 @@ import random
 
 import pytest
 from fake_asker import FakeAsker
+from mutation_rig import START_MS, controller
 
 from rheostat.quotas.felt import felt_ms
+from rheostat.quotas.live import asked_now
+from rheostat.settings import parse_settings
+from tuner.model.mutation_memory import MutationMemory
+from tuner.model.orders import Orders
+from tuner.observe.signals import NewestSignals
 
 
 def felt(asker: FakeAsker) -> float | None:
@@ -36,3 +42,24 @@ def test_nobody_is_waited_for_for_long() -> None:
     asker = FakeAsker(takes_s=3.0)
     assert felt(asker) is None
     assert asker.now_s <= 15
+
+
+@pytest.mark.parametrize(("felt_ms", "pressure", "said"), [(30.0, 0.75, False), (None, 0.04 / 0.7, True)])
+def test_what_a_command_does_not_feel_is_said_and_not_counted(
+    felt_ms: float | None, pressure: float, said: bool
+) -> None:
+    """A tuner holds where it does not feel what it is asked to; whoever looks is told what the rest comes to."""
+    text = """
+    cluster: c
+    kafka: {bootstrap_servers: "k:9092"}
+    stream: {checkpoint_dir: /var/lib/rheostat}
+    tuner:
+      rate_bytes_per_s_max: 50_000_000
+      mutation_quota: {objective: {create_felt_ms_max: 40}}
+    """
+    signals = NewestSignals()
+    signals.take(controller(START_MS, idle=0.96))
+    settings = parse_settings(text, "f.yaml", {})
+    found = asked_now(settings, {}, signals, MutationMemory(), Orders(), START_MS, felt_ms)
+    assert found["pressure"] == pytest.approx(pressure)
+    assert any("create_felt_ms_max" in held for held in found["holds"]) is said
