@@ -15,7 +15,7 @@ from tuner.decide.mutation_pressure import pressure
 from tuner.model.mutation import ControllerObjective, MutationPolicy
 from tuner.model.quota_entity import DEFAULT, QuotaEntity
 from tuner.plan.quota_time import KRAFT, ZOOKEEPER
-from tuner.simulation.controller_queue import EVERYBODY_ELSE, QueueModel
+from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
 from tuner.simulation.controller_queue_run import Felt, Fixed, Hand, Law, QueueWorld, TenantSpec, alone, run_queue
 from tuner.simulation.controller_queue_signals import ControllerStream
 
@@ -193,6 +193,15 @@ def test_krafts_controller_is_kept_within_the_same_law() -> None:
 
 
 # -- what is felt ---------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_asks_for_nothing_waits_for_the_commit_under_way() -> None:
+    queue = ControllerQueue(QueueModel(KRAFT))
+    assert queue.felt_s(1.0) == queue.model.way_s
+    took_s = queue.ask(1.0, "storm", 20, 4).took_s
+    assert queue.felt_s(1.0) == pytest.approx(took_s), "as long as the creation itself, as he comes just behind it"
+    assert queue.felt_s(1.02) == pytest.approx(took_s - 0.02)
+    assert queue.felt_s(1.0 + took_s) == queue.model.way_s
 
 
 def test_what_others_feel_is_kept_though_the_controller_has_time() -> None:

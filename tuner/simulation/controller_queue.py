@@ -138,7 +138,7 @@ class ControllerQueue:
         """Another node takes over: its line is empty, and its buckets are full."""
         self.advance(now_s)
         self._buckets.clear()
-        self._free_at_s = now_s
+        self._free_at_s = self._committed_at_s = now_s
 
     def _quota(self, client_id: str) -> MutationQuota | None:
         rate = self.quotas.get(client_id, self.quotas.get(EVERYBODY_ELSE))
