@@ -19,6 +19,7 @@ from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.reassignments import ReassignmentClient
 from streaming.topics import ensure_topics, topic_specs
 from tuner.lease import group_of
+from tuner.observe.creation_probe import BROKERS_MAX
 
 
 def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
@@ -82,24 +83,32 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -
                 ("Alter on Cluster", plans, client.may_alter),
                 (f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease)),
             ]
-    quotas = settings.tuner.mutation_quota
-    if quotas is not None and quotas.objective.create_felt_ms_max is not None:
-        journal = settings.topic_names().journal
-        feel = "feel how long creations wait (tuner.mutation_quota.objective.create_felt_ms_max)"
-        tries.append((f"AlterConfigs on Topic {journal}", feel, lambda: _ask(brokers[0], settings.kafka, journal)))
     for right, purpose, attempt in tries:
         yield _try(f"right: {right}", purpose, attempt, settings.kafka)
+    quotas = settings.tuner.mutation_quota
+    if quotas is not None and quotas.objective.create_felt_ms_max is not None:
+        yield _feels(brokers, settings.kafka, settings.topic_names().journal)
 
 
-def _ask(broker: int, kafka: KafkaSettings, topic: str) -> None:
-    """As the tuner asks, five times a second: nothing is altered."""
+def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
+    """Asks as the tuner does five times a second: nothing is altered, and a broker that does not answer is no missing right."""
+    check = f"right: AlterConfigs on Topic {topic}"
+    purpose = "feel how long creations wait (tuner.mutation_quota.objective.create_felt_ms_max)"
+    said = "no broker is there"
     asker = ControllerAsker(kafka, "rheostat-doctor", topic)
     try:
-        failed = asker.ask(broker)
+        for broker in brokers[:BROKERS_MAX]:
+            failed = asker.meet(broker) or asker.ask(broker)
+            if failed is None:
+                return Finding(check, Verdict.OK, f"may {purpose}")
+            if isinstance(failed, MissingRight):
+                return _lacking(check, purpose, failed, kafka)
+            said = str(failed)
     finally:
         asker.close()
-    if failed is not None:
-        raise failed
+    return Finding(
+        check, Verdict.ADVICE, f"could not {purpose}: {said}", "try again when the controller is not pressed"
+    )
 
 
 def _try(check: str, purpose: str, attempt: Callable[[], object], kafka: KafkaSettings) -> Finding:
@@ -107,11 +116,13 @@ def _try(check: str, purpose: str, attempt: Callable[[], object], kafka: KafkaSe
         attempt()
         return Finding(check, Verdict.OK, f"may {purpose}")
     except MissingRight as error:
-        return Finding(
-            check, Verdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka)
-        )
+        return _lacking(check, purpose, error, kafka)
     except ClusterError as error:
         return Finding(check, Verdict.FAILED, f"cannot {purpose}: {error}", "see the brokers' logs")
+
+
+def _lacking(check: str, purpose: str, error: MissingRight, kafka: KafkaSettings) -> Finding:
+    return Finding(check, Verdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka))
 
 
 def topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:

@@ -24,8 +24,8 @@ PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_
 
 def remembered(at_ms: int) -> MutationMemory:
     return MutationMemory(
-        total=Total(100.0, at_ms, at_ms, 120.0, at_ms, at_ms),
-        window=Window(1, at_ms, took_over_ms=at_ms),
+        total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
+        window=Window(1, at_ms, felt_full_at_ms=at_ms, took_over_ms=at_ms),
         tenants={ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms)},
         theirs_until_ms={A: at_ms + HOUR},
         turned_at_ms=at_ms,
@@ -34,6 +34,11 @@ def remembered(at_ms: int) -> MutationMemory:
 
 def test_what_happened_later_than_now_happened_now() -> None:
     assert up_to_now(remembered(NOW + HOUR), NOW, LIMITS) == remembered(NOW)
+
+
+def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_right() -> None:
+    memory = MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW + HOUR))
+    assert up_to_now(memory, NOW, LIMITS) == MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW))
 
 
 @given(since_ms=st.integers(0, 2 * HOUR))

@@ -47,8 +47,10 @@ def test_what_is_not_measured_changes_no_rest() -> None:
 
 def test_what_is_felt_has_no_rest() -> None:
     asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=60.0)
-    rests = rested(Beside(create_felt_ms=20.0), {})
-    found = pressure(controller(START_MS), Beside(create_felt_ms=45.0), asked, rests)
+    # Of a journal that a version before has written.
+    rests = rested(Beside(create_felt_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0})
+    assert rests == {Measure.CREATE.value: 40.0}
+    found = pressure(controller(START_MS), Beside(create_felt_ms=45.0), asked, {Measure.FELT.value: 20.0})
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FELT, 0.75)
     assert str(found) == "one creation in ten waits for 45 ms or more, 60 ms are allowed"

@@ -10,6 +10,9 @@ from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
 
 from streaming.contract import TenantSignal
 from tuner.decide.mutation_ownership import release
+from tuner.decide.mutation_quota import Turn
+from tuner.journal.quota_records import state_worth_a_record
+from tuner.journal.seen import Eventful
 from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy, TenantRule
 from tuner.model.mutation_decision import HoldQuota, LetGoQuota, PutBackQuota, QuotaReason, SetQuota
 from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant
@@ -589,15 +592,58 @@ def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: 
     assert max(steps) == pytest.approx(most_ratio, rel=0.01)
 
 
-def test_of_a_tail_that_wavers_the_least_look_promises_no_room() -> None:
-    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
-    rates = []
-    for look in range(60):
-        rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
-        rates.append(rate)
-        tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
-        rig.cycle(tenants, beside=Beside(create_felt_ms=52.0 if look % 5 == 0 else 46.0))
-    assert rates[1:] == rates[1:2] * 59
+FELT_AND_LAG = replace(
+    PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0, apply_lag_ms_max=1_000.0, burst_ms_max=1e6)
+)
+
+
+def felt(rig: Rig, felt_ms: float, lag_ms: float = 0.0, idle: float = 0.9) -> tuple[float, Turn]:
+    """One look at three who are held back."""
+    rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
+    tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
+    beside = Beside(create_felt_ms=felt_ms, apply_lag_ms=lag_ms)
+    made = rig.cycle(tenants, [controller(rig.now_ms, idle=idle)], beside=beside)
+    assert made.memory.total is not None
+    return made.memory.total.rate_per_s, made
+
+
+@pytest.mark.parametrize("lag_ms", [0.0, 950.0])
+def test_of_a_tail_that_wavers_the_least_look_promises_no_room(lag_ms: float) -> None:
+    """Though something else presses more whenever it is long."""
+    rig = Rig(FELT_AND_LAG)
+    felt(rig, 20.0)
+    before, _ = felt(rig, 52.0, lag_ms)
+    found = [felt(rig, *((52.0, lag_ms) if look % 5 == 0 else (46.0, 0.0)))[0] for look in range(60)]
+    assert found == [before] * 60
+
+
+def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
+    rig = Rig(FELT_AND_LAG)
+    for _ in range(3):
+        felt(rig, 20.0)
+    cut, _ = felt(rig, 70.0)
+    assert [felt(rig, ms)[0] for ms in (68.0, 69.0, 67.0, 66.0, 65.0, 64.0)] == [cut] * 6
+    assert [felt(rig, 45.0)[0] for _ in range(7)][:6] == [cut] * 6
+    assert felt(rig, 45.0)[0] > cut
+
+
+def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:
+    rig = Rig(FELT_AND_LAG)
+    found = [felt(rig, 33.0, idle=0.61)[0] for _ in range(30)]
+    assert max(later / rate for rate, later in itertools.pairwise(found)) == pytest.approx(1.1)
+
+
+def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
+    """Where the law comes to rest, nothing goes on record and no reel runs."""
+    rig, eventful = Rig(FELT_AND_LAG), Eventful()
+    for _ in range(10):
+        felt(rig, 56.0)
+    for _ in range(10):
+        before = rig.memory
+        _, made = felt(rig, 56.0)
+        eventful.sees(made.decisions, before, made.memory)
+    assert not eventful.sees(made.decisions, before, made.memory)
+    assert not state_worth_a_record(made.memory, before)
 
 
 def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:

@@ -35,19 +35,21 @@ def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> Mu
 
 
 def _total(total: Total | None, now_ms: int) -> Total | None:
-    if total is None or max(total.raised_at_ms, total.full_at_ms, total.cut_at_ms, total.missed_at_ms) <= now_ms:
+    if total is None or max(total.raised_at_ms, total.cut_at_ms, total.missed_at_ms) <= now_ms:
         return total
     return replace(
         total,
         raised_at_ms=min(total.raised_at_ms, now_ms),
-        full_at_ms=min(total.full_at_ms, now_ms),
         cut_at_ms=min(total.cut_at_ms, now_ms),
         missed_at_ms=min(total.missed_at_ms, now_ms),
     )
 
 
 def _window(window: Window | None, now_ms: int, ahead_ms: int) -> Window | None:
-    if window is None or max(window.sampled_at_ms, window.took_over_ms) <= ahead_ms:
+    if window is None:
+        return None
+    window = replace(window, felt_full_at_ms=min(window.felt_full_at_ms, now_ms))
+    if max(window.sampled_at_ms, window.took_over_ms) <= ahead_ms:
         return window
     return replace(
         window,

@@ -5,10 +5,10 @@ hurts differs: with ZooKeeper the controller's queue grows for minutes; with KRa
 slow, slowest for those who come in between, and brokers lag behind the metadata log. So each is held against its own
 objective, and the worst is the pressure.
 
-Creating a topic takes its 40 ms on a controller that does nothing else. So of a mean, only what is beyond its time at rest is
-held against what may be beyond it; what the time at rest is, is learned: the least that was seen, forgotten slowly. What is felt
-is a tail, and has none: it grows with what is asked for from nearly nothing on (docs/performance.md), so what would be left beyond
-a rest would promise room that is not there.
+Creating a topic takes its 40 ms on a controller that does nothing else. So of that, and of a lag, only what is beyond the time
+at rest is held against what may be beyond it; what the time at rest is, is learned: the least that was seen, forgotten slowly.
+What is felt is a tail, and has none: whoever asks waits for the commit under way as soon as there are some, so what would be left
+beyond a rest would promise room that is not there.
 
 Invariant: at the objective the pressure is 1, whatever the time at rest. What is not measured does not count as well; where
 nothing at all is measured there is no pressure to speak of, not 0.
@@ -40,6 +40,9 @@ class Measure(StrEnum):
     CREATE = "create_ms"
     APPLY_LAG = "apply_lag_ms"
     FELT = "create_felt_ms"
+
+
+_RESTED = frozenset({Measure.CREATE, Measure.APPLY_LAG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,15 @@ def unmeasured(signal: ControllerSignal, beside: Beside, objective: ControllerOb
     return tuple(measure for measure, found, asked in told if asked is not None and found is None)
 
 
+def felt_ratio(beside: Beside, objective: ControllerObjective) -> float:
+    """0: nobody asks for it, or it is not known."""
+    felt_ms, allowed_ms = beside.create_felt_ms, objective.create_felt_ms_max
+    return 0.0 if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
+
+
 def rested(beside: Beside, rests: Rests) -> Rests:
     """After one more signal."""
-    found = dict(rests)
+    found = {measure: rest for measure, rest in rests.items() if measure in _RESTED}
     for measure, measured in (
         (Measure.CREATE, beside.create_ms),
         (Measure.APPLY_LAG, beside.apply_lag_ms),
@@ -116,5 +125,5 @@ def _measured(
         (Measure.FELT, beside.create_felt_ms, objective.create_felt_ms_max),
     ):
         if measured is not None and allowed is not None:
-            rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed)
+            rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0
             yield Pressure(max(0.0, measured - rest) / (allowed - rest), measure, measured, allowed)

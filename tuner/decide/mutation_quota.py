@@ -23,7 +23,7 @@ from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_cost import at_start, of_window
 from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
-from tuner.decide.mutation_pressure import Pressure, pressure, rested, unmeasured
+from tuner.decide.mutation_pressure import Pressure, felt_ratio, pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
 from tuner.decide.mutation_total import cap_per_s, counted_against, first_total, next_total, partitions_left_ratio, sunk
 from tuner.model.cluster import NotSeen
@@ -207,9 +207,12 @@ def _judged(
         cost = of_window(cost, signal, before, done, _books_per_s(view, signal.node, limits), limits)
         window = Window(
             signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
-            view.beside.apply_lag_ms, _took_over_ms(signal, before),
+            view.beside.apply_lag_ms, before.felt_full_at_ms if before is not None else 0, _took_over_ms(signal, before),
         )  # fmt: skip
         memory = replace(memory, cost=cost, window=window)
+    felt = felt_ratio(view.beside, policy.objective)
+    if felt >= limits.aim and memory.window is not None:
+        memory = replace(memory, window=replace(memory.window, felt_full_at_ms=view.now_ms))
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
     if total is None:
@@ -225,6 +228,8 @@ def _judged(
             else 0.0,
             same.apply_lag_ms if same is not None else None,
             newer,
+            felt,
+            memory.window.felt_full_at_ms if memory.window is not None else 0,
         )
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"

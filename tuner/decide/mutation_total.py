@@ -107,32 +107,33 @@ def next_total(
         total = with_missed(total, rate, course, now_ms, limits)
         return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
     if pressure.ratio >= limits.aim:
-        full_at_ms = now_ms if pressure.by is Measure.FELT else total.full_at_ms
-        return replace(total, full_at_ms=full_at_ms), QuotaReason.WITHIN_OBJECTIVE
+        return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:
         return total, QuotaReason.NOT_BINDING
     if rate >= cap:
         return total, QuotaReason.AT_CAP
     # The window has to see the last change before it is judged by it. And of a tail that wavers, the least of many looks promises
     # nothing: there is room where there was in all of a window.
-    if not rested or now_ms - max(total.raised_at_ms, total.full_at_ms) < limits.raise_every_s * 1000:
+    if not rested or now_ms - max(total.raised_at_ms, course.felt_full_at_ms) < limits.raise_every_s * 1000:
         return total, QuotaReason.RESTING
     room = limits.near_missed_ratio * most_per_s(total, now_ms, limits) - rate
     if room <= limits.deadband_ratio * rate:
         return total, QuotaReason.WAS_TOO_MUCH
-    step = min(_step(rate, pressure, cap, limits), max(room / 2, limits.deadband_ratio * rate))
+    step = min(_step(rate, pressure, course.felt_ratio, cap, limits), max(room / 2, limits.deadband_ratio * rate))
     return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
 
 
-def _step(rate: float, pressure: Pressure, cap: float, limits: MutationLimits) -> float:
+def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:
     most, ratio = limits.raise_ratio_max * rate, pressure.ratio
     if ratio <= 0:
         return most
     step = most if ratio < limits.aim / 2 else min(most, limits.raise_of_cap * cap)
+    half_of_room = rate * (limits.aim / ratio - 1) / 2
+    if felt_ratio < 0.5:
+        return min(step, half_of_room)
     # Whoever asks waits for the commit under way: that is soon so always, and then for long no more. How much is left says little.
-    if pressure.by is Measure.FELT and ratio >= 0.5:
-        return min(step, limits.felt_raise_ratio * rate)
-    return min(step, rate * (limits.aim / ratio - 1) / 2)
+    tenth = min(step, limits.felt_raise_ratio * rate)
+    return tenth if pressure.by is Measure.FELT else min(tenth, half_of_room)
 
 
 def sunk(total: Total, blind_s: float, limits: MutationLimits) -> Total:

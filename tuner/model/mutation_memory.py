@@ -36,7 +36,6 @@ class Total:
     cut_at_ms: int = 0
     missed_per_s: float | None = None  # At most what was borne when the objective was missed last; None: it never was.
     missed_at_ms: int = 0
-    full_at_ms: int = 0  # When others felt so much last that there was no room.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,7 @@ class Window:
     idle_ratio: float | None = None  # Evened out.
     pressure: float | None = None
     apply_lag_ms: float | None = None
+    felt_full_at_ms: int = 0  # When others last felt so much that there was no room.
     took_over_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
 
 
