@@ -121,7 +121,8 @@ def _print_real(found: dict[str, Any]) -> None:
     for row in found["rows"]:
         print(
             f"{row['policy']:18} {row['move_s']:6.1f}s {row['p99_ms']:6.1f}ms {row['median_ms']:6.1f}ms "
-            f"{row['idle_p99_ms']:7.1f}ms {row['cpu_share']:5.0%} {row['machine_share']:8.0%}"
+            f"{row['idle_p99_ms']:7.1f}ms {row['cpu_share']:5.0%} {row['machine_share']:8.0%}   of {row['rounds']}: "
+            f"{' to '.join(f'{s:.0f}' for s in row['move_s_range'])} s, {' to '.join(f'{ms:.0f}' for ms in row['p99_ms_range'])} ms"
         )
     for failure in found["missed"]:
         print(f"missed: {failure}")
@@ -155,9 +156,11 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--executor", action="append", choices=EXECUTORS, help="may be repeated; all")
     parser.add_argument("--ours", action="store_true", help="leave the rivals out")
     parser.add_argument("--real", action="store_true", help="on four real brokers instead; about eight minutes a round")
-    parser.add_argument("--rounds", type=int, default=1, help="of --real")
+    parser.add_argument("--rounds", type=int, choices=range(1, 11), metavar="1..10", help="of --real; 1")
     parser.add_argument("--planning", action="store_true", help="only what planning costs")
     given = parser.parse_args(arguments)
+    if given.rounds is not None and not given.real:
+        parser.error("--rounds is of --real: what is simulated is the same every time")
     given.world = given.world or [*WORLDS, FOUR]
     given.executor = [OURS] if given.ours else given.executor or list(EXECUTORS)
     return given
@@ -177,7 +180,7 @@ def _real(rounds: int, *, as_json: bool) -> int:
 def main(arguments: list[str]) -> int:
     given = _arguments(arguments)
     if given.real:
-        return _real(given.rounds, as_json=given.json)
+        return _real(given.rounds or 1, as_json=given.json)
     rows = [] if given.planning else measure(given.seed, given.world, given.executor)
     planning, fetchers = (_child("benchmarks.moves.planning", name) for name in ("planning", "fetchers"))
     found = {
