@@ -41,7 +41,7 @@ from tuner.observe.signals import SignalReader
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
 STORMS, CALM = 4, 2
 # The objective: 9 of 10 who ask wait no longer than an ordinary creation takes in a calm. With a quarter more on it what is worst
-# for well-behaved tenants takes twice what it takes alone, and twice as much is let through.
+# for well-behaved tenants takes twice what it takes alone, where 1.5 × is asked for, and twice as much is let through.
 FELT_RATIO = 1.0
 # Idle it moves between 0 and 520 ms, as the controller writes something twice a second.
 APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
