@@ -33,9 +33,7 @@ class Course:
     falls_behind: float = 0.0  # Seconds in a second; 0 where that is not what presses, or not known.
     lag_before_ms: float | None = None  # None: as above, or nobody told.
     newer: bool = True  # This window was not judged yet.
-    felt_ratio: float = (
-        0.0  # Of what others may feel, whatever presses most; 0: nobody asks for it, or it is not known.
-    )
+    felt_ratio: float = 0.0  # Of what others may feel, whatever presses most; 0: not asked for, or not known.
     felt_full_at_ms: int = 0  # When it was last so much that there was no room.
 
 
