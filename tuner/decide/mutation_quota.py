@@ -207,12 +207,13 @@ def _judged(
         cost = of_window(cost, signal, before, done, _books_per_s(view, signal.node, limits), limits)
         window = Window(
             signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
-            view.beside.apply_lag_ms, before.felt_full_at_ms if before is not None else 0, _took_over_ms(signal, before),
+            view.beside.apply_lag_ms, 0 if before is None else before.felt_full_at_ms, _took_over_ms(signal, before),
         )  # fmt: skip
         memory = replace(memory, cost=cost, window=window)
-    felt = felt_ratio(view.beside, policy.objective)
-    if felt >= limits.aim and memory.window is not None:
-        memory = replace(memory, window=replace(memory.window, felt_full_at_ms=view.now_ms))
+    felt, seen = felt_ratio(view.beside, policy.objective), memory.window
+    assert seen is not None
+    full_at_ms = view.now_ms if felt >= limits.aim else seen.felt_full_at_ms
+    memory = replace(memory, window=replace(seen, felt_full_at_ms=full_at_ms))
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
     if total is None:
@@ -229,7 +230,7 @@ def _judged(
             same.apply_lag_ms if same is not None else None,
             newer,
             felt,
-            memory.window.felt_full_at_ms if memory.window is not None else 0,
+            full_at_ms,
         )
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
