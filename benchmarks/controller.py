@@ -40,8 +40,9 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     size = large.measure()
     said += large.missed(size)
     if not given.simulated:
-        found = real.measure(given.statics, given.logs)
-        said += [f"real: {what}" for what in missed(found)]
+        found = real.measure(given.statics, given.logs, late=not given.no_late)
+        for policy in real.OURS:
+            said += [f"real, {policy}: {what}" for what in missed(found, policy)]
         rows += found
     return {"seed": given.seed, "rows": rows, "large": size, "missed": said}
 
@@ -50,8 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.controller", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON value")
     parser.add_argument("--seed", type=int, default=SEED, help="of the simulated worlds")
-    parser.add_argument("--simulated", action="store_true", help="no real cluster: half a minute instead of twenty")
+    parser.add_argument(
+        "--simulated", action="store_true", help="no real cluster: half a minute, not three quarters of an hour"
+    )
     parser.add_argument("--statics", type=int, default=5, help="how many static quotas are tried on the real cluster")
+    parser.add_argument("--no-late", action="store_true", help="rheostat comes before the storm only")
     parser.add_argument("--logs", type=Path, help="where the real cluster's logs are kept")
     given = parser.parse_args(arguments)
     set_up_logs()

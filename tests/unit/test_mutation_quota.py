@@ -627,6 +627,15 @@ def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
     assert felt(rig, 45.0)[0] > cut
 
 
+def test_what_is_felt_too_much_comes_down_by_a_tenth_at_least() -> None:
+    """At 37 to 40 of 36 ms, twentieths took five minutes from 86 to 55/s."""
+    rig = Rig(FELT_AND_LAG)
+    before, _ = felt(rig, 52.0)
+    for _ in range(3):
+        felt(rig, 52.0)
+    assert felt(rig, 61.0)[0] == pytest.approx(0.9 * before)
+
+
 def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:
     rig = Rig(FELT_AND_LAG)
     found = [felt(rig, 33.0, idle=0.61)[0] for _ in range(30)]

@@ -8,7 +8,7 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
            and by half of what is left to where it was too much before
     down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
-           by a little where they are about to
+           by a little where they are about to; where others wait too long, by a tenth at least
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -90,13 +90,10 @@ def next_total(
         goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
         if not course.newer or not rested or goes_down:
             return total, QuotaReason.RESTING
-        ratio = min(limits.cut_ratio_least, max(limits.cut_ratio_most, 1 / pressure.ratio))
-        # How late it is says nothing of how much is too much, and one look may be a burst that is over.
-        ratio = limits.cut_ratio_least if is_first_lag(pressure, course) else ratio
         # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
         if pressure.by is Measure.FELT and comes:
             total = with_missed(total, base, course, now_ms, limits)
-        return _cut(total, base * ratio, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
+        return _cut(total, base * _cut_ratio(pressure, course, limits), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
     # Not pressed, but a burst would press it.
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
@@ -132,8 +129,17 @@ def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits
     if felt_ratio < 0.5:
         return min(step, half_of_room)
     # Whoever asks waits for the commit under way: that is soon so always, and then for long no more. How much is left says little.
-    tenth = min(step, limits.felt_raise_ratio * rate)
+    tenth = min(step, limits.felt_step_ratio * rate)
     return tenth if pressure.by is Measure.FELT else min(tenth, half_of_room)
+
+
+def _cut_ratio(pressure: Pressure, course: Course, limits: MutationLimits) -> float:
+    # How late it is says nothing of how much is too much, and one look may be a burst that is over.
+    if is_first_lag(pressure, course):
+        return limits.cut_ratio_least
+    # A tail is nearly the same over a wide stretch: one step down is no less than one up.
+    least = 1 - limits.felt_step_ratio if pressure.by is Measure.FELT else limits.cut_ratio_least
+    return min(least, max(limits.cut_ratio_most, 1 / pressure.ratio))
 
 
 def sunk(total: Total, blind_s: float, limits: MutationLimits) -> Total:

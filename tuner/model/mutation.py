@@ -75,7 +75,8 @@ class MutationLimits:
     raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
     raise_ratio_max: float = 1.0
     raise_of_cap: float = 0.05
-    felt_raise_ratio: float = 0.1  # So much while what others feel is between half of what they may and the aim.
+    # So much while what others feel is between half of what they may and the aim; and down as much at least where it is too much.
+    felt_step_ratio: float = 0.1
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
     cut_ratio_least: float = 0.95
     cut_ratio_most: float = 0.5
