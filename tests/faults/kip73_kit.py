@@ -35,10 +35,17 @@ QUOTA = 8 * MB
 WRITTEN = 1 * MB  # A second, where clients write.
 LINK = 20 * MB
 WINDOW_S, SETTLED_S, STEADY_S_MIN = 12.0, 12.0, 20.0
-# A tenth of Kafka's own, as is the quota of what is usual: then one fetch is the same share of a window.
-FETCHES = {"replica.fetch.max.bytes": "104858", "replica.fetch.response.max.bytes": "1048576"}
-# Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share but for 98 bytes.
-RECORD_BYTES = 20_880
+# One fetch is the same share of a second of the quota as Kafka's own 10 MiB are of 320 MB/s. And who is throttled asks ten times a
+# second: with Kafka's waits of half a second and a whole one, what it is let comes in lumps of a second, and as the quota repeats
+# every twelfth second whatever its window held, two lumps in twelve seconds are a twelfth too much.
+FETCHES = {
+    "replica.fetch.max.bytes": "65536",
+    "replica.fetch.response.max.bytes": "262144",
+    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.backoff.ms": "100",
+}
+# Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share but for 106 bytes.
+RECORD_BYTES = 13_014
 _LOOK_S = 0.25
 
 _HALF = PARTITIONS // 2
