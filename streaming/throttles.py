@@ -41,6 +41,8 @@ class ThrottledReplicas:
             return cls(every=True)
         pairs = set()
         for entry in text.split(","):
+            if not entry.strip():
+                continue  # "0:1," and the like: Kafka takes it, and it names nobody.
             partition, colon, broker = entry.strip().partition(":")
             if not colon or not partition.isdigit() or not broker.isdigit():
                 raise ValueError(f"{entry!r} in a throttled replica list is neither '*' nor 'partition:broker'")

@@ -161,6 +161,7 @@ def run_tuner(
             journal = KafkaJournal(
                 journal_producer, topics.journal, cluster,
                 holder=holder, fenced=fenced, monotonic=monotonic, inputs=inputs,
+                group_silent_s=lease.silent_s if lease is not None else lambda: 0.0,
             )  # fmt: skip
             with ExitStack() as term:
                 term.callback(named("journal", journal.close))

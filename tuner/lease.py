@@ -5,6 +5,9 @@ it to one of them and, when that one is silent for the session timeout, to anoth
 tuner that was stopped and goes on (a suspended virtual machine, a long swap) believes for a moment that it still has it. The
 journal shuts it out then (journal/kafka_journal.py): it can't put on record what it wants to do, so it does nothing.
 
+A group's coordinator that we alone cannot reach has given the lease to another as soon as our session is over, and Kafka's client
+does not say so. So whoever has not been answered for as long no longer holds it, whatever he was told last.
+
 kafka-python can lose the end of a rebalance: what a member was given arrives between two polls, and where only the topic's
 metadata had called for that rebalance, nobody asks for it any more. Such a member is told nothing, sends no heartbeats, and would
 wait for ever; so one that has been told nothing for longer than a rebalance can take comes back as a new one.
@@ -75,7 +78,10 @@ class Lease:
                 self.asked()
             wait_s = timeout_s if self._asked_s is None else max(timeout_s, _SEEN_THROUGH_S)
             self._consumer.poll(timeout_ms=round(wait_s * 1000))
-            mine = self.given
+            mine = self.given and self.silent_s() < SESSION_S
+            if self.given and not mine:
+                self._say(f"the group has not answered for {SESSION_S:.0f} s, and may have given it to another")
+                return False
             if self._asked_s is not None and self._monotonic() - self._asked_s > TOLD_NOTHING_S_MAX:
                 self._say(f"the group has said nothing for {TOLD_NOTHING_S_MAX:.0f} s: asking again as a new member")
                 self.leave()
@@ -91,6 +97,14 @@ class Lease:
             return False
         self._said = None
         return mine
+
+    def silent_s(self) -> float:
+        """How long ago the group's coordinator answered this member last; infinite where there is none."""
+        if self._consumer is None:
+            return float("inf")
+        heartbeat = self._consumer._coordinator.heartbeat
+        # What it was given was an answer, too.
+        return self._monotonic() - max(heartbeat.last_receive, heartbeat.last_reset)
 
     def asked(self) -> None:
         """The group deals anew: nothing is given until it has said so."""

@@ -14,8 +14,10 @@ One client writes numbered records to all other topics; its latency is from ``se
 replicas, and in the end every acknowledged record must be read.
 
 Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
-the usual 50 MB/s it is a fifth of one. And batches fit into what is fetched of a partition at a time: of one that does not
-fit whole the leader sends the beginning, counts it, and the follower throws it away.
+the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life,
+and whoever has just copied a partition is not asked for it for as long as the fetch waits that it was left out of
+(docs/performance.md). And batches fit into what is fetched of a partition at a time: of one that does not fit whole the
+leader sends the beginning, counts it, and the follower throws it away.
 """
 
 from __future__ import annotations
@@ -63,7 +65,12 @@ POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
 LOADED, LOAD_BYTES_PER_S = "boulders", 0.25 * RATE_BYTES_PER_S * BROKERS
 NUMBERED = [topic for topic in MEGABYTES_OF if topic != LOADED]
 _KEPT = {"retention.bytes": str(round(MEGABYTES_OF[LOADED] * MB)), "segment.bytes": "2000000"}
-_FETCHES = {"replica.fetch.max.bytes": "104858", "replica.fetch.response.max.bytes": "1048576"}
+_FETCHES = {
+    "replica.fetch.max.bytes": "104858",
+    "replica.fetch.response.max.bytes": "1048576",
+    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.backoff.ms": "100",
+}
 # Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share of a fetch but for
 # 98 bytes.
 _RECORD_BYTES = 20_880

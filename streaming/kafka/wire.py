@@ -1,13 +1,15 @@
 """How a request reaches a cluster and its answer comes back, or a failure that says which call and why.
 
 Intuition: an operator's cluster is never whole. A broker is down, a call hangs, metadata are out of date. So calls that go to
-several brokers go to all of them at once, each with its own deadline, and come back as one result a broker: the dead one
-costs its own timeout and nobody else's.
+several brokers go to all of them at once, with one deadline for all, and come back as one result a broker. And whoever let that
+pass once is not waited for like that again: as long as it owes an answer it is asked for no other, and then it has a second,
+until it answers. So a broker that hangs costs one timeout once, and what is known of the others is not held up by it.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +21,9 @@ from streaming.kafka.settings import KafkaSettings
 from streaming.kafka.values import ClusterError, MissingRight, Unreachable
 
 T = TypeVar("T")
+
+IMPATIENT_MS = 1_000
+_IN_VAIN = 0.9  # Of the time that it was waited for: the client gives a request up at about the same moment.
 
 
 class Wire:
@@ -32,10 +37,13 @@ class Wire:
         self._settings = settings
         self._client_id = client_id
         self._admin: KafkaAdminClient | None = None
+        self._silent: set[int] = set()  # Brokers that did not answer in time when they were asked last.
+        self._owed: dict[int, Any] = {}  # By broker: the answer that it was not waited for any longer.
         self.timeout_ms = int(settings.request_timeout_s * 1000)
 
     def close(self) -> None:
         admin, self._admin = self._admin, None
+        self._owed.clear()
         if admin is not None:
             admin.close()
 
@@ -88,30 +96,57 @@ class Wire:
             async def ask() -> dict[int, Any | ClusterError]:
                 pending: dict[int, Awaitable[Any] | ClusterError] = {}
                 for broker, request in requests.items():
+                    if self._owes(broker):
+                        pending[broker] = Unreachable(
+                            f"broker {broker}, {what}: it owes the answer to a question before"
+                        )
+                        continue
                     try:
                         pending[broker] = manager.send(request, node_id=broker)
                     except kafka.errors.KafkaError as error:
                         # Not in the client's metadata: gone, or back since they were read. The next call will know.
                         manager.cluster.request_update()
                         pending[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+                began_s = time.monotonic()
                 answers: dict[int, Any | ClusterError] = {}
                 for broker, future in pending.items():
                     if isinstance(future, ClusterError):
                         answers[broker] = future
                         continue
+                    patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
+                    left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
                     try:
-                        answers[broker] = await manager.wait_for(future, self.timeout_ms)
+                        answers[broker] = await manager.wait_for(future, left_ms)
+                        self._silent.discard(broker)
                     except kafka.errors.KafkaError as error:
+                        # Whatever failed sooner has made nobody wait.
+                        if 1000 * (time.monotonic() - began_s) >= _IN_VAIN * patience_ms:
+                            self._silent.add(broker)
+                            self._owed[broker] = future
                         answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
                 return answers
 
             answers: dict[int, Any | ClusterError] = manager.run(ask)
             return answers
 
+        before = frozenset(self._silent)
         answers = self.call(what, ask_all)
-        if all(isinstance(answer, Unreachable) for answer in answers.values()):
-            self.close()  # Perhaps it is our metadata that is out of date.
+        # Perhaps it is our metadata that is out of date; but not where those that hang are known to.
+        if not before.issuperset(answers) and all(isinstance(answer, Unreachable) for answer in answers.values()):
+            self.close()
         return answers
+
+    def _owes(self, broker: int) -> bool:
+        """An answer that is still to come, unless the connection breaks."""
+        owed = self._owed.get(broker)
+        if owed is None:
+            return False
+        if not owed.is_done:
+            return True
+        del self._owed[broker]
+        if owed.succeeded():
+            self._silent.discard(broker)  # Slow, but there.
+        return False
 
     def alone(self, what: str, broker: int, request: Any) -> Any | ClusterError:
         """One request to one broker, whose failure is a value and says nothing of the client's other connections."""

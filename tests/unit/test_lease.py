@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from kafka import TopicPartition
 
-from tuner.lease import Lease
+from tuner.lease import SESSION_S, Lease
 
 ONLY = TopicPartition("rheostat.journal", 0)
+
+
+class Heartbeat:
+    """Answered all of the time, until it is no more."""
+
+    last_reset = float("-inf")
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self.answered_last_s: float | None = None
+
+    @property
+    def last_receive(self) -> float:
+        return self._now_s() if self.answered_last_s is None else self.answered_last_s
 
 
 class Member:
     """A consumer whose group speaks when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = lambda: 0.0) -> None:
         self.listener: Any = None
         self.pauses: list[TopicPartition] = []
         self.closed = False
         self.next: Callable[[], None] | None = None
         self.waited_ms = 0
+        self._coordinator = SimpleNamespace(heartbeat=Heartbeat(now_s))
 
     def subscribe(self, topics: list[str], listener: Any) -> None:
         assert topics == [ONLY.topic]
@@ -58,7 +74,7 @@ class Rig:
         assert not self.lease.held()
 
     def make(self) -> Member:
-        self.members.append(Member())
+        self.members.append(Member(lambda: self.now_s))
         return self.members[-1]
 
     def after(self, seconds: float) -> bool:
@@ -77,6 +93,21 @@ def test_it_is_held_from_the_groups_word_on_until_it_deals_anew() -> None:
     assert not rig.after(1.0)
     member.given(ONLY)
     assert rig.after(1.0)
+
+
+def test_a_group_that_does_not_answer_may_have_given_it_to_another() -> None:
+    """Its coordinator is out of our reach alone: nobody tells us anything, and the journal still takes our records."""
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    member._coordinator.heartbeat.answered_last_s = rig.now_s
+    assert rig.after(SESSION_S - 0.1)
+    assert rig.lease.silent_s() == SESSION_S - 0.1
+    assert not rig.after(0.1)
+    member._coordinator.heartbeat.answered_last_s = None
+    assert rig.after(1.0), "it was not given to another: the group says so by answering this member"
+    assert not member.closed
 
 
 def test_a_rebalance_is_seen_through_and_what_is_settled_costs_no_time() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from streaming import words
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
@@ -98,7 +100,17 @@ def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -
     for _ in range(2):
         seen = reader.look(full=False)
         assert isinstance(seen, NotSeen)
-        assert "'0-1'" in seen.reason
+        assert seen.reason.startswith("topic orders: '0-1'")
+
+
+@pytest.mark.parametrize("text", ["0:1,", ",0:1", "0:1,,", " 0:1 , "])
+def test_an_entry_that_names_nobody_is_none(text: str) -> None:
+    """Kafka takes some of them, whoever wrote them: one on any topic must not keep all throttles from being taken back."""
+    assert look(Answers({"orders": {words.LEADER_REPLICAS: text}})) == {"orders": listed((0, 1))}
+
+
+def test_entries_that_name_nobody_are_no_list() -> None:
+    assert look(Answers({"orders": {words.LEADER_REPLICAS: ","}})) == {}
 
 
 def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:

@@ -18,8 +18,8 @@ from tuner.actuate.throttles import Failure, GuardedThrottles, Throttles
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide
 
-# Nobody else can have the lease sooner after the last proof: its session lasts 8 s from the last heartbeat, which is
-# at most 2 s older than a proof.
+# Nobody else can have the lease sooner after the last proof: its session lasts 8 s from the last heartbeat, and a proof is of the
+# journal and of a heartbeat that was answered, and as old as the older of both.
 PROOF_S_MAX = 4.0
 
 
@@ -67,5 +67,5 @@ def refusal(fence: Fence) -> Failure | None:
         return f"not written, as it is not certain that this tuner may: {error}"
     # A proof is as old as its question, and the answer may have been waited for longer than a lease lasts.
     if fence.proved_s_ago() > PROOF_S_MAX:
-        return "not written: the journal took too long to say that this tuner may; tried again"
+        return "not written: the journal, or the group, took too long to say that this tuner may; tried again"
     return None

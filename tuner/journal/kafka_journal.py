@@ -82,10 +82,12 @@ class KafkaJournal:
         fenced: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
         inputs: InputLog | None = None,
+        group_silent_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
         Args:
             holder: who we are, for people.
+            group_silent_s: how long ago the group that says whose turn it is answered last.
             fenced: ``producer`` has a transactional id; ``take_over`` comes before the first write.
             inputs: what it has to say goes with every write, into a topic beside the journal's.
         """
@@ -96,6 +98,7 @@ class KafkaJournal:
         self._transactions = Transactions(producer) if fenced and producer is not None else None
         self._monotonic = monotonic
         self._inputs = inputs
+        self._group_silent_s = group_silent_s
         self._seqs = dict.fromkeys(RINGS, 0)
         self._ours_at_s = float("-inf")
         self.lost = False
@@ -230,8 +233,9 @@ class KafkaJournal:
         return replace(entry, seq=self._seqs[ring])
 
     def proved_s_ago(self) -> float:
-        """How long ago it was certain that nobody had taken the journal over."""
-        return self._monotonic() - self._ours_at_s
+        """How long ago it was certain that nobody had taken the journal over, and that nobody else had been given the lease: a
+        group whose coordinator we alone cannot reach gives it to another, who takes the journal over only some time after that."""
+        return max(self._monotonic() - self._ours_at_s, self._group_silent_s())
 
     def prove(self) -> None:
         """Makes sure that it is still ours, by a small write.

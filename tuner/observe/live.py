@@ -116,7 +116,10 @@ class LiveReader:
 
     def _read(self, topic: str, configs: dict[str, str]) -> _Listed:
         known = self._listed.get(topic)
-        return known if known is not None and known.configs == configs else _Listed(configs)
+        try:
+            return known if known is not None and known.configs == configs else _Listed(configs)
+        except ValueError as error:
+            raise ValueError(f"topic {topic}: {error}") from error
 
 
 def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int) -> dict[int, int]:

@@ -1,0 +1,59 @@
+"""A broker that hangs: what it costs those who ask all of them. Real brokers, stopped by a signal, so that nobody refuses anything."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from lab_parts import until
+
+from rheostat.lab import Lab, LabSpec
+from streaming import words
+from streaming.kafka.cluster import ClusterClient, ClusterError
+
+TIMEOUT_S = 3.0
+HUNG = (2, 3)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(LabSpec(brokers=3)) as made:
+        yield made
+
+
+def signalled(lab: Lab, which: signal.Signals) -> None:
+    for broker in HUNG:
+        process = lab.nodes[broker].process
+        assert process is not None
+        process.send_signal(which)
+
+
+def answered(client: ClusterClient) -> tuple[set[int], float]:
+    """Who has, and how long it took."""
+    began_s = time.monotonic()
+    found = client.broker_configs((1, 2, 3), [words.LEADER_RATE])
+    return {b for b, answer in found.items() if not isinstance(answer, ClusterError)}, time.monotonic() - began_s
+
+
+def test_brokers_that_hang_cost_one_timeout_once_and_what_is_known_of_the_others_is_not_held_up(lab: Lab) -> None:
+    settings = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
+    with ClusterClient(settings, "test") as client:
+        assert answered(client)[0] == {1, 2, 3}
+        signalled(lab, signal.SIGSTOP)
+        try:
+            who, took_s = answered(client)
+            assert who == {1}
+            assert took_s < TIMEOUT_S + 1.5, "one timeout for both"
+            # A while after, with their requests given up and made anew: a second now and then, and mostly nothing.
+            ends_s, found = time.monotonic() + 2.5 * TIMEOUT_S, []
+            while time.monotonic() < ends_s:
+                who, took_s = answered(client)
+                assert who == {1}
+                found.append(took_s)
+            assert max(found) < 2.0
+            assert sum(took_s < 0.3 for took_s in found) > len(found) / 2
+        finally:
+            signalled(lab, signal.SIGCONT)
+        until(lambda: answered(client)[0] == {1, 2, 3}, 30, "all answer again")
