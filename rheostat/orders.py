@@ -42,7 +42,7 @@ from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 
 HEEDED_S_MAX = 15.0
-RELEASED_S_MAX = 90.0  # With a cluster's every broker to be put back, in batches.
+RELEASED_S_MAX = 90.0  # Without anything having been put back: a large cluster's brokers are, in batches, for minutes.
 _POLL_S = 0.5
 
 
@@ -193,7 +193,11 @@ def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) 
 
 
 def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
-    """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words."""
+    """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words.
+
+    Args:
+        timeout_s: as long as something has been put back within it, it is waited for the rest.
+    """
     quiet = settings.tuner.model_copy(
         update={"dry_run": False, "http": HttpSettings(port=0)}  # Tokens and keys may be for the daemon's eyes alone.
     )
@@ -209,13 +213,15 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     hand = threading.Thread(target=act, name="release", daemon=True)
     hand.start()
 
-    def done() -> bool:
+    def left() -> int:
+        """How much is ours; one more where nobody has heeded the order yet."""
         _, memory, quotas, *_ = read(settings)
-        ours = memory.owned or memory.listed or quotas.owned
-        return bool(failed) or (memory.orders_at_ms >= orders.at_ms and not ours)
+        pairs = sum(len(each.of(side).pairs) for each in memory.listed.values() for side in Side)
+        ours = len(memory.owned) + pairs + len(quotas.owned)
+        return 0 if failed else ours + (memory.orders_at_ms < orders.at_ms)
 
     try:
-        _until(done, timeout_s)
+        until_none_is_left(left, timeout_s)
     finally:
         stop.set()
         hand.join(timeout=30)
@@ -231,6 +237,22 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     lists = [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
     still = [f"{entity}: {owned.wanted_per_s:g}/s is still ours" for entity, owned in quotas.owned.items()]
     return rates + lists + still
+
+
+def until_none_is_left(
+    left: Callable[[], int],
+    timeout_s: float,
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], object] | None = None,
+) -> None:
+    """Returns as well when it has become no less for so long."""
+    pause = pause or threading.Event().wait
+    least, since_s = left(), monotonic()
+    while least and monotonic() - since_s <= timeout_s:
+        pause(_POLL_S)
+        if (now := left()) < least:
+            least, since_s = now, monotonic()
 
 
 def _until(probe_: Callable[[], bool], timeout_s: float) -> bool:

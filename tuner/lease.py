@@ -104,7 +104,7 @@ class Lease:
             return float("inf")
         heartbeat = self._consumer._coordinator.heartbeat
         # What it was given was an answer, too.
-        return self._monotonic() - max(heartbeat.last_receive, heartbeat.last_reset)
+        return float(self._monotonic() - max(heartbeat.last_receive, heartbeat.last_reset))
 
     def asked(self) -> None:
         """The group deals anew: nothing is given until it has said so."""

@@ -154,7 +154,7 @@ class Loop:
         began_s, used_s, announced = self._monotonic(), self._processor_s(), self._announcing.moves
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
-            self.ledger.memory = narrow_to_live(self.memory, observation.live)
+            self.ledger.memory = narrow_to_live(self.memory, observation.live, observation.now_ms, self._limits)
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._kept)
         if self._steering is not None:

@@ -11,6 +11,8 @@ read again several times a second. The plan is waited for, with everything loade
 
     trace    file that gets a JSON line before each step (monotonic seconds, process, step, point), and one when it is done
     spares   the process kills itself with SIGKILL at the first point that is not among these; null: it lives
+    stops    as soon as there is this file: right before its next request that sets rates the process takes it away and stops
+             itself with SIGSTOP
 """
 
 from __future__ import annotations
@@ -29,14 +31,16 @@ from typing import Any
 
 _CLOCK_READ_EVERY_S = 0.2
 _PLAN_LOOKED_FOR_EVERY_S = 0.02
+_SETS_RATES = "alter broker configs sets"
 
 
 class Steps:
     """Writes each step down before it is made, and dies there unless the point is spared."""
 
-    def __init__(self, trace: Path, spares: Collection[str] | None) -> None:
+    def __init__(self, trace: Path, spares: Collection[str] | None, stops: Path) -> None:
         self._trace = os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._spares = None if spares is None else frozenset(spares)
+        self._stops = stops
         self._last = "start"
         self._lock = threading.Lock()
         self.recording = ""
@@ -48,6 +52,9 @@ class Steps:
             self._note({"step": step, "point": point})
             if self._spares is not None and point not in self._spares:
                 os.kill(os.getpid(), signal.SIGKILL)
+        if step == _SETS_RATES and self._stops.exists():
+            self._stops.unlink()
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def _note(self, what: dict[str, str]) -> None:
         line = {"at_s": time.monotonic(), "pid": os.getpid(), **what}
@@ -61,7 +68,9 @@ class Steps:
             step = named(*args, **kwargs)
             self.made(step)
             result = real(*args, **kwargs)
-            self._note({"done": step})
+            # What is asked of several is answered for each.
+            failed = isinstance(result, dict) and any(result.values())
+            self._note({"done": step} | ({"failed": "of some"} if failed else {}))
             return result
 
         setattr(owner, name, call)
@@ -143,7 +152,7 @@ def main() -> None:
     while not plan_file.exists():
         threading.Event().wait(_PLAN_LOOKED_FOR_EVERY_S)
     plan = json.loads(plan_file.read_text())
-    watch_all(Steps(Path(plan["trace"]), plan["spares"]))
+    watch_all(Steps(Path(plan["trace"]), plan["spares"], Path(plan["stops"])))
     sys.argv = ["rheostat", *sys.argv[3:]]
     program()
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from stage import CYCLE_S, REPLICAS, SOURCE, TARGET, THROTTLE, WANTED, MakeStage
+from invariants import Configs, left_behind
+from lab_parts import rheostat
+from stage import CYCLE_S, REPLICAS, SOURCE, TARGET, THROTTLE, WANTED, MakeStage, Stage
 from tuner_process import Tuner
 from watcher import Look
 from writer import Writer
 
 from rheostat.lab.tools import reassign_partitions
 from streaming.contract import Side
+from streaming.throttles import LIST_KEYS, RATE_KEYS
+from tuner.model.limits import MB
 
 Tell = Callable[[str, object], None]
 
 PREFERRED = 0
+STANDING = 7 * MB
+BYSTANDER = (3, Side.LEADER)  # Holds what moves, and leads none of it.
 WATCHED_S = 0.5  # Between what stands and the look that sees it.
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
@@ -59,6 +65,48 @@ def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, rec
     record_property(
         "told", f"set again after {took_s:.1f} s (a cycle: {CYCLE_S:.0f} s, and {cycles_s:.1f} s for what it does)"
     )
+
+
+@pytest.mark.parametrize("history", ["tool", "unthrottled", "killed", "changed"])
+def test_release_leaves_what_stood_before_it_came(history: str, make_stage: MakeStage, record_property: Tell) -> None:
+    """In the middle of a move that goes on: rates of brokers and lists of topics, each as somebody else had made it."""
+    stage = make_stage(f"release-{history}", megabytes=1_000)
+    beside = f"{stage.topic}-beside"
+    stage.create(beside, {0: REPLICAS}, **dict.fromkeys(LIST_KEYS.values(), "*"))
+    stage.move(throttled=history != "unthrottled")
+    standing = {BYSTANDER[0]: {RATE_KEYS[BYSTANDER[1]]: str(STANDING)}}
+    assert stage.client.alter_broker_configs(standing) == {BYSTANDER[0]: None}
+    stood = stage.until("what people set is shown", lambda: shown(stage, history), 20)
+    tuner = stage.start_tuner()
+    stage.until("the tuner has taken it over", lambda: stage.snapshot() != stood and tuner.acts(), 60)
+    if history == "changed":
+        stage.until_turned()
+        stage.person_sets(TARGET, 5 * MB)
+        stage.until("it is let go", lambda: tuner.decided("changed_by_somebody"), 30)
+        key = ("broker", str(TARGET[0]))
+        stood = {**stood, key: {**stood[key], RATE_KEYS[TARGET[1]]: str(5 * MB)}}
+    if history == "killed":
+        stage.until_turned()
+        tuner.kill()
+    done = rheostat("release", "--config", stage.config, timeout_s=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert stage.moving(), "the move ended meanwhile: give it more data"
+    assert left_behind(stood, stage.snapshot()) == []
+    if tuner.alive():
+        cycles = sum(step.get("step") == "cycle" for step in tuner.steps())
+        stage.until("it looks on", lambda: sum(s.get("step") == "cycle" for s in tuner.steps()) >= cycles + 3, 40)
+    assert left_behind(stood, stage.snapshot()) == [], "it stays as it was"
+    stage.cancel()
+    record_property("told", "rates, lists, a `*` and a bystander's rate stood as before while the move went on")
+
+
+def shown(stage: Stage, history: str) -> Configs | None:
+    """All of it, by every broker."""
+    found = stage.snapshot()
+    rates = sum(len(values) for (kind, _), values in found.items() if kind == "broker")
+    wanted = 1 if history == "unthrottled" else 2 * len(stage.brokers)
+    bystanders = found["broker", str(BYSTANDER[0])].get(RATE_KEYS[BYSTANDER[1]])
+    return found if rates == wanted and bystanders == str(STANDING) and stage.moving() else None
 
 
 def throttled(look: Look) -> bool:

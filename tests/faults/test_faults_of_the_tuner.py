@@ -26,3 +26,27 @@ def test_the_one_that_acts_is_stopped_and_woken_up(make_stage: MakeStage, record
     stage.until("the old one stands by", leader.stands_by, 30)
     stage.end()
     record_property("told", "the other took over; woken up, the first wrote nothing more")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("steers", [True, False], ids=["law", "rescue"])
+def test_a_request_comes_when_another_has_taken_over(
+    steers: bool, make_stage: MakeStage, record_property: Tell
+) -> None:
+    """Stopped exactly between the proof that it may and its request, which Kafka takes from whoever sends it."""
+    stage = make_stage(f"late-{steers}", steers=steers, megabytes=40)
+    leader, other = stage.start_two()
+    leader.stop_before_its_next_write()
+    stage.move()
+    stage.until("the one that acts is stopped", leader.is_stopped, 60)
+    stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
+    stage.until("it has written what it found right", lambda: bool(other.changes()), 60)
+    leader.process.send_signal(signal.SIGCONT)
+    stage.until("the old one stands by", leader.stands_by, 30)
+    assert len(leader.changes()) == 1, "it made that one request"
+    stage.until("the other knows it for what it is", lambda: other.decided("came_late"), 30)
+    stage.end()
+    assert not other.decided("changed_by_somebody")
+    record_property(
+        "told", "that one request went out; the other knew whose it was, set it right, and took all back in the end"
+    )

@@ -23,7 +23,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 def test_it_dies_at_the_first_point_that_is_not_spared(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     made = "\n".join(f"steps.made({step!r})" for step in ("record turn", "commit turn", "alter", "record turn"))
-    code = f"from pathlib import Path\nfrom launcher import Steps\nsteps = Steps(Path({str(trace)!r}), {{}})\n{made}"
+    code = f"from pathlib import Path\nfrom launcher import Steps\nsteps = Steps(Path({str(trace)!r}), {{}}, Path({str(trace)!r} + '-stops'))\n{made}"
 
     assert run(code.replace("{}", "None")).returncode == 0
     points = [json.loads(line)["point"] for line in trace.read_text().splitlines()]
@@ -38,7 +38,7 @@ def test_everything_that_changes_the_cluster_is_a_step(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
 import launcher
-launcher.watch_all(launcher.Steps(Path({str(tmp_path / "trace")!r}), None))
+launcher.watch_all(launcher.Steps(Path({str(tmp_path / "trace")!r}), None, Path({str(tmp_path / "stops")!r})))
 from streaming.kafka.cluster import ClusterClient
 from streaming.kafka.reassignments import ReassignmentClient
 from tuner.actuate.throttles import KafkaThrottles

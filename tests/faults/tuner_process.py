@@ -11,6 +11,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from rheostat.process import spawn
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
@@ -26,6 +28,7 @@ class Tuner:
         self.trace = folder / f"trace-{number}.jsonl"
         self.clock = folder / f"clock-{number}"
         self.clock.write_text("0")
+        self.stops = folder / f"stops-{number}"
         self.trace.touch()
         self._plan = folder / f"plan-{number}.json"
         command = [sys.executable, str(_LAUNCHER), str(self.clock), str(self._plan), "tune", "--config", str(config)]
@@ -33,7 +36,7 @@ class Tuner:
 
     def begin(self, spares: Collection[str] | None) -> None:
         """Args: spares: it dies at the first point that is not among these; None: it lives."""
-        about = {"trace": str(self.trace), "spares": None if spares is None else list(spares)}
+        about = {"trace": str(self.trace), "spares": None if spares is None else list(spares), "stops": str(self.stops)}
         _write_whole(self._plan, json.dumps(about))
 
     def said(self) -> str:
@@ -84,6 +87,13 @@ class Tuner:
     def set_clock(self, shift_s: float) -> None:
         """Its wall clock differs by this much from everybody else's from now on."""
         _write_whole(self.clock, str(shift_s))
+
+    def stop_before_its_next_write(self) -> None:
+        """Of rates. It is certain by then that it may, and on record what it is about to write."""
+        self.stops.touch()
+
+    def is_stopped(self) -> bool:
+        return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
 
     def kill(self) -> None:
         self.process.kill()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
-from tuner.decide.ownership import let_go_of_changed
+from tuner.decide.ownership import let_go_of_changed, set_right
+from tuner.decide.policy import narrow_to_live
 from tuner.model.cluster import LiveCluster, RateSetting
-from tuner.model.decision import LetGo, Reason
+from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
 
@@ -16,7 +19,7 @@ MID_RAMP = owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)
 SETTLED = owned(4_500_000, 21 * MB)
 
 
-def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[LetGo]]:
+def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[LetGo | Hold]]:
     return let_go_of_changed(cluster, memory, now_ms, LIMITS)
 
 
@@ -30,7 +33,7 @@ def test_every_step_of_a_ramp_is_ours(stands: float) -> None:
 def test_a_value_between_the_steps_is_not_ours(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), Memory(owned={SOURCE: MID_RAMP}))
     assert memory.owned == {}
-    assert [d.found_bytes_per_s for d in decisions] == [round(stands * MB)]
+    assert [d.found_bytes_per_s for d in decisions if isinstance(d, LetGo)] == [round(stands * MB)]
 
 
 def test_a_foreign_change_is_let_go_and_said() -> None:
@@ -55,6 +58,7 @@ def test_only_the_changed_side_is_let_go() -> None:
 
 def test_what_somebody_removed_is_theirs_too() -> None:
     _, decisions = look(live({}), Memory(owned={SOURCE: SETTLED}))
+    assert isinstance(decisions[0], LetGo)
     assert decisions[0].found_bytes_per_s is None
     assert "now nothing stands there" in decisions[0].text
 
@@ -90,3 +94,56 @@ def test_the_hold_is_as_long_as_configured() -> None:
 
 def test_what_we_never_wrote_is_nobodys_business() -> None:
     assert look(live({SOURCE: 99 * MB}), Memory()) == (Memory(), [])
+
+
+# -- what the tuner before us sent, and comes when we have looked already ---------------------------------------------------
+
+
+def taken_over() -> Memory:
+    """At our first look what stood before the ramp stands there still."""
+    memory = narrow_to_live(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 4_500_000}), NOW_MS, LIMITS)
+    assert memory.owned[SOURCE].may_stand == (4_500_000,)
+    return memory
+
+
+@pytest.mark.parametrize("stands", [10, 16, 21])
+def test_what_the_one_before_was_about_to_write_is_ours_though_it_comes_late(stands: float) -> None:
+    memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + 599_000)
+    assert [(type(d), d.reason) for d in decisions] == [(Hold, Reason.CAME_LATE)]
+    assert decisions[0].text == (
+        f"broker 1 leader throttle: we had set 21.0 MB/s, now {stands:.1f} MB/s stands there, as the tuner before this one was "
+        "about to set it: its request came late. It stays ours"
+    )
+    assert memory.theirs_until_ms == {}
+    assert look(live({SOURCE: stands * MB}), memory, now_ms=NOW_MS + 700_000) == (memory, []), "said once"
+
+
+@pytest.mark.parametrize(("stands", "after_s"), [(12, 1), (21, 600)])
+def test_what_it_was_not_about_to_write_or_long_ago_is_somebody_elses(stands: float, after_s: float) -> None:
+    memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + round(1000 * after_s))
+    assert [d.reason for d in decisions] == [Reason.CHANGED_BY_SOMEBODY]
+    assert memory.owned == {}
+
+
+def test_of_another_side_it_is_somebody_elses() -> None:
+    memory = replace(taken_over(), owned={**taken_over().owned, TARGET: owned(None, 5 * MB)})
+    _, decisions = look(live({SOURCE: 4_500_000, TARGET: 21 * MB}), memory)
+    assert [(d.side, d.reason) for d in decisions] == [(TARGET[1], Reason.CHANGED_BY_SOMEBODY)]
+
+
+def test_what_came_late_is_set_right_as_long_as_it_stands() -> None:
+    ours = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB)})
+    memory, _ = look(live({SOURCE: 21 * MB}), ours)
+    for _ in range(2):
+        (change,) = set_right(live({SOURCE: 21 * MB}), memory)
+        assert isinstance(change, SetRate)
+        assert (change.live_bytes_per_s, change.wanted_bytes_per_s) == (21 * MB, 14 * MB)
+    assert set_right(live({SOURCE: 14 * MB}), memory) == []
+    assert set_right(live({}), memory) == []
+    assert set_right(live({SOURCE: 21 * MB}), replace(memory, owned={})) == []
+    assert set_right(live({SOURCE: 21 * MB}), ours) == [], "it may be ours by now"
+
+
+def test_what_came_late_and_is_what_is_meant_stays() -> None:
+    memory, _ = look(live({SOURCE: 21 * MB}), taken_over())
+    assert set_right(live({SOURCE: 21 * MB}), memory) == []

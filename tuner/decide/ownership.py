@@ -9,6 +9,9 @@ a move of their own and sweep the rates of every broker away, and the lists of t
 ours is gone at once, that was a sweep, and what still moves is throttled again. A person changes a value, or takes one away; and
 who takes all of them away by hand will do it again, and then it is a person's word. As the tool needs a moment for its sweep, what
 is merely gone is looked at twice.
+
+Kafka does not fence its settings: a request that the tuner before us had sent, or was stopped in, may land when we have looked
+already. What it was about to write is on record, so such a value is known for what it is, and stays ours.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import replace
 
 from tuner.decide import words
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
-from tuner.model.decision import Hold, LetGo, Reason
+from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
 
@@ -62,13 +65,15 @@ def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tu
     return memory, [Hold(None, None, Reason.SWEPT, text)]
 
 
-def let_go_of_changed(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits) -> tuple[Memory, list[LetGo]]:
+def let_go_of_changed(
+    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits
+) -> tuple[Memory, list[LetGo | Hold]]:
     """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again."""
     theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
     waits = limits.throttles_moves and bool(live.moves)
     before, missing = memory.missing, set()
     memory = replace(memory, theirs_until_ms=theirs)
-    decisions = []
+    decisions: list[LetGo | Hold] = []
     for side, ours in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:
             continue  # Not seen is not changed.
@@ -78,7 +83,13 @@ def let_go_of_changed(live: LiveCluster, memory: Memory, now_ms: int, limits: Li
         if found is None and not live.moves and came_with_it:
             # The move has ended and its throttle is gone, as it should be: the tool's --verify was quicker than we.
             memory = replace(memory, owned=memory.with_owned(side, None))
-        elif found is None and waits and side not in before and found not in ours.may_stand:
+        elif (
+            found is None
+            and waits
+            and side not in before
+            and found not in ours.may_stand
+            and not _is_late(side, found, memory, now_ms)
+        ):
             missing.add(side)
         elif found not in ours.may_stand:
             memory, decision = let_go(side, found, memory, now_ms, limits)
@@ -86,9 +97,24 @@ def let_go_of_changed(live: LiveCluster, memory: Memory, now_ms: int, limits: Li
     return replace(memory, missing=frozenset(missing)), decisions
 
 
-def let_go(side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits) -> tuple[Memory, LetGo]:
-    """Somebody else's from now on. ``side`` is one of ``owned``."""
+def _is_late(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -> bool:
+    return now_ms < memory.late_until_ms and found in memory.late.get(side, ())
+
+
+def let_go(
+    side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits
+) -> tuple[Memory, LetGo | Hold]:
+    """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
     ours = memory.owned[side]
+    if _is_late(side, found, memory, now_ms):
+        stands = "nothing" if found is None else words.rate(found)
+        text = (
+            f"{side_name(side)}: we had set {words.rate(ours.wanted_bytes_per_s)}, now {stands} stands there, as the tuner "
+            "before this one was about to set it: its request came late. It stays ours"
+        )
+        owned = replace(ours, may_stand=tuple(dict.fromkeys((found, *ours.may_stand))))
+        memory = replace(memory, owned=memory.with_owned(side, owned), came_late={**memory.came_late, side: found})
+        return memory, Hold(*side, Reason.CAME_LATE, text)
     until_ms = now_ms + round(limits.yield_s * 1000)
     stands = "nothing" if found is None else words.rate(found)
     text = (
@@ -98,3 +124,19 @@ def let_go(side: BrokerSide, found: int | None, memory: Memory, now_ms: int, lim
     decision = LetGo(*side, ours.wanted_bytes_per_s, found, until_ms, Reason.CHANGED_BY_SOMEBODY, text)
     theirs = {**memory.theirs_until_ms, side: until_ms}
     return replace(memory, owned=memory.with_owned(side, None), theirs_until_ms=theirs), decision
+
+
+def set_right(live: LiveCluster, memory: Memory) -> list[SetRate]:
+    """What came late, and still stands where something else is meant."""
+    changes = []
+    for side, came in memory.came_late.items():
+        ours, setting = memory.owned.get(side), live.rates.get(side)
+        if ours is None or setting is None or not setting.own or side[0] in live.unreadable:
+            continue
+        if setting.bytes_per_s == came != ours.wanted_bytes_per_s:
+            text = (
+                f"{side_name(side)}: {words.rate(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
+                f"{words.rate(ours.wanted_bytes_per_s)} as before"
+            )
+            changes.append(SetRate(*side, setting.bytes_per_s, ours.wanted_bytes_per_s, Reason.CAME_LATE, text))
+    return changes

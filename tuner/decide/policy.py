@@ -24,7 +24,7 @@ from tuner.decide.lists import list_moves, take_off, without_ours
 from tuner.decide.moves import decide_beside, decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused, without_holds
-from tuner.decide.ownership import forget_swept, let_go_of_changed, swept
+from tuner.decide.ownership import forget_swept, let_go_of_changed, set_right, swept
 from tuner.decide.urgency import may_hold_back
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
 from tuner.model.decision import Decision, Hold, PutBackRate, Reason, RemovePairs, SetRate, StartRate
@@ -88,6 +88,12 @@ def decide(
     started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *decide_beside(view, memory)]
+    # Where the law steers, its next second sets it right.
+    late = {} if limits.steers else {(d.broker, d.side): d for d in set_right(live, memory)}
+    decisions = [
+        late.get((d.broker, d.side), d) if isinstance(d, Hold) and d.side is not None and d.broker is not None else d
+        for d in decisions
+    ]
     answered = {
         destination
         for decision in decisions
@@ -298,15 +304,18 @@ def _is_before(ours: Owned, values: Sequence[int | None]) -> bool:
     return set(values) == {ours.before_bytes_per_s}
 
 
-def narrow_to_live(memory: Memory, live: LiveCluster) -> Memory:
-    """After a start: what stands there now and is ours is all that may stand there from now on."""
+def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
+    """After a start: what stands there now and is ours is all that may stand there from now on, but for what comes late."""
     readable, owned = live.brokers - live.unreadable, dict(memory.owned)
+    late: dict[BrokerSide, tuple[int | None, ...]] = {}
     for side, ours in memory.owned.items():
         setting = live.rates.get(side)
         found = setting.bytes_per_s if setting is not None and setting.own else None
         if side[0] in readable and found in ours.may_stand:
             owned[side] = replace(ours, may_stand=(found,))
-    return replace(memory, owned=owned)
+            if others := tuple(value for value in ours.may_stand if value != found):
+                late[side] = others
+    return replace(memory, owned=owned, late=late, late_until_ms=now_ms + round(1000 * limits.late_s))
 
 
 def settle(memory: Memory, decision: Decision) -> Memory:

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     UNSEEN_FOR_LONG = "unseen_for_long"
     MOVE_ENDED = "move_ended"
     CHANGED_BY_SOMEBODY = "changed_by_somebody"
+    CAME_LATE = "came_late"
 
 
 # A move has stalled, and it is not a throttle that holds it.

@@ -39,6 +39,9 @@ class Limits:
     idle_looks_before_end: int = 3
     # How long a value that somebody else wrote is left alone.
     yield_s: float = 3600.0
+    # For so long after a take-over a value that the tuner before us was about to write is still its own: a call that hung, or a
+    # process that was stopped in it and goes on. Later somebody may well have meant the same number.
+    late_s: float = 600.0
     # A throttle that stood before a move and before us is tuned while the move needs it, and put back; or else left alone.
     adopts: bool = True
     # An objective for client latency is set and what the brokers can carry is known: throttles follow the clients all the
