@@ -63,6 +63,7 @@ class Lease:
         self.given = False  # What the group said last.
         self._asked_s: float | None = None  # Since when it has been asked what is given, and has not said.
         self._partition = TopicPartition(topic, 0)
+        self._answered_s = float("-inf")  # When it was asked for what the group's coordinator answered last.
         self._said: str | None = None
 
     def held(self, timeout_s: float = 0.0) -> bool:
@@ -103,8 +104,12 @@ class Lease:
         if self._consumer is None:
             return float("inf")
         heartbeat = self._consumer._coordinator.heartbeat
-        # What it was given was an answer, too.
-        return float(self._monotonic() - max(heartbeat.last_receive, heartbeat.last_reset))
+        sent_s = heartbeat.last_send
+        # By its question: an answer may have been on its way, or lain in a process that was stopped, for longer than a session.
+        # Where the last question is not answered yet, that of the one before it counts.
+        if heartbeat.last_receive >= sent_s:
+            self._answered_s = max(self._answered_s, float(sent_s))
+        return self._monotonic() - self._answered_s
 
     def asked(self) -> None:
         """The group deals anew: nothing is given until it has said so."""
@@ -112,6 +117,7 @@ class Lease:
 
     def told(self, *, given: bool) -> None:
         self.given, self._asked_s = given, None
+        self._answered_s = max(self._answered_s, self._monotonic())
 
     def leave(self) -> None:
         """Hands the lease on at once, instead of after the session's timeout; who asks again comes as a new member."""

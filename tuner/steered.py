@@ -83,6 +83,10 @@ class Steered:
             if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
             if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates and d.broker in live.brokers
         }
+        for d in decisions:
+            # The law goes on from what stands, and not from what it had written itself.
+            if isinstance(d, Hold) and d.reason is Reason.CAME_LATE and d.broker is not None and d.side is not None:
+                self._steering.drop((d.broker, d.side))
         self._steering.steer(
             free,
             held,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -94,7 +94,7 @@ class Wire:
             manager = admin._manager
 
             async def ask() -> dict[int, Any | ClusterError]:
-                pending: dict[int, Awaitable[Any] | ClusterError] = {}
+                pending: dict[int, Any | ClusterError] = {}
                 for broker, request in requests.items():
                     if self._owes(broker):
                         pending[broker] = Unreachable(
@@ -115,12 +115,13 @@ class Wire:
                         continue
                     patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
                     left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
+                    came = future.is_done  # While others were waited for.
                     try:
                         answers[broker] = await manager.wait_for(future, left_ms)
                         self._silent.discard(broker)
                     except kafka.errors.KafkaError as error:
                         # Whatever failed sooner has made nobody wait.
-                        if 1000 * (time.monotonic() - began_s) >= _IN_VAIN * patience_ms:
+                        if not came and 1000 * (time.monotonic() - began_s) >= _IN_VAIN * patience_ms:
                             self._silent.add(broker)
                             self._owed[broker] = future
                         answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
@@ -129,10 +130,9 @@ class Wire:
             answers: dict[int, Any | ClusterError] = manager.run(ask)
             return answers
 
-        before = frozenset(self._silent)
         answers = self.call(what, ask_all)
-        # Perhaps it is our metadata that is out of date; but not where those that hang are known to.
-        if not before.issuperset(answers) and all(isinstance(answer, Unreachable) for answer in answers.values()):
+        # Perhaps it is our metadata that is out of date; but not where all that is known is that they hang.
+        if not self._silent.issuperset(answers) and all(isinstance(answer, Unreachable) for answer in answers.values()):
             self.close()
         return answers
 

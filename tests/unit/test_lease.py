@@ -14,13 +14,19 @@ ONLY = TopicPartition("rheostat.journal", 0)
 
 
 class Heartbeat:
-    """Answered all of the time, until it is no more."""
-
-    last_reset = float("-inf")
+    """Answered all of the time, until it is no more. Meanwhile any broker that says who the coordinator is resets the rest."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self.answered_last_s: float | None = None
+
+    @property
+    def last_send(self) -> float:
+        return self._now_s()
+
+    @property
+    def last_reset(self) -> float:
+        return self._now_s()
 
     @property
     def last_receive(self) -> float:
@@ -106,8 +112,21 @@ def test_a_group_that_does_not_answer_may_have_given_it_to_another() -> None:
     assert rig.lease.silent_s() == SESSION_S - 0.1
     assert not rig.after(0.1)
     member._coordinator.heartbeat.answered_last_s = None
+    rig.lease.silent_s()
     assert rig.after(1.0), "it was not given to another: the group says so by answering this member"
     assert not member.closed
+
+
+def test_an_answer_is_as_old_as_its_question() -> None:
+    """A process that was stopped for longer than its session finds an answer that was waiting for it."""
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    asked_s = rig.now_s
+    member._coordinator.heartbeat = SimpleNamespace(last_send=asked_s, last_receive=asked_s + 20.0, last_reset=asked_s)
+    assert not rig.after(20.0)
+    assert rig.lease.silent_s() == 20.0
 
 
 def test_a_rebalance_is_seen_through_and_what_is_settled_costs_no_time() -> None:

@@ -115,7 +115,7 @@ def test_what_the_one_before_was_about_to_write_is_ours_though_it_comes_late(sta
         "about to set it: its request came late. It stays ours"
     )
     assert memory.theirs_until_ms == {}
-    assert look(live({SOURCE: stands * MB}), memory, now_ms=NOW_MS + 700_000) == (memory, []), "said once"
+    assert look(live({SOURCE: stands * MB}), memory, now_ms=NOW_MS + 599_500) == (memory, []), "said once"
 
 
 @pytest.mark.parametrize(("stands", "after_s"), [(12, 1), (21, 600)])
@@ -131,19 +131,65 @@ def test_of_another_side_it_is_somebody_elses() -> None:
     assert [(d.side, d.reason) for d in decisions] == [(TARGET[1], Reason.CHANGED_BY_SOMEBODY)]
 
 
-def test_what_came_late_is_set_right_as_long_as_it_stands() -> None:
-    ours = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB)})
-    memory, _ = look(live({SOURCE: 21 * MB}), ours)
+@pytest.mark.parametrize("stands", [4.5, 10])
+def test_what_had_been_does_not_come_again(stands: float) -> None:
+    """The tuner before us was at 16 of 4.5, 10, 16, 21: who sets one of the first two is a person who goes back."""
+    memory = narrow_to_live(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 16 * MB}), NOW_MS, LIMITS)
+    assert memory.late == {SOURCE: (21 * MB,)}
+    _, decisions = look(live({SOURCE: round(stands * MB)}), memory)
+    assert [d.reason for d in decisions] == [Reason.CHANGED_BY_SOMEBODY]
+
+
+def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
+    """Somebody removes what the tuner before us had put where nothing stood."""
+    memory = Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)})
+    memory = narrow_to_live(memory, live({SOURCE: 5 * MB}), NOW_MS, LIMITS)
+    assert memory.late == {}
+
+
+CALM = {SOURCE: Hold(*SOURCE, Reason.PROGRESSING, "")}
+
+
+def came_late(stands: float = 21, *, stood: int = 14) -> Memory:
+    """Where we have set another value since."""
+    memory, decisions = look(
+        live({SOURCE: round(stands * MB)}), replace(taken_over(), owned={SOURCE: owned(4_500_000, stood * MB)})
+    )
+    assert [d.reason for d in decisions] == [Reason.CAME_LATE]
+    return memory
+
+
+@pytest.mark.parametrize("stands", [21, 10])
+def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None:
+    memory, there = came_late(stands), live({SOURCE: round(stands * MB)})
     for _ in range(2):
-        (change,) = set_right(live({SOURCE: 21 * MB}), memory)
+        (change,) = set_right(CALM, there, memory, LIMITS)
         assert isinstance(change, SetRate)
-        assert (change.live_bytes_per_s, change.wanted_bytes_per_s) == (21 * MB, 14 * MB)
-    assert set_right(live({SOURCE: 14 * MB}), memory) == []
-    assert set_right(live({}), memory) == []
-    assert set_right(live({SOURCE: 21 * MB}), replace(memory, owned={})) == []
-    assert set_right(live({SOURCE: 21 * MB}), ours) == [], "it may be ours by now"
+        assert (change.live_bytes_per_s, change.wanted_bytes_per_s) == (stands * MB, 14 * MB)
+        memory, _ = look(there, memory, now_ms=NOW_MS + 30_000)
 
 
-def test_what_came_late_and_is_what_is_meant_stays() -> None:
+@pytest.mark.parametrize("reason", [Reason.SIGNALS_STALE, Reason.INFEASIBLE, Reason.RATE_IS_CHANGING, Reason.NO_LEADER])
+def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Reason) -> None:
+    assert set_right({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), came_late(), LIMITS) == []
+
+
+def test_nor_to_more_than_is_permitted() -> None:
+    memory = came_late(10, stood=18)
+    (change,) = set_right(CALM, live({SOURCE: 10 * MB}), memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
+    assert change.wanted_bytes_per_s == 15 * MB
+
+
+@pytest.mark.parametrize(
+    ("cluster", "after_s"), [(live({SOURCE: 14 * MB}), 1), (live({}), 1), (live({SOURCE: 21 * MB}), 601)]
+)
+def test_what_stands_no_more_or_came_long_ago_is_forgotten(cluster: LiveCluster, after_s: int) -> None:
+    memory, _ = look(cluster, came_late(), now_ms=NOW_MS + 1000 * after_s)
+    assert memory.came_late == {}
+
+
+def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
     memory, _ = look(live({SOURCE: 21 * MB}), taken_over())
-    assert set_right(live({SOURCE: 21 * MB}), memory) == []
+    assert memory.came_late == {SOURCE: (21 * MB, 4_500_000)}
+    (change,) = set_right(CALM, live({SOURCE: 21 * MB}), memory, LIMITS)
+    assert change.wanted_bytes_per_s == 4_500_000

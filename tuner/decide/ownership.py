@@ -16,7 +16,7 @@ already. What it was about to write is on record, so such a value is known for w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tuner.decide import words
@@ -24,6 +24,9 @@ from tuner.model.cluster import BrokerSide, LiveCluster, side_name
 from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
+
+# Nothing of what is held for these has to do with a rate that is right: no blindness, no change under way, no trouble.
+_CALM = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
 
 
 def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool) -> dict[BrokerSide, int]:
@@ -72,7 +75,7 @@ def let_go_of_changed(
     theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
     waits = limits.throttles_moves and bool(live.moves)
     before, missing = memory.missing, set()
-    memory = replace(memory, theirs_until_ms=theirs)
+    memory = replace(memory, theirs_until_ms=theirs, came_late=_still_late(live, memory, now_ms))
     decisions: list[LetGo | Hold] = []
     for side, ours in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:
@@ -113,7 +116,8 @@ def let_go(
             "before this one was about to set it: its request came late. It stays ours"
         )
         owned = replace(ours, may_stand=tuple(dict.fromkeys((found, *ours.may_stand))))
-        memory = replace(memory, owned=memory.with_owned(side, owned), came_late={**memory.came_late, side: found})
+        came_late = {**memory.came_late, side: (found, ours.may_stand[0])}
+        memory = replace(memory, owned=memory.with_owned(side, owned), came_late=came_late)
         return memory, Hold(*side, Reason.CAME_LATE, text)
     until_ms = now_ms + round(limits.yield_s * 1000)
     stands = "nothing" if found is None else words.rate(found)
@@ -126,17 +130,33 @@ def let_go(
     return replace(memory, owned=memory.with_owned(side, None), theirs_until_ms=theirs), decision
 
 
-def set_right(live: LiveCluster, memory: Memory) -> list[SetRate]:
-    """What came late, and still stands where something else is meant."""
+def set_right(holds: Mapping[BrokerSide, Hold], live: LiveCluster, memory: Memory, limits: Limits) -> list[SetRate]:
+    """Back to what stood before something came late, where that still stands and nothing speaks against a change.
+
+    Args:
+        holds: what was decided of each side.
+    """
     changes = []
-    for side, came in memory.came_late.items():
-        ours, setting = memory.owned.get(side), live.rates.get(side)
-        if ours is None or setting is None or not setting.own or side[0] in live.unreadable:
+    for side, (_, stood) in memory.came_late.items():
+        hold, setting = holds.get(side), live.rates.get(side)
+        if hold is None or hold.reason not in _CALM or setting is None or stood is None:
             continue
-        if setting.bytes_per_s == came != ours.wanted_bytes_per_s:
+        wanted = min(stood, int(limits.rate_bytes_per_s_max))
+        if setting.bytes_per_s != wanted:
             text = (
                 f"{side_name(side)}: {words.rate(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
-                f"{words.rate(ours.wanted_bytes_per_s)} as before"
+                f"{words.rate(wanted)}, as it stood"
             )
-            changes.append(SetRate(*side, setting.bytes_per_s, ours.wanted_bytes_per_s, Reason.CAME_LATE, text))
+            changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.CAME_LATE, text))
     return changes
+
+
+def _still_late(live: LiveCluster, memory: Memory, now_ms: int) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
+    if now_ms >= memory.late_until_ms or not memory.came_late:
+        return {}
+    found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+    return {
+        side: late
+        for side, late in memory.came_late.items()
+        if side in memory.owned and (side[0] in live.unreadable or found.get(side) == late[0])
+    }

@@ -35,7 +35,7 @@ from tuner.model.orders import Pause
 _FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS})
 RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
-_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING})
+_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING, Reason.CAME_LATE})
 
 
 def decide(
@@ -88,12 +88,8 @@ def decide(
     started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *decide_beside(view, memory)]
-    # Where the law steers, its next second sets it right.
-    late = {} if limits.steers else {(d.broker, d.side): d for d in set_right(live, memory)}
-    decisions = [
-        late.get((d.broker, d.side), d) if isinstance(d, Hold) and d.side is not None and d.broker is not None else d
-        for d in decisions
-    ]
+    if memory.came_late and not limits.steers:  # Where the law steers, its next second sets it right.
+        decisions = _set_right(decisions, live, memory, limits)
     answered = {
         destination
         for decision in decisions
@@ -106,6 +102,15 @@ def decide(
     sunk_at_ms = {side: at_ms for side, at_ms in memory.sunk_at_ms.items() if side in memory.owned}
     memory = replace(memory, sunk_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
     return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
+
+
+def _set_right(decisions: Sequence[Decision], live: LiveCluster, memory: Memory, limits: Limits) -> list[Decision]:
+    holds = {
+        (d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.broker is not None and d.side is not None
+    }
+    changes = set_right(holds, live, memory, limits)
+    instead = {holds[change.broker, change.side]: change for change in changes}
+    return [instead.get(d, d) if isinstance(d, Hold) else d for d in decisions]
 
 
 def _paused(
@@ -285,7 +290,8 @@ def intend_put_back(memory: Memory, decision: PutBackRate) -> Memory:
     ours = memory.owned.get(side)
     if ours is None:
         return memory
-    may_stand = tuple(dict.fromkeys((*ours.may_stand, decision.value_bytes_per_s)))
+    others = [value for value in ours.may_stand if value != decision.value_bytes_per_s]
+    may_stand = (*others, decision.value_bytes_per_s)  # In the order in which they may come.
     return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=may_stand)))
 
 
@@ -313,7 +319,8 @@ def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limit
         found = setting.bytes_per_s if setting is not None and setting.own else None
         if side[0] in readable and found in ours.may_stand:
             owned[side] = replace(ours, may_stand=(found,))
-            if others := tuple(value for value in ours.may_stand if value != found):
+            # In the order in which they were to come: what is behind it has been, and does not come again.
+            if others := ours.may_stand[ours.may_stand.index(found) + 1 :]:
                 late[side] = others
     return replace(memory, owned=owned, late=late, late_until_ms=now_ms + round(1000 * limits.late_s))
 
