@@ -95,6 +95,7 @@ class Wire:
 
             async def ask() -> dict[int, Any | ClusterError]:
                 pending: dict[int, Any | ClusterError] = {}
+                failed_s: dict[int, float] = {}
                 for broker, request in requests.items():
                     if self._owes(broker):
                         pending[broker] = Unreachable(
@@ -103,6 +104,7 @@ class Wire:
                         continue
                     try:
                         pending[broker] = manager.send(request, node_id=broker)
+                        pending[broker].add_errback(lambda _, b=broker: failed_s.setdefault(b, time.monotonic()))
                     except kafka.errors.KafkaError as error:
                         # Not in the client's metadata: gone, or back since they were read. The next call will know.
                         manager.cluster.request_update()
@@ -115,13 +117,13 @@ class Wire:
                         continue
                     patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
                     left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
-                    came = future.is_done  # While others were waited for.
                     try:
                         answers[broker] = await manager.wait_for(future, left_ms)
                         self._silent.discard(broker)
                     except kafka.errors.KafkaError as error:
                         # Whatever failed sooner has made nobody wait.
-                        if not came and 1000 * (time.monotonic() - began_s) >= _IN_VAIN * patience_ms:
+                        took_s = failed_s.get(broker, time.monotonic()) - began_s
+                        if 1000 * took_s >= _IN_VAIN * patience_ms:
                             self._silent.add(broker)
                             self._owed[broker] = future
                         answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
