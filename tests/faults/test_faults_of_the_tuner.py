@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from stage import TAKE_OVER_S_MAX, MakeStage
+from tuner_process import Tuner
 
 Tell = Callable[[str, object], None]
 
@@ -28,6 +29,11 @@ def test_the_one_that_acts_is_stopped_and_woken_up(make_stage: MakeStage, record
     record_property("told", "the other took over; woken up, the first wrote nothing more")
 
 
+def up_there(tuner: Tuner) -> bool:
+    """A step of a ramp that both have alike would be nobody's."""
+    return sum(str(line["event"]).startswith("done: broker") for line in tuner.lines()) >= 2
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("steers", [True, False], ids=["law", "rescue"])
 def test_a_request_comes_when_another_has_taken_over(
@@ -40,7 +46,7 @@ def test_a_request_comes_when_another_has_taken_over(
     stage.move()
     stage.until("the one that acts is stopped", leader.is_stopped, 60)
     stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
-    stage.until("it has written what it found right", lambda: bool(other.changes()), 60)
+    stage.until("it has written what it found right", lambda: bool(other.changes()) if steers else up_there(other), 60)
     leader.process.send_signal(signal.SIGCONT)
     stage.until("the old one stands by", leader.stands_by, 30)
     assert len(leader.changes()) == 1, "it made that one request"
