@@ -103,29 +103,29 @@ class Wire:
                         )
                         continue
                     try:
-                        pending[broker] = manager.send(request, node_id=broker)
-                        pending[broker].add_errback(lambda _, b=broker: failed_s.setdefault(b, time.monotonic()))
+                        pending[broker] = future = manager.send(request, node_id=broker)
+                        future.add_errback(lambda _, b=broker: failed_s.setdefault(b, time.monotonic()))
                     except kafka.errors.KafkaError as error:
                         # Not in the client's metadata: gone, or back since they were read. The next call will know.
                         manager.cluster.request_update()
                         pending[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
                 began_s = time.monotonic()
                 answers: dict[int, Any | ClusterError] = {}
-                for broker, future in pending.items():
-                    if isinstance(future, ClusterError):
-                        answers[broker] = future
+                for broker, asked in pending.items():
+                    if isinstance(asked, ClusterError):
+                        answers[broker] = asked
                         continue
                     patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
                     left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
                     try:
-                        answers[broker] = await manager.wait_for(future, left_ms)
+                        answers[broker] = await manager.wait_for(asked, left_ms)
                         self._silent.discard(broker)
                     except kafka.errors.KafkaError as error:
                         # Whatever failed sooner has made nobody wait.
                         took_s = failed_s.get(broker, time.monotonic()) - began_s
                         if 1000 * took_s >= _IN_VAIN * patience_ms:
                             self._silent.add(broker)
-                            self._owed[broker] = future
+                            self._owed[broker] = asked
                         answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
                 return answers
 
