@@ -60,6 +60,47 @@ def test_what_is_not_seen_changes_nothing() -> None:
     assert decisions == (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "the cluster is not seen: no broker answers"),)
 
 
+# -- what a tuner before this one had sent, and came late ---------------------------------------------------------------
+
+
+def late(stands: float = 21, stood: float = 14) -> Memory:
+    return Memory(
+        stalls={3: WELL},
+        owned={SOURCE: owned(4_500_000, round(stood * MB), round(stands * MB), round(stood * MB))},
+        late_until_ms=NOW_MS + 1_000,
+        came_late={SOURCE: (round(stands * MB), round(stood * MB))},
+    )
+
+
+@pytest.mark.parametrize("stands", [21, 10])
+def test_it_is_set_right_in_the_place_of_what_would_have_held_it(stands: float) -> None:
+    _, decisions = think(live({SOURCE: stands * MB, TARGET: 10 * MB}), late(stands))
+    changes = [d for d in decisions if isinstance(d, SetRate)]
+    assert [(d.broker, d.side, d.wanted_bytes_per_s, d.reason) for d in changes] == [
+        (*SOURCE, 14 * MB, Reason.CAME_LATE)
+    ]
+    assert [(d.broker, d.side) for d in decisions if isinstance(d, Hold)] == [TARGET]
+
+
+def test_it_is_left_where_nothing_is_told_of_it_and_where_it_is_being_changed() -> None:
+    there = live({SOURCE: 21 * MB, TARGET: 10 * MB})
+    for seen in (observation(there, signals=()), observation(there, busy=[SOURCE])):
+        _, decisions = think(seen, late())
+        assert not any(isinstance(d, SetRate) for d in decisions), reasons(decisions)
+
+
+def test_where_a_law_steers_its_next_second_sets_it_right() -> None:
+    seen = observation(live({SOURCE: 21 * MB, TARGET: 10 * MB}))
+    _, decisions = decide(seen, late(), replace(LIMITS, steers=True), STALL)
+    assert not any(isinstance(d, SetRate) for d in decisions), reasons(decisions)
+
+
+def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() -> None:
+    memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), goes_back_to_bytes_per_s=5 * MB)})
+    change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.CAME_LATE, "")
+    assert intend(memory, change, [15 * MB]).owned[SOURCE].goes_back_to_bytes_per_s == 5 * MB
+
+
 # -- moves -------------------------------------------------------------------------------------------------------------
 
 
