@@ -104,6 +104,24 @@ def test_without_a_record_the_law_writes_nothing() -> None:
     assert rig.writes() != []
 
 
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_what_a_tuner_before_had_sent_and_comes_late_is_set_right_by_the_laws_next_seconds(share: float) -> None:
+    """The law goes on from what stands: what it has written itself is no longer there."""
+    rig = steered()
+    for _ in range(12):
+        rig.cycle()
+        seconds(rig, 5)
+    stood = rig.throttles.rates[SOURCE]
+    late = round(share * stood)
+    rig.loop.ledger.memory = replace(rig.loop.memory, late={SOURCE: (late,)}, late_until_ms=rig.now_ms + 60_000)
+    rig.throttles.rates[SOURCE] = late
+    assert Reason.CAME_LATE in rig.cycle()
+    seconds(rig, 8)
+    assert rig.throttles.rates[SOURCE] == pytest.approx(stood, rel=0.15)
+    assert Reason.CHANGED_BY_SOMEBODY not in rig.cycle()
+    assert rig.loop.memory.theirs_until_ms == {}
+
+
 def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
     rig = steered()
     rig.cycle()
