@@ -14,6 +14,7 @@ from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner import steering
 from tuner.decide.freshness import Freshness
+from tuner.decide import ownership
 from tuner.endings import Endings
 from tuner.listing import Listing
 from tuner.model.memory import Memory
@@ -130,6 +131,10 @@ def with_others_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WatchedThrottles, "remove_pairs", all_of_it)
 
 
+def without_an_eye_for_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "_is_late", lambda *_: False)
+
+
 @pytest.mark.parametrize(
     ("broken", "said", "first_seed"),
     [
@@ -146,6 +151,7 @@ def with_others_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
         (without_taking_off, "its lists are left behind", 500),
         (with_the_wrong_replicas, "listed, and no part of a move", 500),
         (with_others_pairs, "taken off, and not ours", 500),
+        (without_an_eye_for_what_comes_late, "is left behind", 500),
     ],
 )
 def test_a_tuner_that_breaks_a_promise_is_caught(

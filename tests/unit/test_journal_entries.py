@@ -52,6 +52,8 @@ MEMORIES = st.builds(
         Orders, at_ms=BYTES, pause=st.none() | st.builds(Pause, BYTES, st.text(max_size=20), st.booleans())
     ),
     ordered_until_ms=st.none() | BYTES,
+    late=st.dictionaries(SIDES, st.lists(st.none() | BYTES, max_size=3).map(tuple), max_size=4),
+    late_until_ms=BYTES,
 )
 JSON = st.recursive(
     st.none()

@@ -140,6 +140,18 @@ def test_what_had_been_does_not_come_again(stands: float) -> None:
     assert [d.reason for d in decisions] == [Reason.CHANGED_BY_SOMEBODY]
 
 
+def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
+    """It died as well, before it had seen it; and what it was about to write itself may come, too."""
+    before = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB, 12 * MB, 14 * MB)})
+    memory = narrow_to_live(before, live({SOURCE: 10 * MB}), NOW_MS + 60_000, LIMITS)
+    assert memory.late == {SOURCE: (10 * MB, 16 * MB, 21 * MB, 12 * MB, 14 * MB)}
+    memory, decisions = look(live({SOURCE: 10 * MB}), memory)
+    assert [d.reason for d in decisions] == [Reason.CAME_LATE]
+    memory, decisions = look(live({SOURCE: 14 * MB}), memory)
+    assert decisions == []
+    assert narrow_to_live(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).late == {SOURCE: (14 * MB,)}
+
+
 def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
     """Somebody removes what the tuner before us had put where nothing stood."""
     memory = Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)})

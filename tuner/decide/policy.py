@@ -313,15 +313,24 @@ def _is_before(ours: Owned, values: Sequence[int | None]) -> bool:
 def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
     """After a start: what stands there now and is ours is all that may stand there from now on, but for what comes late."""
     readable, owned = live.brokers - live.unreadable, dict(memory.owned)
-    late: dict[BrokerSide, tuple[int | None, ...]] = {}
+    # What the one before us still waited for may come to us.
+    late = dict(memory.late) if now_ms < memory.late_until_ms else {}
     for side, ours in memory.owned.items():
         setting = live.rates.get(side)
         found = setting.bytes_per_s if setting is not None and setting.own else None
-        if side[0] in readable and found in ours.may_stand:
+        if side[0] not in readable:
+            continue
+        others: tuple[int | None, ...] = ()
+        if found in ours.may_stand:
             owned[side] = replace(ours, may_stand=(found,))
             # In the order in which they were to come: what is behind it has been, and does not come again.
-            if others := ours.may_stand[ours.may_stand.index(found) + 1 :]:
-                late[side] = others
+            others = ours.may_stand[ours.may_stand.index(found) + 1 :]
+        elif found in late.get(side, ()):
+            others = (
+                ours.may_stand
+            )  # Of the one before the one before us, and it says nothing of how far that one had come.
+        if others:
+            late[side] = tuple(dict.fromkeys((*late.get(side, ()), *others)))
     return replace(memory, owned=owned, late=late, late_until_ms=now_ms + round(1000 * limits.late_s))
 
 

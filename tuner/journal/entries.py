@@ -193,6 +193,8 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         "ordered": orders_body(memory.ordered),
         "ordered_until_ms": memory.ordered_until_ms,
         "swept_at_ms": memory.swept_at_ms,
+        "late": [[broker, side.value, list(values)] for (broker, side), values in memory.late.items()],
+        "late_until_ms": memory.late_until_ms,
         "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
     }
     return json.dumps(body).encode()
@@ -273,6 +275,8 @@ def decode_memory(value: bytes) -> Memory:
             ordered=orders_of(body["ordered"]) if "ordered" in body else Orders(int(body.get("orders_at_ms", 0))),
             ordered_until_ms=body.get("ordered_until_ms"),
             swept_at_ms=int(body.get("swept_at_ms", 0)),
+            late={(b, Side(s)): tuple(values) for b, s, values in body.get("late", ())},
+            late_until_ms=int(body.get("late_until_ms", 0)),
             listed=dict(listed_of(row) for row in body.get("listed", ())),
         )
     except (KeyError, TypeError) as error:

@@ -68,11 +68,10 @@ class Memory:
     # Of ours: since when nobody has told us of it. Not on record: who has just begun has not waited for anybody yet.
     unseen_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     sunk_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Of those, when one sank last. Not on record.
-    # What a tuner before this one was about to write, and had not at our first look: its request may still come. Neither of these
-    # is on record.
+    # What a tuner before this one was about to write, and had not at our first look: its request may still come.
     late: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
     late_until_ms: int = 0
-    # Of those, what has come and stands, and what had stood there until then.
+    # Of those, what has come and stands, and what had stood there until then. Not on record.
     came_late: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
     swept_at_ms: int = 0  # When all our rates were last gone at once.
     idle_looks: int = 0

@@ -21,7 +21,15 @@ from tuner.simulation.policy import Desk, Hand, capacities
 from tuner.simulation.ports import SilentWatcher
 from tuner.simulation.run import run
 from tuner.simulation.swarm_draw import Drawn, draw
-from tuner.simulation.swarm_watch import CYCLE_S, SHOWN_S, Findings, SwarmJournal, WatchedThrottles, left_behind
+from tuner.simulation.swarm_watch import (
+    CYCLE_S,
+    SHOWN_S,
+    Findings,
+    Stopped,
+    SwarmJournal,
+    WatchedThrottles,
+    left_behind,
+)
 from tuner.steering import Steering
 
 SETTLE_S = 120.0  # The last mishap is over a minute before.
@@ -40,6 +48,8 @@ class SwarmHand:
         self._back_at_s = 0.0
         self._swept = 0  # Of the two parts of a sweep.
         self._persons = list(drawn.persons)
+        self._wakes_at_s: float | None = None  # Who was stopped in a write.
+        self.came_late = 0
         self.loop: Loop | None = self._born()
 
     def act(self) -> None:
@@ -48,21 +58,50 @@ class SwarmHand:
             self.journal.ours_when[self._persons.pop(0).at_s] = frozenset(self.journal.memory.owned)
         if self._desk.cluster.moves_ended_s is None:
             self._sweep(now_s)
+            self._wake(now_s)
         self.journal.mute = fate.mute_s[0] <= now_s < fate.mute_s[1]
         self._orders.latest = fate.orders_at(now_s)
         if self._deaths and now_s >= self._deaths[0]:
             self._deaths.pop(0)
-            self.loop, self._back_at_s = None, now_s + fate.dead_s
+            if fate.late_s < float("inf"):
+                self.throttles.stops = True
+            else:
+                self._die(now_s)
         if self.loop is None:
             if now_s < self._back_at_s:
                 return
             self.loop = self._born()
+        try:
+            self._live(self.loop, now_s)
+        except Stopped:
+            self._die(now_s)
+
+    def _live(self, loop: Loop, now_s: float) -> None:
         if now_s >= self._next_cycle_s:
             self._next_cycle_s = now_s + CYCLE_S
-            self.loop.cycle()
-        due_s = self.loop.next_due_s()
+            loop.cycle()
+            if self.throttles.held and self._wakes_at_s is None:
+                self._wakes_at_s = now_s + self._drawn.mishaps.late_s
+        due_s = loop.next_due_s()
         if due_s is not None and due_s <= now_s:
-            self.loop.tick()
+            loop.tick()
+
+    def _die(self, now_s: float) -> None:
+        """With a second one that dies nobody knows any more what the first was about to write: it does not wake."""
+        self.loop, self._back_at_s = None, now_s + self._drawn.mishaps.dead_s
+        if self._wakes_at_s is not None:
+            self._wakes_at_s, self.throttles.held = None, {}
+
+    def _wake(self, now_s: float) -> None:
+        if self._wakes_at_s is None or now_s < self._wakes_at_s or self.loop is None:
+            return
+        people = {(p.broker, p.side) for p in self._drawn.persons}
+        held, self.throttles.held, self._wakes_at_s = self.throttles.held, {}, None
+        for side, rate in held.items():
+            # What was put back by then is nobody's, and what comes then is a stranger's (docs/operations.md).
+            if rate is not None and side in self.loop.memory.owned and side not in people:
+                self.came_late += 1
+                self._desk.cluster.controller.write(now_s, side, rate)
 
     def _sweep(self, now_s: float) -> None:
         """The rates first and then the lists, as the tool does it."""

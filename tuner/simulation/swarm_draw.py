@@ -40,6 +40,9 @@ class Mishaps:
 
     killed_at_s: tuple[float, ...] = ()
     dead_s: float = 5.0  # Each time, before it is started again.
+    # It is not killed but stopped in its next write, and wakes so long after the first look of the one after it: what it was about
+    # to write goes out then.
+    late_s: float = float("inf")
     mute_s: tuple[float, float] = (0.0, 0.0)  # From, until: the journal takes no record.
     clock_set_at_s: float = float("inf")
     clock_by_s: float = 0.0
@@ -89,6 +92,7 @@ def draw(seed: int) -> Drawn:
     own = np.random.default_rng([seed, 11])
     unthrottled, sweeps = bool(own.random() < 0.3), bool(own.random() < 0.3)
     swept_at_s = float(own.uniform(6, 25))
+    late = np.random.default_rng([seed, 17])
     # Of some worlds keeping up takes more than the least rate.
     busier = 4.0 if np.random.default_rng([seed, 13]).random() < 0.25 else 1.0
     moving = int(rng.integers(1, 4))
@@ -143,6 +147,7 @@ def draw(seed: int) -> Drawn:
     mishaps = Mishaps(
         killed_at_s=tuple(sorted(float(t) for t in rng.uniform(1, 60, int(rng.integers(0, 4))))),
         dead_s=float(rng.uniform(0.5, 20)),
+        late_s=float(late.uniform(0.5, 30)) if late.random() < 0.4 else float("inf"),
         mute_s=(mute_at_s, mute_at_s + float(rng.uniform(1, 15))) if sometimes(0.2) else (0.0, 0.0),
         clock_set_at_s=float(rng.uniform(3, 40)) if sometimes(0.1) else float("inf"),
         clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
