@@ -13,8 +13,8 @@ import pytest
 from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner import steering
-from tuner.decide.freshness import Freshness
 from tuner.decide import ownership
+from tuner.decide.freshness import Freshness
 from tuner.endings import Endings
 from tuner.listing import Listing
 from tuner.model.memory import Memory
