@@ -27,7 +27,7 @@ import pytest
 from invariants import Configs, Words, left_behind, not_on_record, outside, overwritten, rises, two_hands
 from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic
 from kafka.structs import TopicPartition
-from lab_parts import until
+from lab_parts import rheostat, until
 from meter import MIN_ISR, Meter
 from reading import Record, read
 from tuner_process import Tuner
@@ -221,6 +221,13 @@ class Stage:
         self.people.final[side] = (time.monotonic(), rate)
         self._expected["broker", str(side[0])][RATE_KEYS[side[1]]] = str(rate)
         assert self.client.alter_broker_configs({side[0]: {RATE_KEYS[side[1]]: str(rate)}}) == {side[0]: None}
+
+    def person_resumes(self, side: BrokerSide) -> None:
+        """What Kim had set there is rheostat's to turn again, and goes with the move's throttle."""
+        del self.people.final[side]
+        del self._expected["broker", str(side[0])][RATE_KEYS[side[1]]]
+        done = rheostat("resume", "--config", self.config)
+        assert done.returncode == 0, done.stderr
 
     def person_clears_everything(self) -> float:
         """As kafka-reassign-partitions --verify does of a move that it holds for finished; when that was done (monotonic)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -21,6 +22,7 @@ Tell = Callable[[str, object], None]
 
 PREFERRED = 0
 STANDING = 7 * MB
+ORDERED, PERSONS = 400_000, 1_200_001
 BYSTANDER = (3, Side.LEADER)  # Holds what moves, and leads none of it.
 WATCHED_S = 0.5  # Between what stands and the look that sees it.
 
@@ -99,11 +101,50 @@ def test_release_leaves_what_stood_before_it_came(history: str, make_stage: Make
         assert stage.moving(), "the move ended meanwhile: give it more data"
     assert left_behind(stood, stage.snapshot()) == []
     if tuner.alive():
-        cycles = sum(step.get("step") == "cycle" for step in tuner.steps())
-        stage.until("it looks on", lambda: sum(s.get("step") == "cycle" for s in tuner.steps()) >= cycles + 3, 40)
+        cycles = cycles_of(tuner)
+        stage.until("it looks on", lambda: cycles_of(tuner) >= cycles + 3, 40)
     assert left_behind(stood, stage.snapshot()) == [], "it stays as it was"
     stage.cancel()
     record_property("told", "rates, lists, a `*` and a bystander's rate stood as before while the move went on")
+
+
+def test_an_override_ends_by_itself(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("override", megabytes=1_000)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    order = ("--broker", str(SOURCE[0]), "--side", "leader", "--rate", f"{ORDERED / MB}MB/s", "--for", "20s")
+    done = rheostat("override", "--config", stage.config, *order)
+    assert done.returncode == 0, done.stderr
+    stage.until("it stands", lambda: stage.rate(SOURCE) == ORDERED, 18)
+    stood_s = time.monotonic()
+    stage.until("it is over, and turned again", lambda: stage.rate(SOURCE) > 1.5 * ORDERED, 45)
+    lasted_s = time.monotonic() - stood_s
+    assert not tuner.decided("changed_by_somebody")
+    stage.cancel()  # The rest would only take time.
+    stage.end()
+    record_property("told", f"stood for {lasted_s:.0f} s of 20, the way up after it included")
+
+
+def test_what_somebody_changed_is_turned_again_after_resume(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("resumed", megabytes=1_000)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    stage.person_sets(SOURCE, PERSONS)
+    stage.until("it is let go", lambda: tuner.decided("changed_by_somebody"), 20)
+    cycles = cycles_of(tuner)
+    stage.until("some cycles go by", lambda: cycles_of(tuner) >= cycles + 3, 40)
+    assert stage.rate(SOURCE) == PERSONS
+    stage.person_resumes(SOURCE)
+    stage.until("it is turned again", lambda: stage.rate(SOURCE) != PERSONS, 40)
+    stage.cancel()
+    stage.end()
+    record_property("told", "left alone for three cycles, turned after the word, gone with the move")
+
+
+def cycles_of(tuner: Tuner) -> int:
+    return sum(step.get("step") == "cycle" for step in tuner.steps())
 
 
 def shown(stage: Stage, history: str) -> Configs | None:
