@@ -99,7 +99,7 @@ class Wire:
                 for broker, request in requests.items():
                     if self._owes(broker):
                         pending[broker] = Unreachable(
-                            f"broker {broker}, {what}: it owes the answer to a question before"
+                            f"broker {broker}, {what}: not asked: it has let a question before time out (KafkaTimeoutError)"
                         )
                         continue
                     try:
