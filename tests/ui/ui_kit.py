@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, Error, Page
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 from tuner.api.auth import Role, token
 
@@ -14,6 +14,7 @@ OPERATE_TOKEN = "operate-0123456789abcdef"
 # Chromium breaks off what is under way when an interface of the machine comes or goes, as containers of other tests make them; the
 # page asks again by itself.
 _CUT_OFF = "net::ERR_NETWORK_CHANGED"
+_OF_WHAT_WAS_CUT_OFF = ("htmx:afterRequest, ", "htmx:sendError, ")  # Said of the same request, after it.
 TOKENS = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", Role.OPERATE))
 
 
@@ -32,10 +33,8 @@ class Seat:
         self.page.set_default_timeout(8000)
         self.wrong: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
-        self.page.on(
-            "console",
-            lambda said: self.wrong.append(said.text) if said.type == "error" and _CUT_OFF not in said.text else None,
-        )
+        self._cut_off = False
+        self.page.on("console", self._complains)
         self.page.on(
             "request", lambda asked: None if asked.url.startswith(address) else self.wrong.append(f"asks {asked.url}")
         )
@@ -45,6 +44,14 @@ class Seat:
             if _CUT_OFF not in error.message:
                 raise
             self.page.goto(address)
+
+    def _complains(self, said: ConsoleMessage) -> None:
+        if said.type != "error":
+            return
+        if _CUT_OFF in said.text:
+            self._cut_off = True
+        elif not (self._cut_off and said.text.startswith(_OF_WHAT_WAS_CUT_OFF)):
+            self.wrong.append(said.text)
 
     def axe(self) -> list[str]:
         """What axe-core finds serious or critical."""
