@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -318,7 +319,10 @@ class Stage:
         for tuner in tuners:
             tuner.process.send_signal(signal.SIGTERM)
         for tuner in tuners:
-            assert tuner.process.wait(timeout=20) == 0, tuner.said()[-2000:]
+            try:
+                assert tuner.process.wait(timeout=20) == 0, tuner.said()[-2000:]
+            except subprocess.TimeoutExpired:
+                pytest.fail(f"it does not end:\n{tuner.last_words()}")
         assert self.left() == []
         self.watcher.stop()
         self.meter.stop()
