@@ -9,10 +9,11 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
 from tuner.decide.ownership import let_go_of_changed, set_right
 from tuner.decide.policy import narrow_to_live
-from tuner.model.cluster import LiveCluster, RateSetting
+from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
+from tuner.plan.move_time import SideLoad
 
 # 4.5 stood there; the ramp to 21 is at one of its steps.
 MID_RAMP = owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)
@@ -160,6 +161,7 @@ def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
 
 
 CALM = {SOURCE: Hold(*SOURCE, Reason.PROGRESSING, "")}
+LOADS = {SOURCE: SideLoad(500 * MB, 2 * MB)}
 
 
 def came_late(stands: float = 21, *, stood: int = 14) -> Memory:
@@ -175,7 +177,7 @@ def came_late(stands: float = 21, *, stood: int = 14) -> Memory:
 def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None:
     memory, there = came_late(stands), live({SOURCE: round(stands * MB)})
     for _ in range(2):
-        (change,) = set_right(CALM, there, memory, LIMITS)
+        (change,) = set_right(CALM, there, LOADS, memory, LIMITS)
         assert isinstance(change, SetRate)
         assert (change.live_bytes_per_s, change.wanted_bytes_per_s) == (stands * MB, 14 * MB)
         memory, _ = look(there, memory, now_ms=NOW_MS + 30_000)
@@ -183,12 +185,12 @@ def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None
 
 @pytest.mark.parametrize("reason", [Reason.SIGNALS_STALE, Reason.INFEASIBLE, Reason.RATE_IS_CHANGING, Reason.NO_LEADER])
 def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Reason) -> None:
-    assert set_right({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), came_late(), LIMITS) == []
+    assert set_right({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, came_late(), LIMITS) == []
 
 
 def test_nor_to_more_than_is_permitted() -> None:
     memory = came_late(10, stood=18)
-    (change,) = set_right(CALM, live({SOURCE: 10 * MB}), memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
+    (change,) = set_right(CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
     assert change.wanted_bytes_per_s == 15 * MB
 
 
@@ -201,7 +203,14 @@ def test_what_stands_no_more_or_came_long_ago_is_forgotten(cluster: LiveCluster,
 
 
 def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
-    memory, _ = look(live({SOURCE: 21 * MB}), taken_over())
-    assert memory.came_late == {SOURCE: (21 * MB, 4_500_000)}
-    (change,) = set_right(CALM, live({SOURCE: 21 * MB}), memory, LIMITS)
-    assert change.wanted_bytes_per_s == 4_500_000
+    found = owned(14 * MB, 21 * MB, 14 * MB, 21 * MB)
+    memory = narrow_to_live(Memory(owned={SOURCE: found}), live({SOURCE: 14 * MB}), NOW_MS, LIMITS)
+    memory, _ = look(live({SOURCE: 21 * MB}), memory)
+    (change,) = set_right(CALM, live({SOURCE: 21 * MB}), LOADS, memory, LIMITS)
+    assert change.wanted_bytes_per_s == 14 * MB
+
+
+@pytest.mark.parametrize("loads", [{SOURCE: SideLoad(500 * MB, 13 * MB)}, {}])
+def test_it_does_not_go_back_to_what_does_not_drain_or_is_not_known_to(loads: dict[BrokerSide, SideLoad]) -> None:
+    """The one before was on its way up from there."""
+    assert set_right(CALM, live({SOURCE: 21 * MB}), loads, came_late(), LIMITS) == []

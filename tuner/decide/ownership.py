@@ -20,10 +20,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tuner.decide import words
+from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
 from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
+from tuner.plan.move_time import SideLoad
 
 # Nothing of what is held for these has to do with a rate that is right: no blindness, no change under way, no trouble.
 _CALM = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
@@ -130,24 +132,33 @@ def let_go(
     return replace(memory, owned=memory.with_owned(side, None), theirs_until_ms=theirs), decision
 
 
-def set_right(holds: Mapping[BrokerSide, Hold], live: LiveCluster, memory: Memory, limits: Limits) -> list[SetRate]:
+def set_right(
+    holds: Mapping[BrokerSide, Hold],
+    live: LiveCluster,
+    loads: Mapping[BrokerSide, SideLoad],
+    memory: Memory,
+    limits: Limits,
+) -> list[SetRate]:
     """Back to what stood before something came late, where that still stands and nothing speaks against a change.
 
     Args:
         holds: what was decided of each side.
+        loads: what is known to go through each.
     """
     changes = []
     for side, (_, stood) in memory.came_late.items():
-        hold, setting = holds.get(side), live.rates.get(side)
-        if hold is None or hold.reason not in _CALM or setting is None or stood is None:
+        hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
+        if hold is None or hold.reason not in _CALM or setting is None or stood is None or load is None:
             continue
         wanted = min(stood, int(limits.rate_bytes_per_s_max))
-        if setting.bytes_per_s != wanted:
-            text = (
-                f"{side_name(side)}: {words.rate(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
-                f"{words.rate(wanted)}, as it stood"
-            )
-            changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.CAME_LATE, text))
+        # What stood and does not drain was left by whoever came late, on the way up.
+        if wanted == setting.bytes_per_s or wanted < floor_bytes_per_s(load, limits):
+            continue
+        text = (
+            f"{side_name(side)}: {words.rate(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
+            f"{words.rate(wanted)}, as it stood"
+        )
+        changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.CAME_LATE, text))
     return changes
 
 

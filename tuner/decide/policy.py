@@ -89,7 +89,7 @@ def decide(
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *decide_beside(view, memory)]
     if memory.came_late and not limits.steers:  # Where the law steers, its next second sets it right.
-        decisions = _set_right(decisions, live, memory, limits)
+        decisions = _set_right(decisions, view, memory, limits)
     answered = {
         destination
         for decision in decisions
@@ -104,11 +104,11 @@ def decide(
     return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
 
 
-def _set_right(decisions: Sequence[Decision], live: LiveCluster, memory: Memory, limits: Limits) -> list[Decision]:
+def _set_right(decisions: Sequence[Decision], view: MovesView, memory: Memory, limits: Limits) -> list[Decision]:
     holds = {
         (d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.broker is not None and d.side is not None
     }
-    changes = set_right(holds, live, memory, limits)
+    changes = set_right(holds, view.live, view.loads, memory, limits)
     instead = {holds[change.broker, change.side]: change for change in changes}
     return [instead.get(d, d) if isinstance(d, Hold) else d for d in decisions]
 
