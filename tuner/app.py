@@ -59,6 +59,10 @@ from tuner.term import serve
 
 log = structlog.get_logger("tuner")
 
+# They have nothing to hand in. Whoever stops a tuner waits for all its ends one after the other: with lease (5 s), journal (2 s)
+# and its inputs (5 s), where brokers do not answer, that is 14 s.
+_READER_CLOSE_MS = 1_000
+
 
 def run_tuner(
     cluster: str,
@@ -117,10 +121,10 @@ def run_tuner(
         if not standing_by.until_topics(topics):
             return
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
-        stack.callback(named("signals consumer", lambda: signal_consumer.close(timeout_ms=5000)))
+        stack.callback(named("signals consumer", lambda: signal_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         signals = SignalReader(signal_consumer, topics.signals, cluster)
         order_consumer = consumer(kafka, "rheostat-tuner-orders")
-        stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=5000)))
+        stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         orders = OrdersReader(order_consumer, topics.journal, cluster)
         lease: Lease | None = None
         if not settings.dry_run:
