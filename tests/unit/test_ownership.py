@@ -153,6 +153,17 @@ def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
     assert narrow_to_live(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).late == {SOURCE: (14 * MB,)}
 
 
+def test_it_is_waited_for_no_longer_however_often_somebody_takes_over() -> None:
+    """Nor for longer than that by a clock that was ahead. And then it goes from the record as well."""
+    before, there = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB)}), live({SOURCE: 14 * MB})
+    assert narrow_to_live(before, there, NOW_MS + 500_000, LIMITS).late_until_ms == NOW_MS + 600_000
+    assert narrow_to_live(before, there, NOW_MS - 3_600_000, LIMITS).late_until_ms == NOW_MS - 3_000_000
+    memory, _ = look(there, before, now_ms=NOW_MS + 599_000)
+    assert memory.late == before.late
+    memory, _ = look(there, before, now_ms=NOW_MS + 600_000)
+    assert memory.late == {}
+
+
 def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
     """Somebody removes what the tuner before us had put where nothing stood."""
     memory = Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)})

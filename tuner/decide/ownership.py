@@ -77,7 +77,9 @@ def let_go_of_changed(
     theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
     waits = limits.throttles_moves and bool(live.moves)
     before, missing = memory.missing, set()
-    memory = replace(memory, theirs_until_ms=theirs, came_late=_still_late(live, memory, now_ms))
+    # It is on record, and a ramp has dozens of steps.
+    late = memory.late if now_ms < memory.late_until_ms else {}
+    memory = replace(memory, theirs_until_ms=theirs, late=late, came_late=_still_late(live, memory, now_ms))
     decisions: list[LetGo | Hold] = []
     for side, ours in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:

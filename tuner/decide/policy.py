@@ -313,8 +313,10 @@ def _is_before(ours: Owned, values: Sequence[int | None]) -> bool:
 def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
     """After a start: what stands there now and is ours is all that may stand there from now on, but for what comes late."""
     readable, owned = live.brokers - live.unreadable, dict(memory.owned)
-    # What the one before us still waited for may come to us.
+    # What the one before us still waited for may come to us, and no longer than to it.
     late = dict(memory.late) if now_ms < memory.late_until_ms else {}
+    ends_ms = now_ms + round(1000 * limits.late_s)
+    until_ms = min(memory.late_until_ms, ends_ms)
     for side, ours in memory.owned.items():
         setting = live.rates.get(side)
         found = setting.bytes_per_s if setting is not None and setting.own else None
@@ -326,12 +328,11 @@ def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limit
             # In the order in which they were to come: what is behind it has been, and does not come again.
             others = ours.may_stand[ours.may_stand.index(found) + 1 :]
         elif found in late.get(side, ()):
-            others = (
-                ours.may_stand
-            )  # Of the one before the one before us, and it says nothing of how far that one had come.
+            # It is of the one before the one before us, and says nothing of how far that one had come.
+            others = ours.may_stand
         if others:
-            late[side] = tuple(dict.fromkeys((*late.get(side, ()), *others)))
-    return replace(memory, owned=owned, late=late, late_until_ms=now_ms + round(1000 * limits.late_s))
+            late[side], until_ms = tuple(dict.fromkeys((*late.get(side, ()), *others))), ends_ms
+    return replace(memory, owned=owned, late=late, late_until_ms=until_ms)
 
 
 def settle(memory: Memory, decision: Decision) -> Memory:
