@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import kafka.errors
 
 from streaming import words
-from streaming.kafka.values import Append, Change, ClusterError, ConfigValue, MissingRight, Subtract
+from streaming.kafka.values import Append, Change, ClusterError, ConfigValue, InvalidConfig, MissingRight, Subtract
 
 T = TypeVar("T")
 
@@ -35,9 +35,8 @@ def code_error(code: int, message: str | None, right: str, call: str) -> Cluster
         return None
     if code in RIGHTS:
         return MissingRight(right, call)
-    return ClusterError(
-        f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip()
-    )
+    kind = InvalidConfig if code == words.ERROR_INVALID_CONFIG else ClusterError
+    return kind(f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip())
 
 
 def refuse(code: int, right: str, call: str) -> None:

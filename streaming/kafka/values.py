@@ -13,6 +13,10 @@ class Unreachable(ClusterError):
     """No answer within the time allowed."""
 
 
+class InvalidConfig(ClusterError):
+    """Kafka finds the value wrong that the change would leave: of a part of a list, the value it would have with that part."""
+
+
 class MissingRight(ClusterError):
     """Kafka refused; ``right`` is what an administrator has to grant, e.g. ``DescribeConfigs on Cluster``."""
 

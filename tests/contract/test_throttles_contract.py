@@ -374,6 +374,14 @@ def test_a_star_stays_a_star(subject: Subject) -> None:
     assert_stands(subject.pairs, TOPIC, TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)}))))
 
 
+def test_a_list_that_is_made_a_star_between_the_look_and_the_change_has_the_pairs_already(subject: Subject) -> None:
+    """Kafka refuses to add pairs to "*"; a broker that is a little behind shows the list that it replaced."""
+    star = TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)})))
+    port = subject.port.guarded(lambda: subject.set_pairs(star))
+    assert port.add_pairs({TOPIC: listing([(0, 1)], [(0, 4)])}) == {TOPIC: None}
+    assert_stands(subject.pairs, TOPIC, TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3), (0, 4)}))))
+
+
 def test_of_two_topics_the_one_that_is_not_there_fails_alone(subject: Subject) -> None:
     failures = subject.port.add_pairs({TOPIC: listing([(0, 1)]), NO_TOPIC: listing([(0, 1)]), OTHER: listing([(0, 2)])})
     assert {topic for topic, failure in failures.items() if failure is not None} == {NO_TOPIC}

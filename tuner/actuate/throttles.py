@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from streaming import words
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.values import Append, Change, Subtract
+from streaming.kafka.values import Append, Change, InvalidConfig, Subtract
 from streaming.throttles import LIST_KEYS, RATE_KEYS, ThrottledReplicas, TopicThrottle, text_of
 from tuner.model.cluster import BrokerSide
 
@@ -176,6 +176,9 @@ class KafkaThrottles:
         """Reads what stands, writes only what differs, and reads back until it is so and no empty list is left behind."""
         answers: dict[str, Failure | None] = dict.fromkeys(pairs)
         written: dict[str, dict[str, Change]] = {}
+        # Kafka found the list wrong with the change in it: what stands was another than was read (somebody made it "*",
+        # or the broker asked was behind). It is looked at again, and only what does not come right by itself is a failure.
+        doubted: dict[str, Failure] = {}
         deadline_s, writes = float("inf"), 0
         while True:
             stands = self._client.topic_configs(pairs, LIST_KEYS.values())
@@ -187,7 +190,7 @@ class KafkaThrottles:
             if not wrong:
                 return answers
             if self._monotonic() >= deadline_s:
-                return answers | {topic: _not_shown(topic, topic in written) for topic in wrong}
+                return answers | {t: doubted.get(t) or _not_shown(t, t in written) for t in wrong}
             changes = {
                 topic: made
                 for topic in wrong
@@ -200,7 +203,11 @@ class KafkaThrottles:
                 continue
             written |= changes
             for topic, refused in self._client.alter_topic_configs(changes).items():
-                answers[topic] = None if refused is None else str(refused)
+                doubted.pop(topic, None)
+                if isinstance(refused, InvalidConfig):
+                    doubted[topic] = str(refused)
+                else:
+                    answers[topic] = None if refused is None else str(refused)
             if not changes:
                 self._pause(CONFIRM_PAUSE_S)
             elif (writes := writes + 1) <= _WRITES_WAITED_FOR:
