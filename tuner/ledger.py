@@ -143,6 +143,15 @@ class Ledger:
         self._owed.entries.append(entry)
         self._became(memory if memory is not None else self.memory, side)
 
+    def settle(self) -> None:
+        """What has happened goes on record, if anything has.
+
+        Raises:
+            JournalError: it goes with the next record.
+        """
+        if self._owed.entries:
+            self.record(memory=self.memory)
+
     def note(
         self,
         decisions: Sequence[Decision],

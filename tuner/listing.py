@@ -47,6 +47,7 @@ class Listing:
         self._take_off([d for d in decisions if isinstance(d, RemovePairs)])
         unset = self._start([d for d in decisions if isinstance(d, StartRate)])
         unlisted = self._put_on(without_sides([d for d in decisions if isinstance(d, AddPairs)], unset))
+        self._ledger.settle()
         return Unthrottled(frozenset(unlisted), frozenset(unset))
 
     def _start(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
@@ -66,7 +67,6 @@ class Listing:
             self._came_out(start, failure)
             settled = settle(self._ledger.memory, start) if failure is None else None
             self._ledger.happened(self._ledger.outcome(start, failure), settled, (start.broker, start.side))
-        self._ledger.record(memory=self._ledger.memory)
         return unset | {side for side, failure in answers.items() if failure is not None}
 
     def _taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
@@ -104,7 +104,7 @@ class Listing:
         write: Callable[[Mapping[str, TopicThrottle]], Mapping[str, Failure | None]],
         memory: Memory,
     ) -> dict[str, Failure]:
-        """On record, done, on record again; what failed, by topic."""
+        """On record, done, and what came of it with the next record; what failed, by topic."""
         batches = list(list_records.batches(changes))
         self._ledger.record([lists_entry("intent", some, self._now_ms()) for some in batches], memory)
         answers = write({change.topic: change.pairs for change in changes})
@@ -116,7 +116,6 @@ class Listing:
             gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
             entry = lists_entry("outcome", some, self._now_ms(), failures=failed)
             self._ledger.happened(entry, settle_pairs(self._ledger.memory, gone) if gone else None)
-        self._ledger.record(memory=self._ledger.memory)
         return failures
 
     def _came_out(self, decision: Decision, failure: Failure | None) -> None:

@@ -79,7 +79,7 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
         sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
         # The second look: slots are as the first one gave them.
         first = begin(stands, look, Measures(figures, Throttling(sides, sides)), PaceMemory(), Bounds(), 0)
-        return begin(stands, look, Measures(figures, Throttling(sides, sides)), first.paced.memory, Bounds(), 1_000)
+        return begin(stands, look, Measures(figures, Throttling(sides, sides)), first.paced.memory, Bounds(), 3_000)
 
     unknown, quiet = begun(), begun(p0=0.0)
     assert len(unknown.refill.starts) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -118,6 +119,11 @@ class PaceMemory:
     rests_until_ms: int = 0  # The whole cluster, after a cut for the controller.
     rests: Mapping[str, float] = field(default_factory=dict)  # Of the controller's measures, ms.
     controller_seen: bool = False
+    begun_at_ms: int | None = None  # When a request that begins something was made last; None: not yet.
+
+    def begun_ago_s(self, now_ms: int) -> float:
+        # A clock that was set back is no reason to wait.
+        return math.inf if self.begun_at_ms is None else abs(now_ms - self.begun_at_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ more; the KIP's limits hold all the same.
 
 Invariant: what runs and what is begun together stay within the slots, the KIP's limits and the brokers' partition limits, and
 W + what is begun stays below the quota of every side, with a sixth of it left to the copy. Where a limit has been lowered below
-what runs, that ends and nothing begins.
+what runs, that ends and nothing begins. What may begin waits for a few seconds at most for others that may (gather.py).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from itertools import takewhile
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
+from tuner.plan.gather import gathers
 from tuner.plan.reassignment_steps import Step, StepReason, Wait, next_step
 from tuner.plan.refill_room import Room
 from tuner.plan.refill_terms import (
@@ -73,7 +74,11 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     others = len(queue.sides.keys() - room.begun.keys() - room.held.keys())
     if others:
         held[HeldBy.REQUEST if room.request_is_full else HeldBy.SLOTS] += others
-    return Refill(tuple(room.begun.values()), tuple(queue.waits), held, tuple(room.never.values()))
+    starts = tuple(room.begun.values())
+    if gathers(starts, running, terms, room.starts_max):
+        held[HeldBy.REQUEST] += len(starts)
+        starts = ()
+    return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()))
 
 
 def _turn(one: Waiting, giant_bytes: float) -> tuple[bool, float, float]:

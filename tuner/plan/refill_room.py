@@ -50,8 +50,13 @@ class Room:
         self.never: dict[int, Held] = {}
 
     @property
+    def starts_max(self) -> int:
+        """Of this request."""
+        return min(self._starts, max(0, self._partitions))
+
+    @property
     def request_is_full(self) -> bool:
-        return len(self.begun) >= min(self._starts, max(0, self._partitions))
+        return len(self.begun) >= self.starts_max
 
     def has_slot(self, side: BrokerSide) -> bool:
         return side not in self._full

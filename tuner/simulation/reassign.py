@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -144,11 +144,20 @@ class Ours:
         if paced.slots:
             self.slots.append((cluster.now_s, sum(paced.slots.values()) / len(paced.slots)))
         terms = Terms(
-            alive, self.batch, paced.slots, paced.cluster_max, paced.starts_max, self.rates, hosted=PartitionCounts({})
+            alive,
+            self.batch,
+            paced.slots,
+            paced.cluster_max,
+            paced.starts_max,
+            self.rates,
+            hosted=PartitionCounts({}),
+            asked_ago_s=self.memory.begun_ago_s(view.now_ms),
         )
         of = {(one.way.topic, one.way.partition): i for one, i in zip(waiting, left, strict=True)}
         starts = refill(waiting, running, terms).starts
         self._asked = len(starts)
+        if starts:
+            self.memory = replace(self.memory, begun_at_ms=view.now_ms)
         return [[of[start.way.topic, start.way.partition] for start in starts]]
 
 
