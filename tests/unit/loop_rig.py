@@ -99,6 +99,7 @@ class FakeJournal:
     events: Events
     refusing: bool = False
     refusing_kinds: frozenset[str] = frozenset()
+    writes: int = 0
     entries: list[Entry] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
     owned: dict[BrokerSide, Owned] = field(default_factory=dict)
@@ -116,6 +117,7 @@ class FakeJournal:
     ) -> None:
         if self.refusing or any(entry.kind in self.refusing_kinds for entry in entries):
             raise JournalError("no leader for the journal's partition")
+        self.writes += 1
         self.entries.extend(entries)
         self.events.extend((entry.kind, entry.action) for entry in entries)
         if memory is not None:

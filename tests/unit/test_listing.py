@@ -74,6 +74,24 @@ def test_the_law_has_it_in_the_cycle_after_though_no_signal_tells_of_the_lists_y
     assert rig.throttles.rates[SOURCE] > 8 * MB
 
 
+def test_what_came_of_one_change_is_on_record_with_the_intents_of_the_next() -> None:
+    """Each record is a transaction, which brokers have to carry out: three for a pair that goes and one that comes, and none is kept
+    for the next cycle."""
+    rig = unthrottled()
+    rig.live.moves = (move(), move(partition=1))
+    cycle(rig)
+    rig.live.moves = (move(partition=1), move(partition=2))
+    rig.journal.writes = 0
+    rig.events.clear()
+    rig.signals.brokers = {}  # Nothing else is said: the law has no word without them.
+    cycle(rig)
+    said = [e[:2] for e in rig.events if e[0] in ("intent", "outcome")]
+    assert said == [
+        ("intent", "remove_pairs"), ("outcome", "remove_pairs"), ("intent", "add_pairs"), ("outcome", "add_pairs"),
+    ]  # fmt: skip
+    assert rig.journal.writes == 3 + 1, "and one of the cycle's own"
+
+
 def test_nothing_is_written_twice() -> None:
     rig = unthrottled()
     cycle(rig)
