@@ -91,43 +91,17 @@ class Wire:
             return {}
 
         def ask_all(admin: KafkaAdminClient) -> dict[int, Any | ClusterError]:
-            manager = admin._manager
+            manager, failed_s = admin._manager, dict[int, float]()
 
             async def ask() -> dict[int, Any | ClusterError]:
-                pending: dict[int, Any | ClusterError] = {}
-                failed_s: dict[int, float] = {}
-                for broker, request in requests.items():
-                    if self._owes(broker):
-                        pending[broker] = Unreachable(
-                            f"broker {broker}, {what}: not asked: it has let a question before time out (KafkaTimeoutError)"
-                        )
-                        continue
-                    try:
-                        pending[broker] = future = manager.send(request, node_id=broker)
-                        future.add_errback(lambda _, b=broker: failed_s.setdefault(b, time.monotonic()))
-                    except kafka.errors.KafkaError as error:
-                        # Not in the client's metadata: gone, or back since they were read. The next call will know.
-                        manager.cluster.request_update()
-                        pending[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+                pending = {broker: self._sent(manager, what, broker, r, failed_s) for broker, r in requests.items()}
                 began_s = time.monotonic()
-                answers: dict[int, Any | ClusterError] = {}
-                for broker, asked in pending.items():
-                    if isinstance(asked, ClusterError):
-                        answers[broker] = asked
-                        continue
-                    patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
-                    left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
-                    try:
-                        answers[broker] = await manager.wait_for(asked, left_ms)
-                        self._silent.discard(broker)
-                    except kafka.errors.KafkaError as error:
-                        # Whatever failed sooner has made nobody wait.
-                        took_s = failed_s.get(broker, time.monotonic()) - began_s
-                        if 1000 * took_s >= _IN_VAIN * patience_ms:
-                            self._silent.add(broker)
-                            self._owed[broker] = asked
-                        answers[broker] = Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
-                return answers
+                return {
+                    broker: asked
+                    if isinstance(asked, ClusterError)
+                    else await self._received(manager, what, broker, asked, began_s, failed_s)
+                    for broker, asked in pending.items()
+                }
 
             answers: dict[int, Any | ClusterError] = manager.run(ask)
             return answers
@@ -137,6 +111,41 @@ class Wire:
         if not self._silent.issuperset(answers) and all(isinstance(answer, Unreachable) for answer in answers.values()):
             self.close()
         return answers
+
+    def _sent(
+        self, manager: Any, what: str, broker: int, request: Any, failed_s: dict[int, float]
+    ) -> Any | ClusterError:
+        """What will be its answer; ``failed_s`` is told when it failed, if it does."""
+        if self._owes(broker):
+            return Unreachable(
+                f"broker {broker}, {what}: not asked: it has let a question before time out (KafkaTimeoutError)"
+            )
+        try:
+            asked = manager.send(request, node_id=broker)
+        except kafka.errors.KafkaError as error:
+            # Not in the client's metadata: gone, or back since they were read. The next call will know.
+            manager.cluster.request_update()
+            return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+        asked.add_errback(lambda _: failed_s.setdefault(broker, time.monotonic()))
+        return asked
+
+    async def _received(
+        self, manager: Any, what: str, broker: int, asked: Any, began_s: float, failed_s: Mapping[int, float]
+    ) -> Any | ClusterError:
+        """Its answer, within what is left of the time since all were asked."""
+        patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
+        left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
+        try:
+            answer = await manager.wait_for(asked, left_ms)
+        except kafka.errors.KafkaError as error:
+            # Whatever failed sooner has made nobody wait.
+            took_s = failed_s.get(broker, time.monotonic()) - began_s
+            if 1000 * took_s >= _IN_VAIN * patience_ms:
+                self._silent.add(broker)
+                self._owed[broker] = asked
+            return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+        self._silent.discard(broker)
+        return answer
 
     def _owes(self, broker: int) -> bool:
         """An answer that is still to come, unless the connection breaks."""
