@@ -11,10 +11,12 @@ import pytest
 from fake_throttles import FakeThrottles
 from tuner_cases import OWN_LISTS, SOURCE, TARGET, L, throttle
 
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.values import Append
+from streaming.contract import Side
+from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.kafka.values import Append, InvalidConfig
+from streaming.throttles import LIST_KEYS
 from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles
-from tuner.actuate.throttles import TOPICS_PER_REQUEST, KafkaThrottles
+from tuner.actuate.throttles import DOUBT_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
 from tuner.journal.kafka_journal import JournalError, JournalLost
 from tuner.lease import HEARTBEAT_S, SESSION_S
 from tuner.model.limits import MB
@@ -150,3 +152,42 @@ def test_a_proof_that_took_longer_than_a_lease_lasts_proves_nothing(real: FakeTh
     answers = FencedThrottles(real, Slow(ago_s=60.0)).write_rates({SOURCE: 20 * MB})
     assert "took too long" in str(answers[SOURCE])
     assert real.rates == {SOURCE: 10 * MB}
+
+
+class Doubting(SlowCluster):
+    """Refuses a change of the list as long as it stands otherwise than it shows."""
+
+    def __init__(self, shows: str, stands: str, shows_it_after: int) -> None:
+        super().__init__(Fence(), 0.02)
+        self.shows, self.stands, self.late = shows, stands, shows_it_after
+        self.reads, self.asked = 0, list[str]()
+
+    def topic_configs(self, topics: Iterable[str], _: object) -> dict[str, dict[str, str]]:
+        self._reads()
+        self.reads += 1
+        key = LIST_KEYS[Side.LEADER]
+        return {topic: {key: self.stands if self.reads > self.late else self.shows} for topic in topics}
+
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, ClusterError | None]:  # type: ignore[override]
+        for configs in changes.values():
+            self.asked += [change.entries for change in configs.values()]
+        refused = InvalidConfig("error 40") if self.reads <= self.late else None
+        if changes and refused is None:
+            self.stands += f",{self.asked[-1]}"
+        return dict.fromkeys(changes, refused)
+
+
+@pytest.mark.parametrize(("stands", "asked"), [("*", ["0:1"]), ("7:7", ["0:1", "0:1"]), ("0:1", ["0:1"])])
+def test_a_list_that_stands_otherwise_than_it_showed_is_looked_at_again(stands: str, asked: list[str]) -> None:
+    """A star has the pair already; to another list it is added once that shows, and only then again."""
+    cluster = Doubting(shows="5:5", stands=stands, shows_it_after=4)
+    port = KafkaThrottles(cast(ClusterClient, cluster), monotonic=lambda: cluster.now_s, pause=lambda _: None)
+    assert port.add_pairs({"t": throttle(leader=[(0, 1)])}) == {"t": None}
+    assert cluster.asked == asked
+
+
+def test_what_kafka_goes_on_refusing_fails_within_half_a_second_with_its_words() -> None:
+    cluster = Doubting(shows="5:5", stands="", shows_it_after=10_000)
+    port = KafkaThrottles(cast(ClusterClient, cluster), monotonic=lambda: cluster.now_s, pause=lambda _: None)
+    assert port.add_pairs({"t": throttle(leader=[(0, 1)])}) == {"t": "error 40"}
+    assert (cluster.asked, cluster.now_s < DOUBT_S_MAX + 0.1) == (["0:1"], True)

@@ -16,11 +16,19 @@ MB = 1_000_000.0
 RATE = 10 * MB
 ONLINE = frozenset(range(1, 10))
 RATES = {(b, side): RATE for b in ONLINE for side in Side}
-TERMS = Terms(ONLINE, BatchLimits(), dict.fromkeys(RATES, 5), 1_000, 50, RATES, asked_ago_s=1.0)
+TERMS = Terms(ONLINE, BatchLimits(), dict.fromkeys(RATES, 5), 1_000, 50, RATES, asked_ago_s=1.0, look_every_s=1.0)
 
 
 def waits(number: int, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3), mb: float = 100.0) -> Waiting:
     return Waiting(Way("orders", number, on, to, on[0], frozenset(on)), mb * MB, 0.0)
+
+
+# All that runs is large and not written to, so that a slot holds one: three are more than half of the five.
+LONG = 60.0
+
+
+def long_ones(on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> list[Running]:
+    return [runs(number, LONG / 3, on, to) for number in (7, 8, 9)]
 
 
 def runs(number: int, left_s: float, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> Running:
@@ -32,44 +40,63 @@ def runs(number: int, left_s: float, on: tuple[int, ...] = (1, 2), to: tuple[int
 
 
 def begun(made: Refill) -> list[int]:
-    return [start.way.partition for start in made.starts]
+    return sorted(start.way.partition for start in made.starts)
 
 
 def test_with_enough_under_way_what_may_begin_waits_for_others() -> None:
-    made = refill([waits(1)], [runs(9, 60.0)], TERMS)
+    made = refill([waits(1)], long_ones(), TERMS)
     assert (begun(made), made.held) == ([], {HeldBy.REQUEST: 1})
 
 
-def test_it_begins_when_the_last_request_is_long_enough_ago_or_there_was_none() -> None:
-    for ago_s in (GATHER_S_MAX, math.inf):
-        made = refill([waits(1)], [runs(9, 60.0)], replace(TERMS, asked_ago_s=ago_s))
+def test_where_nothing_may_begin_nothing_is_said_to_wait() -> None:
+    assert refill([waits(1)], long_ones(), replace(TERMS, slots=dict.fromkeys(RATES, 3))).held == {HeldBy.SLOTS: 1}
+    assert refill([], long_ones(), TERMS).held == {}
+
+
+def test_it_begins_when_the_next_look_would_come_too_late_or_nothing_ever_began() -> None:
+    for ago_s, look_s in ((GATHER_S_MAX - 0.9, 1.0), (0.5, GATHER_S_MAX), (math.inf, 1.0), (1.0, math.inf)):
+        made = refill([waits(1)], long_ones(), replace(TERMS, asked_ago_s=ago_s, look_every_s=look_s))
         assert (begun(made), made.held) == ([1], {})
 
 
 def test_it_begins_at_once_where_a_side_of_it_may_run_dry() -> None:
     """The destination of the second has nothing under way; with it goes whoever else may."""
-    made = refill([waits(1), waits(2, to=(1, 4))], [runs(9, 60.0)], TERMS)
-    assert sorted(begun(made)) == [1, 2]
-    assert begun(refill([waits(1)], [runs(9, 2.0)], TERMS)) == [1]
+    assert begun(refill([waits(1), waits(2, to=(1, 4))], long_ones(), TERMS)) == [1, 2]
+    assert begun(refill([waits(1)], [runs(n, 1.0) for n in (7, 8, 9)], TERMS)) == [1]
+
+
+def test_one_giant_alone_is_not_enough_however_long_it_takes() -> None:
+    assert begun(refill([waits(1)], [runs(9, 3_600.0)], TERMS)) == [1]
 
 
 def test_what_is_left_of_each_copy_counts_at_both_its_ends() -> None:
     """Two replicas are added: their leader sends both, each destination takes one."""
-    both = runs(9, 3.0, (1, 2), (1, 3, 4))
-    assert begun(refill([waits(1)], [both], TERMS)) == [1], "broker 3 has 3 s of it"
-    assert begun(refill([waits(1)], [both, runs(8, 3.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 6"
+    both = [runs(n, 1.2, (1, 2), (1, 3, 4)) for n in (7, 8, 9)]
+    assert begun(refill([waits(1)], both, TERMS)) == [1], "broker 3 has 3.6 s of it"
+    assert begun(refill([waits(1)], [*both, runs(6, 1.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 7.2"
+
+
+def test_what_is_copied_to_a_broker_that_is_away_keeps_nobody_busy() -> None:
+    running, terms = long_ones(to=(1, 3, 4)), replace(TERMS, online=ONLINE - {3})
+    assert begun(refill([waits(1, to=(1, 4))], running, terms)) == []
+    assert begun(
+        refill([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], replace(terms, online=ONLINE - {3, 4}))
+    ) == [1]
+    assert begun(refill([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], terms)) == []
 
 
 def test_a_full_request_has_nothing_to_wait_for() -> None:
-    made = refill([waits(1), waits(2)], [runs(9, 60.0)], replace(TERMS, starts_max=1))
-    assert begun(made) == [1]
+    assert begun(refill([waits(1), waits(2)], long_ones(), replace(TERMS, starts_max=1))) == [1]
 
 
 def test_what_producers_wait_for_waits_for_nobody() -> None:
     refused = Waiting(Way("orders", 1, (1, 2), (1, 3), 1, frozenset({1}), min_in_sync=2), 100 * MB, 0.0)
-    terms = replace(TERMS, online=ONLINE - {2})
-    assert begun(refill([refused], [runs(9, 60.0, (1, 5))], terms)) == [1]
+    assert begun(refill([refused], long_ones((1, 5)), replace(TERMS, online=ONLINE - {2}))) == [1]
+
+
+def test_what_copies_nothing_waits_for_nobody_either() -> None:
+    assert begun(refill([waits(1, to=(2, 1))], long_ones(), TERMS)) == [1]
 
 
 def test_of_a_side_that_nobody_throttles_it_is_not_known_how_long_anything_lasts() -> None:
-    assert begun(refill([waits(1)], [runs(9, 60.0)], replace(TERMS, rates={}))) == [1]
+    assert begun(refill([waits(1)], long_ones(), replace(TERMS, rates={}))) == [1]

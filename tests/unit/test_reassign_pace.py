@@ -85,3 +85,28 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
     assert len(unknown.refill.starts) == 0
     assert len(quiet.refill.starts) == 3
     assert [unknown.paced.memory.sides[side].in_use_at_ms for side in (L1, F3)] == [None, None]
+
+
+def test_what_comes_free_is_begun_together_by_the_clock() -> None:
+    """Looks a second apart; three large ones are under way on every side."""
+    keys = [("a", p) for p in range(9)]
+    plan = plan_of("p", *keys)
+    moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
+    sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
+    measures = Measures(Figures(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
+
+    def look(memory: PaceMemory, under_way: int, now_ms: int) -> Begun:
+        asked = {key: Asked((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:under_way]}
+        seen = ClusterLook(frozenset({1, 2, 3}), {key: moving if key in asked else waits for key in keys})
+        now = replace(plan, asked=asked)
+        return begin([(now, stand(now, seen, Recent(), 0), True)], seen, measures, memory, Bounds(), now_ms)
+
+    made = look(PaceMemory(), 0, 1_000_000)
+    assert len(made.refill.starts) == 5
+    begun = []
+    for second in range(1, 6):
+        made = look(made.paced.memory, 3, 1_000_000 + 1_000 * second)
+        begun.append(len(made.refill.starts))
+    assert begun == [0, 0, 2, 0, 0]
+    set_back = look(made.paced.memory, 3, 1_000)
+    assert len(set_back.refill.starts) == 2

@@ -18,6 +18,7 @@ CONFIRM_S_MAX = 2.0
 # The change, and the empty list it leaves; somebody else may write in between, but not for ever.
 _WRITES_WAITED_FOR = 3
 CONFIRM_PAUSE_S = 0.02
+DOUBT_S_MAX = 0.5  # A broker is 10 to 40 ms behind the controller.
 TOPICS_PER_REQUEST = 500
 
 Failure = str
@@ -179,18 +180,23 @@ class KafkaThrottles:
         # Kafka found the list wrong with the change in it: what stands was another than was read (somebody made it "*",
         # or the broker asked was behind). It is looked at again, and only what does not come right by itself is a failure.
         doubted: dict[str, Failure] = {}
+        read: dict[str, Mapping[str, str]] = {}  # On which a change was made.
         deadline_s, writes = float("inf"), 0
         while True:
             stands = self._client.topic_configs(pairs, LIST_KEYS.values())
-            # To read takes as long as it takes; what is waited for is that a write shows.
-            deadline_s = min(deadline_s, self._monotonic() + CONFIRM_S_MAX)
             wrong = [
                 t for t, asked in pairs.items() if answers[t] is None and not _all_done(stands.get(t), asked, done)
             ]
             if not wrong:
                 return answers
+            # To read takes as long as it takes; what is waited for is that a write shows.
+            patience_s = DOUBT_S_MAX if doubted.keys() >= set(wrong) else CONFIRM_S_MAX
+            deadline_s = min(deadline_s, self._monotonic() + patience_s)
             if self._monotonic() >= deadline_s:
                 return answers | {t: doubted.get(t) or _not_shown(t, t in written) for t in wrong}
+            for topic in doubted.keys() & wrong:
+                if stands.get(topic) != read.get(topic):
+                    written.pop(topic, None)  # On another list it is another change.
             changes = {
                 topic: made
                 for topic in wrong
@@ -202,6 +208,7 @@ class KafkaThrottles:
                 answers |= dict.fromkeys(changes, refusal)
                 continue
             written |= changes
+            read |= {topic: stands.get(topic, {}) for topic in changes}
             for topic, refused in self._client.alter_topic_configs(changes).items():
                 doubted.pop(topic, None)
                 if isinstance(refused, InvalidConfig):

@@ -105,12 +105,12 @@ def begin(
     terms = Terms(
         look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
         meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
-        writes_known=writes_known, asked_ago_s=memory.begun_ago_s(now_ms),
+        writes_known=writes_known, asked_ago_s=memory.begun_ago_s(now_ms), look_every_s=memory.look_every_s(now_ms),
     )  # fmt: skip
     refilled = refill(waiting, running, terms)
-    if refilled.starts:
-        paced = replace(paced, memory=replace(paced.memory, begun_at_ms=now_ms))
-    return Begun(refilled, paced, pending_bytes(waiting, running))
+    begun_at_ms = now_ms if refilled.starts else memory.begun_at_ms
+    seen = replace(paced.memory, begun_at_ms=begun_at_ms, looked_at_ms=now_ms)
+    return Begun(refilled, replace(paced, memory=seen), pending_bytes(waiting, running))
 
 
 def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures) -> list[Running]:

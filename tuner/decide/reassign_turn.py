@@ -1,7 +1,8 @@
 """What the executor of plans does now: which steps it asks for, which it stops, where it has a leader elected, what has ended.
 
-Intuition: KIP-435's controller would make a batch, wait for all of it, and make the next. Here every look refills what has
-ended, of all plans together, as the limits are the cluster's: the controller doesn't care whose step it is busy with.
+Intuition: KIP-435's controller would make a batch, wait for all of it, and make the next. Here what has ended is refilled with
+the next look or within seconds, of all plans together, as the limits are the cluster's: the controller doesn't care whose step
+it is busy with.
 
     paused       nothing is begun; what is under way ends
     cancelling   what is under way is stopped; parts on an intermediate step go back by steps of their own, those that have

@@ -119,11 +119,14 @@ class PaceMemory:
     rests_until_ms: int = 0  # The whole cluster, after a cut for the controller.
     rests: Mapping[str, float] = field(default_factory=dict)  # Of the controller's measures, ms.
     controller_seen: bool = False
-    begun_at_ms: int | None = None  # When a request that begins something was made last; None: not yet.
+    begun_at_ms: int | None = None  # When something was to begin last; None: not yet.
+    looked_at_ms: int | None = None
 
     def begun_ago_s(self, now_ms: int) -> float:
-        # A clock that was set back is no reason to wait.
-        return math.inf if self.begun_at_ms is None else abs(now_ms - self.begun_at_ms) / 1000
+        return _ago_s(self.begun_at_ms, now_ms)
+
+    def look_every_s(self, now_ms: int) -> float:
+        return _ago_s(self.looked_at_ms, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +146,8 @@ class Paced:
     starts_max: int
     changes: tuple[PaceChange, ...]
     why: Mapping[BrokerSide, str]  # Of every side: why it has as many as it has.
+
+
+def _ago_s(at_ms: int | None, now_ms: int) -> float:
+    # Who set the clock back has not made it known how long ago it was.
+    return math.inf if at_ms is None or at_ms > now_ms else (now_ms - at_ms) / 1000

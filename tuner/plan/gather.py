@@ -4,49 +4,66 @@ Intuition: every round costs all brokers something, however few steps it holds: 
 fetchers stop and begin anew; and who produces waits behind it. Slots come free one by one. As long as the vans that are on the
 road have enough to do for seconds, those that have come back can wait for each other.
 
-Invariant: nothing waits for more than ``GATHER_S_MAX`` since the last request, and nothing at all for which producers wait, or
-whose sides may run dry before the next request is heard of.
+Invariant: nothing waits until ``GATHER_S_MAX`` after the last request if the next look may come later than that; and nothing
+waits for which producers do, that copies nothing, or whose sides may run dry, or use half of their slots, before the next
+request is heard of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.plan.reassignment_steps import StepReason
 from tuner.plan.refill_terms import Running, Start, Terms, sides_of
 
-GATHER_S_MAX = 3.0
+GATHER_S_MAX = 3.5
 # A side with so much under way has enough for the wait, and for what comes after it: a look, the announcement, the request.
 _ENOUGH_S = 4.0
+# Somebody found that many slots of use there: one giant alone may not fill a throttle, however long it takes.
+_SLOTS_IN_USE_MIN = 0.5
 
 
-def gathers(starts: Sequence[Start], running: Sequence[Running], terms: Terms, starts_max: int) -> bool:
+def gathers(
+    starts: Sequence[Start],
+    running: Sequence[Running],
+    taken: Mapping[BrokerSide, float],
+    terms: Terms,
+    starts_max: int,
+) -> bool:
     """Whether ``starts`` wait for more.
 
     Args:
+        taken: slots in use by ``running``.
         starts_max: of one request; a full one has nothing to wait for.
     """
-    if terms.asked_ago_s >= GATHER_S_MAX or len(starts) >= starts_max:
+    if not starts or len(starts) >= starts_max or terms.asked_ago_s + terms.look_every_s > GATHER_S_MAX:
         return False
-    if any(start.step.reason is StepReason.MIN_IN_SYNC for start in starts):
+    if any(start.step.reason is StepReason.MIN_IN_SYNC or not start.step.adding for start in starts):
         return False
-    under_way = _under_way_bytes(running)
+    under_way = _under_way_bytes(running, terms)
     sides = {side for start in starts for side in sides_of(start.way.leader, start.step.adding)}
-    return all(_lasts(under_way.get(side, 0.0), side, terms) for side in sides)
+    return all(_has_enough(side, under_way.get(side, 0.0), taken.get(side, 0.0), terms) for side in sides)
 
 
-def _lasts(under_way_bytes: float, side: BrokerSide, terms: Terms) -> bool:
+def _has_enough(side: BrokerSide, under_way_bytes: float, slots: float, terms: Terms) -> bool:
     rate_bytes_per_s = terms.rates.get(side)  # The most that it may be given: it lasts at least so long.
-    return rate_bytes_per_s is not None and under_way_bytes >= _ENOUGH_S * rate_bytes_per_s
+    if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_MIN * terms.slots.get(side, 1):
+        return False
+    return under_way_bytes >= _ENOUGH_S * rate_bytes_per_s
 
 
-def _under_way_bytes(running: Sequence[Running]) -> dict[BrokerSide, float]:
+def _under_way_bytes(running: Sequence[Running], terms: Terms) -> dict[BrokerSide, float]:
+    """What each side still copies of what runs; to a broker that is away, or from one, nothing is copied."""
     found: dict[BrokerSide, float] = {}
     for one in running:
-        copies = max(1, len(one.step.adding))
-        for side in sides_of(one.way.leader, one.step.adding):
-            passes = one.remaining_bytes / (copies if side[1] is Side.FOLLOWER else 1)
+        copies = one.step.adding
+        if not copies or one.way.leader not in terms.online:
+            continue
+        each_bytes = one.remaining_bytes / len(copies)
+        live = sides_of(one.way.leader, [b for b in copies if b in terms.online])
+        for side in live:
+            passes = each_bytes * (1 if side[1] is Side.FOLLOWER else len(live) - 1)
             found[side] = found.get(side, 0.0) + passes
     return found

@@ -2,8 +2,8 @@
 
 Intuition: a removal firm with a few vans for every house. The house that will be done last decides when all is done, so its vans
 are filled first. A giant that is left to the end keeps everybody waiting for one van, and a household that buys something
-every day should move before one that doesn't. A van that comes back goes again at once. And no piece is begun that would leave
-the lift no room to move: what keeping up with writes takes of a quota is lost for the copy, and if it is all of it the copy
+every day should move before one that doesn't. A van that comes back goes again within seconds. And no piece is begun that would
+leave the lift no room to move: what keeping up with writes takes of a quota is lost for the copy, and if it is all of it the copy
 never ends.
 
 Order:
@@ -52,6 +52,7 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
         waiting: partitions that have no step under way; those that have arrived are passed over.
     """
     room = Room(running, terms)
+    in_use = room.slots_taken
     queue = _Queue(waiting, terms)
     for index, step in queue.first:
         if room.request_is_full:
@@ -75,7 +76,7 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     if others:
         held[HeldBy.REQUEST if room.request_is_full else HeldBy.SLOTS] += others
     starts = tuple(room.begun.values())
-    if gathers(starts, running, terms, room.starts_max):
+    if gathers(starts, running, in_use, terms, room.starts_max):
         held[HeldBy.REQUEST] += len(starts)
         starts = ()
     return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()))

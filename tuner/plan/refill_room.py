@@ -58,6 +58,11 @@ class Room:
     def request_is_full(self) -> bool:
         return len(self.begun) >= self.starts_max
 
+    @property
+    def slots_taken(self) -> dict[BrokerSide, float]:
+        """By what runs, and by what has been begun."""
+        return dict(self._taken)
+
     def has_slot(self, side: BrokerSide) -> bool:
         return side not in self._full
 

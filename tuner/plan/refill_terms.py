@@ -86,7 +86,8 @@ class Terms:
     limits: PartitionLimits = field(default_factory=PartitionLimits)
     hosted: PartitionCounts = field(default_factory=lambda: PartitionCounts({}))  # Now; what is being added is there.
     writes_known: bool = True  # False: nobody has measured yet how much is written, so it may be much.
-    asked_ago_s: float = math.inf  # Since the last request that began something.
+    asked_ago_s: float = math.inf  # Since something was to begin last.
+    look_every_s: float = 0.0  # So long after the last look this one comes.
 
     def part(self, side: BrokerSide, remaining_bytes: float, keep_up_bytes_per_s: float = 0.0) -> float:
         """Slots that it takes."""

@@ -152,10 +152,12 @@ class Ours:
             self.rates,
             hosted=PartitionCounts({}),
             asked_ago_s=self.memory.begun_ago_s(view.now_ms),
+            look_every_s=self.memory.look_every_s(view.now_ms),
         )
         of = {(one.way.topic, one.way.partition): i for one, i in zip(waiting, left, strict=True)}
         starts = refill(waiting, running, terms).starts
         self._asked = len(starts)
+        self.memory = replace(self.memory, looked_at_ms=view.now_ms)
         if starts:
             self.memory = replace(self.memory, begun_at_ms=view.now_ms)
         return [[of[start.way.topic, start.way.partition] for start in starts]]
