@@ -62,7 +62,13 @@ def test_it_begins_when_the_next_look_would_come_too_late_or_nothing_ever_began(
 def test_it_begins_at_once_where_a_side_of_it_may_run_dry() -> None:
     """The destination of the second has nothing under way; with it goes whoever else may."""
     assert begun(refill([waits(1), waits(2, to=(1, 4))], long_ones(), TERMS)) == [1, 2]
-    assert begun(refill([waits(1)], [runs(n, 1.0) for n in (7, 8, 9)], TERMS)) == [1]
+    assert begun(refill([waits(1)], [runs(n, 0.9) for n in (7, 8, 9)], TERMS)) == [1]
+
+
+def test_the_rarer_the_looks_the_more_must_be_under_way() -> None:
+    running = [runs(n, 1.5) for n in (7, 8, 9)]
+    assert begun(refill([waits(1)], running, replace(TERMS, look_every_s=2.0))) == []
+    assert begun(refill([waits(1)], running, replace(TERMS, look_every_s=3.0))) == [1]
 
 
 def test_one_giant_alone_is_not_enough_however_long_it_takes() -> None:
@@ -71,9 +77,9 @@ def test_one_giant_alone_is_not_enough_however_long_it_takes() -> None:
 
 def test_what_is_left_of_each_copy_counts_at_both_its_ends() -> None:
     """Two replicas are added: their leader sends both, each destination takes one."""
-    both = [runs(n, 1.2, (1, 2), (1, 3, 4)) for n in (7, 8, 9)]
-    assert begun(refill([waits(1)], both, TERMS)) == [1], "broker 3 has 3.6 s of it"
-    assert begun(refill([waits(1)], [*both, runs(6, 1.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 7.2"
+    both = [runs(n, 0.9, (1, 2), (1, 3, 4)) for n in (7, 8, 9)]
+    assert begun(refill([waits(1)], both, TERMS)) == [1], "broker 3 has 2.7 s of it"
+    assert begun(refill([waits(1)], [*both, runs(6, 1.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 5.4"
 
 
 def test_what_is_copied_to_a_broker_that_is_away_keeps_nobody_busy() -> None:

@@ -18,9 +18,10 @@ from tuner.model.cluster import BrokerSide
 from tuner.plan.reassignment_steps import StepReason
 from tuner.plan.refill_terms import Running, Start, Terms, sides_of
 
-GATHER_S_MAX = 3.5
-# A side with so much under way has enough for the wait, and for what comes after it: a look, the announcement, the request.
-_ENOUGH_S = 4.0
+GATHER_S_MAX = 4.5
+# From the look that finds something to begin until it is copied: it is announced, throttled, asked for, heard of. A side that has
+# so much under way beyond the next look can wait for that.
+_LEAD_S = 2.0
 # Somebody found that many slots of use there: one giant alone may not fill a throttle, however long it takes.
 _SLOTS_IN_USE_MIN = 0.5
 
@@ -51,7 +52,7 @@ def _has_enough(side: BrokerSide, under_way_bytes: float, slots: float, terms: T
     rate_bytes_per_s = terms.rates.get(side)  # The most that it may be given: it lasts at least so long.
     if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_MIN * terms.slots.get(side, 1):
         return False
-    return under_way_bytes >= _ENOUGH_S * rate_bytes_per_s
+    return under_way_bytes >= (terms.look_every_s + _LEAD_S) * rate_bytes_per_s
 
 
 def _under_way_bytes(running: Sequence[Running], terms: Terms) -> dict[BrokerSide, float]:
