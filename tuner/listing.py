@@ -22,7 +22,6 @@ from tuner.journal.entries import lists_entry
 from tuner.ledger import Ledger
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import AddPairs, Decision, RemovePairs, StartRate
-from tuner.model.memory import Memory
 
 log = structlog.get_logger("tuner")
 
@@ -44,9 +43,15 @@ class Listing:
         Raises:
             JournalError: what is not on record is not done.
         """
-        self._take_off([d for d in decisions if isinstance(d, RemovePairs)])
-        unset = self._start([d for d in decisions if isinstance(d, StartRate)])
-        unlisted = self._put_on(without_sides([d for d in decisions if isinstance(d, AddPairs)], unset))
+        removals = [d for d in decisions if isinstance(d, RemovePairs)]
+        starts = [d for d in decisions if isinstance(d, StartRate)]
+        adds = [d for d in decisions if isinstance(d, AddPairs)]
+        unset: set[BrokerSide] = set()
+        if starts:
+            # Which pairs may be put on is known when it is known which rates stand.
+            self._edit(removals, ())
+            unset, removals = self._start(starts), []
+        unlisted = self._edit(removals, without_sides(adds, unset))
         self._ledger.settle()
         return Unthrottled(frozenset(unlisted), frozenset(unset))
 
@@ -82,40 +87,43 @@ class Listing:
         taken = {side: rates[side] for side, refused in answers.items() if refused is None}
         return answers | (self._throttles.confirm_rates(taken) if taken else {})
 
-    def _put_on(self, adds: Sequence[AddPairs]) -> set[str]:
-        """The topics whose lists do not name what they should."""
+    def _edit(self, removals: Sequence[RemovePairs], adds: Sequence[AddPairs]) -> set[str]:
+        """On record, done, and what came of it with the next record; the topics whose lists do not name what they should."""
         resting = {add.topic for add in adds if self._ledger.pausing(add)}
         adds = [add for add in adds if add.topic not in resting]
-        if not adds:
-            return resting
-        failed = self._edit(adds, self._throttles.add_pairs, intend_pairs(self._ledger.memory, adds))
-        return resting | failed.keys()
-
-    def _take_off(self, removals: Sequence[RemovePairs]) -> None:
         removals = [removal for removal in removals if not self._ledger.pausing(removal)]
         # A topic may lose pairs for two reasons, and a reason is what an entry is about.
-        for reason in dict.fromkeys(removal.reason for removal in removals):
-            some = [removal for removal in removals if removal.reason is reason]
-            self._edit(some, self._throttles.remove_pairs, self._ledger.memory)
+        reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
+        batches = [batch for some in [*reasons, adds] for batch in list_records.batches(some)]
+        if not batches:
+            return resting
+        intents = [lists_entry("intent", batch, self._now_ms()) for batch in batches]
+        self._ledger.record(intents, intend_pairs(self._ledger.memory, adds))
+        for some in reasons:
+            self._write(some, self._throttles.remove_pairs, adds)
+        return resting | (self._write(adds, self._throttles.add_pairs, adds).keys() if adds else set())
 
-    def _edit(
+    def _write(
         self,
         changes: Sequence[AddPairs] | Sequence[RemovePairs],
         write: Callable[[Mapping[str, TopicThrottle]], Mapping[str, Failure | None]],
-        memory: Memory,
+        adds: Sequence[AddPairs],
     ) -> dict[str, Failure]:
-        """On record, done, and what came of it with the next record; what failed, by topic."""
-        batches = list(list_records.batches(changes))
-        self._ledger.record([lists_entry("intent", some, self._now_ms()) for some in batches], memory)
+        """What failed, by topic.
+
+        Args:
+            adds: what is on record as ours already, as it is about to be.
+        """
         answers = write({change.topic: change.pairs for change in changes})
         failures = {topic: failure for topic, failure in answers.items() if failure is not None}
         for change in changes:
             self._came_out(change, failures.get(change.topic))
-        for some in batches:
+        for some in list_records.batches(changes):
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
             gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
             entry = lists_entry("outcome", some, self._now_ms(), failures=failed)
-            self._ledger.happened(entry, settle_pairs(self._ledger.memory, gone) if gone else None)
+            memory = intend_pairs(settle_pairs(self._ledger.memory, gone), adds) if gone else None
+            self._ledger.happened(entry, memory)
         return failures
 
     def _came_out(self, decision: Decision, failure: Failure | None) -> None:

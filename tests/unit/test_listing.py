@@ -13,6 +13,7 @@ from tuner_cases import LIMITS, NOW_MS, SEEN, SOURCE, STALL, TARGET, L, move, mo
 
 from streaming.throttles import TopicThrottle
 from tuner.decide.policy import decide
+from tuner.listing import Listing
 from tuner.model.cluster import LiveCluster
 from tuner.model.decision import AddPairs, Reason, RemovePairs, StartRate
 from tuner.model.limits import MB
@@ -74,9 +75,8 @@ def test_the_law_has_it_in_the_cycle_after_though_no_signal_tells_of_the_lists_y
     assert rig.throttles.rates[SOURCE] > 8 * MB
 
 
-def test_what_came_of_one_change_is_on_record_with_the_intents_of_the_next() -> None:
-    """Each record is a transaction, which brokers have to carry out: three for a pair that goes and one that comes, and none is kept
-    for the next cycle."""
+def test_of_what_goes_and_what_comes_the_intents_are_one_record_and_the_outcomes_another() -> None:
+    """Each record is a transaction, which brokers have to carry out, and none of it is kept for the next cycle."""
     rig = unthrottled()
     rig.live.moves = (move(), move(partition=1))
     cycle(rig)
@@ -85,11 +85,26 @@ def test_what_came_of_one_change_is_on_record_with_the_intents_of_the_next() -> 
     rig.events.clear()
     rig.signals.brokers = {}  # Nothing else is said: the law has no word without them.
     cycle(rig)
-    said = [e[:2] for e in rig.events if e[0] in ("intent", "outcome")]
-    assert said == [
-        ("intent", "remove_pairs"), ("outcome", "remove_pairs"), ("intent", "add_pairs"), ("outcome", "add_pairs"),
+    kinds: list[Any] = [e[:2] if e[0] in ("intent", "outcome") else e[0] for e in rig.events]
+    assert [kind for kind in kinds if kind in ("remove", "add") or isinstance(kind, tuple)] == [
+        ("intent", "remove_pairs"), ("intent", "add_pairs"), "remove", "add",
+        ("outcome", "remove_pairs"), ("outcome", "add_pairs"),
     ]  # fmt: skip
-    assert rig.journal.writes == 3 + 1, "and one of the cycle's own"
+    assert rig.journal.writes == 2 + 1, "and one of the cycle's own"
+    assert rig.loop.memory.listed == {
+        "orders": throttle(leader=[(1, 1), (1, 2), (2, 1), (2, 2)], follower=[(1, 3), (2, 3)])
+    }
+    assert listed(rig) == rig.loop.memory.listed
+
+
+def test_a_pair_that_goes_for_one_move_and_comes_for_another_is_ours() -> None:
+    rig = unthrottled()
+    listing = Listing(rig.throttles, rig.loop.ledger, rig.watcher, wall_clock=lambda: 0.0)
+    comes = AddPairs("orders", (), ((0, 3),), Reason.MOVE_FOUND, "comes")
+    goes = RemovePairs("orders", (), ((0, 3),), Reason.IN_SYNC, "goes")
+    listing.carry_out([comes])
+    listing.carry_out([goes, comes])
+    assert rig.loop.memory.listed == listed(rig) == {"orders": throttle(follower=[(0, 3)])}
 
 
 def test_nothing_is_written_twice() -> None:
