@@ -94,7 +94,8 @@ class Listing:
         removals = [removal for removal in removals if not self._ledger.pausing(removal)]
         # A topic may lose pairs for two reasons, and a reason is what an entry is about.
         reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
-        batches = [batch for some in [*reasons, adds] for batch in list_records.batches(some)]
+        every: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
+        batches = [batch for some in every for batch in list_records.batches(some)]
         if not batches:
             return resting
         intents = [lists_entry("intent", batch, self._now_ms()) for batch in batches]

@@ -212,7 +212,7 @@ def _judged(
         memory = replace(memory, cost=cost, window=window)
     felt, seen = felt_ratio(view.beside, policy.objective), memory.window
     assert seen is not None
-    full_at_ms = view.now_ms if felt >= limits.aim else seen.felt_full_at_ms
+    full_at_ms = view.now_ms if felt >= limits.felt_aim else seen.felt_full_at_ms
     memory = replace(memory, window=replace(seen, felt_full_at_ms=full_at_ms))
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
@@ -254,6 +254,7 @@ _WHY = {
     QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as what is felt wavers by so much",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }
