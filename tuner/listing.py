@@ -123,7 +123,9 @@ class Listing:
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
             gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
             entry = lists_entry("outcome", some, self._now_ms(), failures=failed)
-            memory = intend_pairs(settle_pairs(self._ledger.memory, gone), adds) if gone else None
+            topics = {change.topic for change in gone}
+            comes = [add for add in adds if add.topic in topics]
+            memory = intend_pairs(settle_pairs(self._ledger.memory, gone), comes) if gone else None
             self._ledger.happened(entry, memory)
         return failures
 

@@ -8,7 +8,7 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
            and by half of what is left to where it was too much before
     down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
-           by a little where they are about to; where others wait too long, or nearly so, by a tenth at least
+           by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -103,12 +103,14 @@ def next_total(
         ratio = limits.cut_ratio_least - limits.deadband_ratio
         total = with_missed(total, rate, course, now_ms, limits)
         return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
-    if _is_near(rate, course, limits) and binds:
-        if not course.newer or not rested:
+    if _is_near(rate, course, limits) and binds and rested and course.newer:
+        if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
             return total, QuotaReason.RESTING
-        total = with_missed(total, rate, course, now_ms, limits)
-        return _cut(total, _a_step_down(rate, limits), cap, now_ms, limits), QuotaReason.NEAR_OBJECTIVE
-    if pressure.ratio >= (limits.felt_aim if pressure.by is Measure.FELT else limits.aim):
+        # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
+        least = max(limits.felt_near_rate_per_s_min, rate * (1 - limits.felt_step_ratio))
+        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
+    aim = limits.felt_aim if pressure.by is Measure.FELT else limits.aim
+    if pressure.ratio >= aim or course.felt_ratio >= limits.felt_aim:
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:
         return total, QuotaReason.NOT_BINDING
@@ -128,10 +130,6 @@ def next_total(
 def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
     """Whether the next look at what others feel may well be over the objective, and less of the total can help it."""
     return course.felt_ratio > limits.felt_near and rate > limits.felt_near_rate_per_s_min
-
-
-def _a_step_down(rate: float, limits: MutationLimits) -> float:
-    return max(limits.felt_near_rate_per_s_min, rate * (1 - limits.felt_step_ratio))
 
 
 def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:
