@@ -21,7 +21,7 @@ from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_cost import at_start, of_window
-from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
+from tuner.decide.mutation_dealing import Place, Quotas, dealt, floor_of, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import Pressure, felt_ratio, pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
@@ -231,6 +231,7 @@ def _judged(
             newer,
             felt,
             full_at_ms,
+            math.fsum(floor_of(place.of, limits) for place in places if place.left_alone is None),
         )
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"

@@ -107,7 +107,7 @@ def next_total(
         if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
             return total, QuotaReason.RESTING
         # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
-        least = max(limits.felt_near_rate_per_s_min, rate * (1 - limits.felt_step_ratio))
+        least = max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio))
         return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
     aim = limits.felt_aim if pressure.by is Measure.FELT else limits.aim
     if pressure.ratio >= aim or course.felt_ratio >= limits.felt_aim:
@@ -128,8 +128,13 @@ def next_total(
 
 
 def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
-    """Whether the next look at what others feel may well be over the objective, and less of the total can help it."""
-    return course.felt_ratio > limits.felt_near and rate > limits.felt_near_rate_per_s_min
+    """Whether the next look at what others feel may well be over the objective, and there is something to take from the total."""
+    return course.felt_ratio > limits.felt_near and rate > _near_least_per_s(course, limits)
+
+
+def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
+    # What was promised is kept as long as nothing is over its objective.
+    return max(limits.felt_near_rate_per_s_min, course.promised_per_s)
 
 
 def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:
