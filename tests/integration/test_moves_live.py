@@ -149,8 +149,12 @@ def test_a_topic_is_placed_within_the_limits_or_refused_and_kafka_takes_the_plac
 
     with lab.admin() as admin:
         admin.create_topics([NewTopic("placed", replica_assignments=placed)])
-    until(lambda: len(client.partitions(["placed"])) == 6, 20, "the topic is there")
-    assert {s.partition: list(s.replicas) for s in client.partitions(["placed"])} == placed
+    # Each question may go to another broker, and one of them may be a little behind.
+    until(
+        lambda: {s.partition: list(s.replicas) for s in client.partitions(["placed"])} == placed,
+        20,
+        "the topic is there as it was placed",
+    )
     until(lambda: hosted(client) == {b: counts[b] + more for b, more in room.items()}, 20, "every broker knows of it")
     more = told("limits", "place", "-c", lab_config_file, "--topic", "placed", "--partitions", "8")["plan"]
     assert [entry["partition"] for entry in more["partitions"]] == [6, 7]

@@ -107,7 +107,8 @@ def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_taking_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listing, "_take_off", lambda *_: None)
+    edit = Listing._edit
+    monkeypatch.setattr(Listing, "_edit", lambda self, _, adds: edit(self, (), adds))
 
 
 def with_the_wrong_replicas(monkeypatch: pytest.MonkeyPatch) -> None:

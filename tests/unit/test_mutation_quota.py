@@ -578,7 +578,7 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
     assert 300 < rig.memory.total.rate_per_s <= 400
 
 
-@pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (41.0, 1.1)])
+@pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (50.0, 1.1)])
 def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: float, most_ratio: float) -> None:
     """A tail gives no warning: at 28 of 36 ms there seemed to be room for half as much again, which was four cuts too much."""
     rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
@@ -612,8 +612,8 @@ def test_of_a_tail_that_wavers_the_least_look_promises_no_room(lag_ms: float) ->
     """Though something else presses more whenever it is long."""
     rig = Rig(FELT_AND_LAG)
     felt(rig, 20.0)
-    before, _ = felt(rig, 50.0, lag_ms)
-    found = [felt(rig, *((50.0, lag_ms) if look % 5 == 0 else (41.0, 0.0)))[0] for look in range(60)]
+    before, _ = felt(rig, 52.0, lag_ms)
+    found = [felt(rig, *((52.0, lag_ms) if look % 5 == 0 else (46.0, 0.0)))[0] for look in range(60)]
     assert found == [before] * 60
 
 
@@ -623,54 +623,17 @@ def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
         felt(rig, 20.0)
     cut, _ = felt(rig, 70.0)
     assert [felt(rig, ms)[0] for ms in (68.0, 69.0, 67.0, 66.0, 65.0, 64.0)] == [cut] * 6
-    assert [felt(rig, 41.0)[0] for _ in range(7)][:6] == [cut] * 6
-    assert felt(rig, 41.0)[0] > cut
+    assert [felt(rig, 45.0)[0] for _ in range(7)][:6] == [cut] * 6
+    assert felt(rig, 45.0)[0] > cut
 
 
 def test_what_is_felt_too_much_comes_down_by_a_tenth_at_least() -> None:
     """At 37 to 40 of 36 ms, twentieths took five minutes from 86 to 55/s."""
     rig = Rig(FELT_AND_LAG)
-    before, _ = felt(rig, 50.0)
+    before, _ = felt(rig, 52.0)
     for _ in range(3):
-        felt(rig, 50.0)
+        felt(rig, 52.0)
     assert felt(rig, 61.0)[0] == pytest.approx(0.9 * before)
-
-
-def test_what_is_felt_nearly_too_much_comes_down_step_by_step_as_the_next_look_may_be_over() -> None:
-    """At 60/s looks of 34 to 41 ms were as it should be, of 41, and one of a hundred was 46."""
-    rig = Rig(FELT_AND_LAG)
-    before, _ = felt(rig, 54.0)
-    found = [felt(rig, 54.0) for _ in range(30)]
-    rates = [rate for rate, _ in found]
-    assert list(dict.fromkeys(rates)) == [pytest.approx(before * 0.9**step) for step in range(5)]
-    assert rates[:6] == [before] * 6, "half a minute has to be seen before it is judged"
-    assert {reason for _, made in found for reason in reasons(made)} >= {QuotaReason.NEAR_OBJECTIVE}
-    # Nothing was missed, so nothing keeps it from going up again where there is room.
-    assert max(felt(rig, 20.0)[0] for _ in range(60)) > before
-
-
-def test_a_step_down_in_time_keeps_no_cut_from_being_made_that_is_urgent() -> None:
-    for urgent_ms in (90.0, 180.0):
-        rig = Rig(FELT_AND_LAG)
-        before, _ = felt(rig, 54.0)
-        while (eased := felt(rig, 54.0)[0]) == before:
-            pass
-        cut, _ = felt(rig, urgent_ms)
-        assert cut == pytest.approx(eased * max(0.5, 60.0 / urgent_ms))
-
-
-def test_near_the_objective_nobody_is_taken_below_what_a_small_controller_bears() -> None:
-    """Else an objective that is nearly reached whatever tenants do would leave them nothing."""
-    rig, least = Rig(FELT_AND_LAG), FELT_AND_LAG.limits.felt_near_rate_per_s_min
-    assert min(felt(rig, 54.0)[0] for _ in range(200)) == least
-    assert felt(rig, 90.0)[0] < least, "over it they are"
-
-
-def test_what_is_felt_leaves_no_room_and_that_is_said_though_something_else_presses_more() -> None:
-    rig = Rig(FELT_AND_LAG)
-    felt(rig, 49.0, idle=0.42)
-    made = [felt(rig, 49.0, idle=0.42) for _ in range(20)][-1][1]
-    assert QuotaReason.WITHIN_OBJECTIVE in reasons(made)
 
 
 def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:

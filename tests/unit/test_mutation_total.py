@@ -233,13 +233,3 @@ def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly()
     cost = LearnedCost(0.9, 0.06, partitions_per_topic=10, steps=5)
     assert learned(cost, 0.1, 10, 20, LIMITS).partitions_per_topic == 2
     assert learned(cost, 0.1, 1, 20, LIMITS).partitions_per_topic == 13
-
-
-def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
-    near = Course(felt_ratio=0.9, promised_per_s=80.0)
-    assert after(Total(100), 0.5, course=near) == (Total(90, NOW), QuotaReason.NEAR_OBJECTIVE)
-    assert after(Total(85), 0.5, course=near) == (Total(80, NOW), QuotaReason.NEAR_OBJECTIVE)
-    assert after(Total(80), 0.5, course=near) == (Total(80), QuotaReason.WITHIN_OBJECTIVE)
-    assert after(Total(100), 0.5, course=replace(near, felt_ratio=0.85))[1] is QuotaReason.WITHIN_OBJECTIVE
-    assert after(Total(100), 0.5, course=near, binds=False)[1] is QuotaReason.WITHIN_OBJECTIVE
-    assert after(Total(100, NOW - 34_000), 0.5, course=near) == (Total(100, NOW - 34_000), QuotaReason.RESTING)

@@ -21,7 +21,7 @@ from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_cost import at_start, of_window
-from tuner.decide.mutation_dealing import Place, Quotas, dealt, floor_of, place_of
+from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import Pressure, felt_ratio, pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
@@ -212,7 +212,7 @@ def _judged(
         memory = replace(memory, cost=cost, window=window)
     felt, seen = felt_ratio(view.beside, policy.objective), memory.window
     assert seen is not None
-    full_at_ms = view.now_ms if felt >= limits.felt_aim else seen.felt_full_at_ms
+    full_at_ms = view.now_ms if felt >= limits.aim else seen.felt_full_at_ms
     memory = replace(memory, window=replace(seen, felt_full_at_ms=full_at_ms))
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
@@ -231,7 +231,6 @@ def _judged(
             newer,
             felt,
             full_at_ms,
-            math.fsum(floor_of(place.of, limits) for place in places if place.left_alone is None),
         )
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
@@ -255,7 +254,6 @@ _WHY = {
     QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
-    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as what is felt wavers by so much",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }

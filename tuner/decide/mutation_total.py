@@ -8,7 +8,7 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
            and by half of what is left to where it was too much before
     down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
-           by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth
+           by a little where they are about to; where others wait too long, by a tenth at least
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -103,14 +103,7 @@ def next_total(
         ratio = limits.cut_ratio_least - limits.deadband_ratio
         total = with_missed(total, rate, course, now_ms, limits)
         return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
-    if _is_near(rate, course, limits) and binds and rested and course.newer:
-        if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
-            return total, QuotaReason.RESTING
-        # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
-        least = max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio))
-        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
-    aim = limits.felt_aim if pressure.by is Measure.FELT else limits.aim
-    if pressure.ratio >= aim or course.felt_ratio >= limits.felt_aim:
+    if pressure.ratio >= limits.aim:
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:
         return total, QuotaReason.NOT_BINDING
@@ -127,23 +120,12 @@ def next_total(
     return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
 
 
-def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
-    """Whether the next look at what others feel may well be over the objective, and there is something to take from the total."""
-    return course.felt_ratio > limits.felt_near and rate > _near_least_per_s(course, limits)
-
-
-def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
-    # What was promised is kept as long as nothing is over its objective.
-    return max(limits.felt_near_rate_per_s_min, course.promised_per_s)
-
-
 def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:
     most, ratio = limits.raise_ratio_max * rate, pressure.ratio
     if ratio <= 0:
         return most
     step = most if ratio < limits.aim / 2 else min(most, limits.raise_of_cap * cap)
-    aim = limits.felt_aim if pressure.by is Measure.FELT else limits.aim
-    half_of_room = rate * (aim / ratio - 1) / 2
+    half_of_room = rate * (limits.aim / ratio - 1) / 2
     if felt_ratio < 0.5:
         return min(step, half_of_room)
     # Whoever asks waits for the commit under way: that is soon so always, and then for long no more. How much is left says little.

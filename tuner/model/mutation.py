@@ -75,13 +75,7 @@ class MutationLimits:
     raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
     raise_ratio_max: float = 1.0
     raise_of_cap: float = 0.05
-    # What others feel is a tail of few looks: from one half minute to the next it wavers by a tenth, and what is held is said of
-    # the worst of them. So there is room below the first, and from the second on the next may be over it ...
-    felt_aim: float = 0.8
-    felt_near: float = 0.88
-    # ... but it may be near whatever tenants do: for that they are not taken below what a small controller bears with ease.
-    felt_near_rate_per_s_min: float = 25.0
-    # So much up while what others feel is between half of what they may and the aim; and down as much at least.
+    # So much while what others feel is between half of what they may and the aim; and down as much at least where it is too much.
     felt_step_ratio: float = 0.1
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
     cut_ratio_least: float = 0.95
