@@ -256,11 +256,15 @@ def test_a_topic_is_created_where_there_is_room_and_not_where_there_is_none(
 
     found = told(*ask, "--partitions", "4", "--topic-config", "retention.ms=3600000")
     assert (found["created"], found["read_back"], found["over"]) == (True, True, [])
-    until(lambda: len(client.partitions(["made"])) == 4, 20, "every broker knows of it")
     placed = {e["partition"]: tuple(e["replicas"]) for e in found["plan"]["partitions"]}
-    assert {s.partition: s.replicas for s in client.partitions(["made"])} == placed
+    until(
+        lambda: {s.partition: s.replicas for s in client.partitions(["made"])} == placed, 20, "it is as it was placed"
+    )
     assert Counter(b for replicas in placed.values() for b in replicas) == Counter(room)
-    assert client.topic_configs(["made"], ["retention.ms"]) == {"made": {"retention.ms": "3600000"}}
+    kept = {"made": {"retention.ms": "3600000"}}
+    until(
+        lambda: client.topic_configs(["made"], ["retention.ms"]) == kept, 20, "a broker that is asked shows its setting"
+    )
 
     again = rheostat(*ask, "--partitions", "4")
     assert again.returncode == 2
