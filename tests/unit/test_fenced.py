@@ -97,7 +97,7 @@ class SlowCluster:
         self._reads()
         return {topic: dict(self.lists.get(topic, {})) for topic in topics}
 
-    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, None]:
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, ClusterError | None]:
         assert self._fence.ago_s <= PROOF_S_MAX, f"written with a proof that is {self._fence.ago_s} s old"
         self.requests += bool(changes)
         for topic, configs in changes.items():
@@ -168,7 +168,7 @@ class Doubting(SlowCluster):
         key = LIST_KEYS[Side.LEADER]
         return {topic: {key: self.stands if self.reads > self.late else self.shows} for topic in topics}
 
-    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, ClusterError | None]:  # type: ignore[override]
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, ClusterError | None]:
         for configs in changes.values():
             self.asked += [change.entries for change in configs.values()]
         refused = InvalidConfig("error 40") if self.reads <= self.late else None

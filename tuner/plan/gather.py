@@ -4,9 +4,9 @@ Intuition: every round costs all brokers something, however few steps it holds: 
 fetchers stop and begin anew; and who produces waits behind it. Slots come free one by one. As long as the vans that are on the
 road have enough to do for seconds, those that have come back can wait for each other.
 
-Invariant: nothing waits until ``GATHER_S_MAX`` after the last request if the next look may come later than that; and nothing
-waits for which producers do, that copies nothing, or whose sides may run dry, or use half of their slots, before the next
-request is heard of.
+Invariant: what may begin does by ``GATHER_S_MAX`` after the last request, as it does not wait for a look that would come later.
+And none waits for which producers do, that copies nothing, one of whose sides uses less than half of its slots, or may run dry
+before the next request is heard of.
 """
 
 from __future__ import annotations
