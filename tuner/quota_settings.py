@@ -41,7 +41,7 @@ class ControllerObjectiveSettings(BaseModel):
         default=None,
         gt=0,
         lt=5_000,
-        description="how long 9 of 10 creations may wait for the controller; the tuner itself asks it five times a second for "
+        description="how long 9 of 10 creations may wait for the controller; the tuner itself asks it ten times a second for "
         "something that changes nothing",
     )
     burst_ms_max: float = Field(

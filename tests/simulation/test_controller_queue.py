@@ -67,12 +67,12 @@ def tamed() -> tuple[Felt, Watched]:
     return ran(zookeeper(4), Law(policy()))
 
 
-def settled(points: Sequence[tuple[float, float]]) -> list[float]:
-    return [value for at_s, value in points if at_s >= SETTLED_S]
+def settled(points: Sequence[tuple[float, float]], from_s: float = SETTLED_S) -> list[float]:
+    return [value for at_s, value in points if at_s >= from_s]
 
 
-def goodput_per_s(felt: Felt) -> float:
-    return sum(sum(settled(points)) for points in felt.partitions.values()) / (felt.waits_s[-1][0] - SETTLED_S)
+def goodput_per_s(felt: Felt, from_s: float = SETTLED_S) -> float:
+    return sum(sum(settled(points, from_s)) for points in felt.partitions.values()) / (felt.waits_s[-1][0] - from_s)
 
 
 def pressure_p99(watched: Watched) -> float:
@@ -207,12 +207,13 @@ def test_whoever_asks_for_nothing_waits_for_the_commit_under_way() -> None:
 def test_what_others_feel_is_kept_though_the_controller_has_time() -> None:
     """Large requests that keep the controller busy for a part of the time: whoever comes in between waits for one of them."""
     storms = [TenantSpec(name, 2.0, 20, 4, at_s=60.0, at_random=True) for name in STORMS]
-    world = QueueWorld(3, QueueModel(KRAFT), tuple(storms), 900.0)
+    # From where it begins it goes up by tenths.
+    world = QueueWorld(3, QueueModel(KRAFT), tuple(storms), 1_800.0)
     asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=50.0, burst_ms_max=5_000.0)
     _, unkept = ran(world, Fixed(), asked)
     assert pressure_p99(unkept) > 1.2
     felt, watched = ran(world, Law(policy(asked)), asked)
     static, kept = ran(world, Fixed({EVERYBODY_ELSE: 80.0}), asked)
     assert pressure_p99(kept) < 1, "and at 100 it is over it"
-    assert pressure_p99(watched) <= 1.05
-    assert goodput_per_s(felt) > 0.9 * goodput_per_s(static)
+    assert pressure_p99(watched) <= 1.0
+    assert goodput_per_s(felt, 900.0) > 0.9 * goodput_per_s(static, 900.0)

@@ -135,7 +135,7 @@ def test_next_to_nothing_is_forgotten_as_soon(minutes: int, most: float) -> None
 def test_what_falls_behind_while_nobody_does_anything_says_nothing_of_what_can_be_borne() -> None:
     found, reason = next_total(Total(200), lag(2_500), Course(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS)
     assert reason is QuotaReason.OVER_OBJECTIVE
-    assert found == Total(1, NOW, NOW)
+    assert found == Total(LIMITS.rate_per_s_ease, NOW, NOW)
 
 
 def test_who_never_missed_it_has_no_such_bound() -> None:

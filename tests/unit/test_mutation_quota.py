@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -441,7 +442,7 @@ def test_where_everybody_is_exempt_nobody_is_held_back_however_hard_it_is_presse
         rig.cycle(three(rig, 90, 40, 0, a=-1.0, b=-1.0), [controller(rig.now_ms, idle=0.0, queue=9e4)])
     assert [rig.quotas[entity] for entity in (A, B, C)] == [1e9] * 3
     assert rig.memory.total is not None
-    assert rig.memory.total.rate_per_s == 1.0
+    assert rig.memory.total.rate_per_s == rig.policy.limits.rate_per_s_ease, "it is not what we could hold back"
 
 
 def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
@@ -578,7 +579,7 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
     assert 300 < rig.memory.total.rate_per_s <= 400
 
 
-@pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (50.0, 1.1)])
+@pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (41.0, 1.1)])
 def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: float, most_ratio: float) -> None:
     """A tail gives no warning: at 28 of 36 ms there seemed to be room for half as much again, which was four cuts too much."""
     rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
@@ -612,9 +613,9 @@ def test_of_a_tail_that_wavers_the_least_look_promises_no_room(lag_ms: float) ->
     """Though something else presses more whenever it is long."""
     rig = Rig(FELT_AND_LAG)
     felt(rig, 20.0)
-    before, _ = felt(rig, 52.0, lag_ms)
-    found = [felt(rig, *((52.0, lag_ms) if look % 5 == 0 else (46.0, 0.0)))[0] for look in range(60)]
-    assert found == [before] * 60
+    before, _ = felt(rig, 50.0, lag_ms)
+    found = [felt(rig, *((50.0, lag_ms) if look % 5 == 0 else (46.0, 0.0)))[0] for look in range(60)]
+    assert max(found) == before
 
 
 def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
@@ -623,17 +624,95 @@ def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
         felt(rig, 20.0)
     cut, _ = felt(rig, 70.0)
     assert [felt(rig, ms)[0] for ms in (68.0, 69.0, 67.0, 66.0, 65.0, 64.0)] == [cut] * 6
-    assert [felt(rig, 45.0)[0] for _ in range(7)][:6] == [cut] * 6
-    assert felt(rig, 45.0)[0] > cut
+    assert [felt(rig, 41.0)[0] for _ in range(7)][:6] == [cut] * 6
+    assert felt(rig, 41.0)[0] > cut
 
 
 def test_what_is_felt_too_much_comes_down_by_a_tenth_at_least() -> None:
     """At 37 to 40 of 36 ms, twentieths took five minutes from 86 to 55/s."""
     rig = Rig(FELT_AND_LAG)
-    before, _ = felt(rig, 52.0)
+    before, _ = felt(rig, 50.0)
     for _ in range(3):
-        felt(rig, 52.0)
+        felt(rig, 50.0)
     assert felt(rig, 61.0)[0] == pytest.approx(0.9 * before)
+
+
+def wavering(middle_ms: float, apart_ms: float, looks: int) -> list[float]:
+    """Up and down in a minute, as a window of half a minute slides over storms that come by chance."""
+    return [middle_ms + apart_ms * math.sin(2 * math.pi * look / 12) for look in range(looks)]
+
+
+def test_what_wavers_comes_down_step_by_step_where_the_next_look_may_be_over() -> None:
+    """At 60/s looks of 34 to 41 ms were as it should be, of 41, and one of a hundred was 46."""
+    rig = Rig(FELT_AND_LAG)
+    before, _ = felt(rig, 54.0)
+    found = [felt(rig, ms) for ms in wavering(54.0, 5.0, 30)]
+    rates = [rate for rate, _ in found]
+    assert list(dict.fromkeys(rates)) == [pytest.approx(before * 0.9**step) for step in range(4)]
+    assert rates[:5] == [before] * 5, "half a minute has to be seen before it is judged"
+    assert {reason for _, made in found for reason in reasons(made)} >= {QuotaReason.NEAR_OBJECTIVE}
+    # Nothing was missed, so nothing keeps it from going up again where there is room.
+    assert max(felt(rig, 20.0)[0] for _ in range(60)) > before
+
+
+def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
+    rig = Rig(FELT_AND_LAG)
+    for ms in wavering(48.0, 0.3, 60):
+        felt(rig, ms)
+    assert rig.memory.total is not None
+    before = rig.memory.total.rate_per_s
+    rates = [felt(rig, ms)[0] for ms in wavering(51.0, 0.3, 12)]
+    assert rates[-1] > before, "there is room"
+    rates = [felt(rig, ms)[0] for ms in wavering(57.0, 0.3, 60)]
+    assert rates[-1] == rates[12], "and here is neither room nor need"
+
+
+def test_what_wavers_by_as_much_has_no_room_at_the_same_height() -> None:
+    rig = Rig(FELT_AND_LAG)
+    for ms in wavering(48.0, 6.0, 60):
+        felt(rig, ms)
+    assert rig.memory.total is not None
+    before = rig.memory.total.rate_per_s
+    assert [felt(rig, 51.0)[0] for _ in range(8)] == [before] * 8
+
+
+def test_a_step_down_in_time_keeps_no_cut_from_being_made_that_is_urgent() -> None:
+    for urgent_ms in (90.0, 180.0):
+        rig = Rig(FELT_AND_LAG)
+        before, _ = felt(rig, 54.0)
+        waves = iter(wavering(54.0, 5.0, 60))
+        while (eased := felt(rig, next(waves))[0]) == before:
+            pass
+        cut, _ = felt(rig, urgent_ms)
+        assert cut == pytest.approx(eased * max(0.5, 60.0 / urgent_ms))
+
+
+def test_near_the_objective_nobody_is_taken_below_what_a_small_controller_bears() -> None:
+    """Else an objective that is nearly reached whatever tenants do would leave them nothing."""
+    rig, least = Rig(FELT_AND_LAG), FELT_AND_LAG.limits.rate_per_s_ease
+    assert min(felt(rig, ms)[0] for ms in wavering(54.0, 5.0, 200)) == least
+    assert felt(rig, 90.0)[0] < least, "over it they are"
+
+
+def test_what_is_felt_leaves_no_room_and_that_is_said_though_something_else_presses_more() -> None:
+    rig = Rig(FELT_AND_LAG)
+    felt(rig, 53.5, idle=0.36)
+    made = [felt(rig, 53.5, idle=0.36) for _ in range(20)][-1][1]
+    assert QuotaReason.WITHIN_OBJECTIVE in reasons(made)
+
+
+def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
+    rig = Rig(FELT_AND_LAG)
+    for ms in wavering(48.0, 0.3, 60):
+        felt(rig, ms)
+    assert rig.memory.window is not None
+    known = rig.memory.window.felt_spread
+    assert known is not None
+    assert known < 0.02
+    found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
+    made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0, apply_lag_ms=0.0))
+    assert made.memory.window is not None
+    assert (made.memory.window.felt_ratio, made.memory.window.felt_spread) == (None, known)
 
 
 def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:

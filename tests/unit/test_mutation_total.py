@@ -233,3 +233,24 @@ def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly()
     cost = LearnedCost(0.9, 0.06, partitions_per_topic=10, steps=5)
     assert learned(cost, 0.1, 10, 20, LIMITS).partitions_per_topic == 2
     assert learned(cost, 0.1, 1, 20, LIMITS).partitions_per_topic == 13
+
+
+def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
+    near = Course(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=80.0)
+    assert after(Total(100), 0.5, course=near) == (Total(90, NOW), QuotaReason.NEAR_OBJECTIVE)
+    assert after(Total(85), 0.5, course=near) == (Total(80, NOW), QuotaReason.NEAR_OBJECTIVE)
+    assert after(Total(80), 0.5, course=near) == (Total(80), QuotaReason.WITHIN_OBJECTIVE)
+    assert after(Total(100), 0.5, course=replace(near, felt_likely_ratio=1.0))[1] is QuotaReason.WITHIN_OBJECTIVE
+    assert after(Total(100), 0.5, course=near, binds=False)[1] is QuotaReason.WITHIN_OBJECTIVE
+    assert after(Total(100, NOW - 34_000), 0.5, course=near) == (Total(100, NOW - 34_000), QuotaReason.RESTING)
+
+
+def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_ease() -> None:
+    """One in ten of the first answers took 41 of 38 ms while next to nothing was done, and everybody had 1/s for a minute."""
+    ease = LIMITS.rate_per_s_ease
+    assert first_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == Total(ease, raised_at_ms=NOW)
+    assert after(Total(50), 1.1, done=0.35, binds=False) == (Total(ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
+    assert after(Total(10), 1.1, done=0.35, binds=False)[0].rate_per_s == 10
+    assert after(Total(50), 1.1, done=0.35, binds=False, late=True)[0].rate_per_s == ease
+    # Where it is that which is too much, there is no such floor.
+    assert after(Total(10), 2.0, done=10, binds=True)[0].rate_per_s == 5

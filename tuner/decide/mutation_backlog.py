@@ -34,7 +34,9 @@ class Course:
     lag_before_ms: float | None = None  # None: as above, or nobody told.
     newer: bool = True  # This window was not judged yet.
     felt_ratio: float = 0.0  # Of what others may feel, whatever presses most; 0: not asked for, or not known.
+    felt_likely_ratio: float = 0.0  # What that may be by one of the next looks.
     felt_full_at_ms: int = 0  # When it was last so much that there was no room.
+    promised_per_s: float = 0.0  # The floors of all tenants together.
 
 
 def falls_behind(pressure: Pressure, lag_before_ms: float | None, since_ms: int) -> float:

@@ -94,7 +94,7 @@ def dealt(
     ours = [place for place in places if place.left_alone is None]
     beyond = math.fsum(_used_per_s(place) for place in places if place.left_alone is not None)
     left = max(0.0, whole - beyond)
-    sharing = share(left, [Claim(want_per_s(p.state, limits), p.of.weight, _floor(p.of, limits)) for p in ours])
+    sharing = share(left, [Claim(want_per_s(p.state, limits), p.of.weight, floor_of(p.of, limits)) for p in ours])
     if sharing.floors_cut:
         text = f"the floors of {len(ours)} tenants are more than the {left:.1f}/s there are: all are cut alike"
         decisions.append(HoldQuota(None, QuotaReason.FLOORS_CUT, text))
@@ -176,14 +176,15 @@ def _used_per_s(place: Place) -> float:
     return rate if place.live_per_s is None else min(rate, place.live_per_s)
 
 
-def _floor(rule: TenantRule, limits: MutationLimits) -> float:
+def floor_of(rule: TenantRule, limits: MutationLimits) -> float:
+    """Partitions/s that each tenant of the rule is promised."""
     return limits.tenant_rate_per_s_min if rule.rate_per_s_min is None else rule.rate_per_s_min
 
 
 def _wanted(
     place: Place, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
 ) -> tuple[float, QuotaReason]:
-    floor = limits.tenant_rate_per_s_min if sharing.floors_cut else _floor(place.of, limits)
+    floor = limits.tenant_rate_per_s_min if sharing.floors_cut else floor_of(place.of, limits)
     wanted = round(max(fair, standing, floor), _DIGITS)
     if place.state.hungry:
         return wanted, QuotaReason.FAIR_SHARE

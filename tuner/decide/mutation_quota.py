@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from streaming.contract import ControllerSignal, TenantSignal
+from tuner.decide.felt_margin import likely_ratio, spread_after
 from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_cost import at_start, of_window
-from tuner.decide.mutation_dealing import Place, Quotas, dealt, place_of
+from tuner.decide.mutation_dealing import Place, Quotas, dealt, floor_of, place_of
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import Pressure, felt_ratio, pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
@@ -208,11 +209,13 @@ def _judged(
         window = Window(
             signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
             view.beside.apply_lag_ms, 0 if before is None else before.felt_full_at_ms, _took_over_ms(signal, before),
+            *_felt(view, signal, before, policy),
         )  # fmt: skip
         memory = replace(memory, cost=cost, window=window)
     felt, seen = felt_ratio(view.beside, policy.objective), memory.window
     assert seen is not None
-    full_at_ms = view.now_ms if felt >= limits.aim else seen.felt_full_at_ms
+    likely = likely_ratio(felt, _spread(seen, limits), limits)
+    full_at_ms = view.now_ms if likely >= limits.felt_aim else seen.felt_full_at_ms
     memory = replace(memory, window=replace(seen, felt_full_at_ms=full_at_ms))
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
@@ -230,11 +233,29 @@ def _judged(
             same.apply_lag_ms if same is not None else None,
             newer,
             felt,
+            likely,
             full_at_ms,
+            math.fsum(floor_of(place.of, limits) for place in places if place.left_alone is None),
         )
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
     return replace(memory, total=total), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
+
+
+def _felt(
+    view: QuotaView, signal: ControllerSignal, before: Window | None, policy: MutationPolicy
+) -> tuple[float | None, float | None]:
+    """What others feel of what they may, and how much that wavers."""
+    limits, ratio = policy.limits, felt_ratio(view.beside, policy.objective)
+    if before is None or ratio <= 0:
+        return ratio or None, None if before is None else before.felt_spread
+    same = before.felt_ratio if _is_the_one_before(before, signal, limits) else None
+    since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
+    return ratio, spread_after(_spread(before, limits), same, ratio, since_s, limits)
+
+
+def _spread(window: Window, limits: MutationLimits) -> float:
+    return limits.felt_spread_start if window.felt_spread is None else window.felt_spread
 
 
 def _is_the_one_before(before: Window | None, signal: ControllerSignal, limits: MutationLimits) -> TypeGuard[Window]:
@@ -254,6 +275,7 @@ _WHY = {
     QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as what is felt wavers by so much",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }

@@ -8,7 +8,7 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
            and by half of what is left to where it was too much before
     down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
-           by a little where they are about to; where others wait too long, by a tenth at least
+           by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -49,7 +49,7 @@ def cap_per_s(cost: LearnedCost, objective: ControllerObjective, limits: Mutatio
 def first_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, limits: MutationLimits) -> Total:
     """Where we begin: with what is done now and a little more, or with less of it where that is too much already."""
     wanted = (
-        done_per_s / pressure.ratio
+        max(limits.rate_per_s_ease, done_per_s / pressure.ratio)
         if pressure.ratio > 1
         else max(limits.rate_per_s_start, limits.want_slack * done_per_s)
     )
@@ -76,15 +76,20 @@ def next_total(
     rested = now_ms - total.cut_at_ms >= limits.rest_s * 1000
     # What does not bind holds nothing back until it comes down to what is done.
     base = rate if binds else min(rate, limits.want_slack * done_per_s)
+    # Nor is it that which is too much, be it next to nothing: whoever comes then finds what any controller bears with ease.
+    least = limits.rate_per_s_min if binds else min(rate, limits.rate_per_s_ease)
     # Brokers are about to be fenced: every event that does not come is worth more than fairness.
     if heartbeats_time_out and rested:
-        return _cut(total, base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
+        return _cut(
+            total, max(least, base * limits.heartbeat_cut), cap, now_ms, limits
+        ), QuotaReason.HEARTBEATS_TIME_OUT
     if pressure.ratio > 1:
         # Where next to nothing comes, it is not that which is too much.
         comes = base >= limits.learn_rate_per_s_min
         if comes and is_falling_behind(pressure, course) and now_ms - total.missed_at_ms >= limits.rest_s * 1000:
             total, ratio = with_missed(total, base, course, now_ms, limits), limits.drain_ratio
-            return _cut(total, ratio * borne_per_s(base, course), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
+            borne = ratio * borne_per_s(base, course)
+            return _cut(total, max(least, borne), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
         # What piled up takes its time to go: while it goes, what comes in is little enough.
         before = course.pressure_before
         goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
@@ -93,7 +98,8 @@ def next_total(
         # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
         if pressure.by is Measure.FELT and comes:
             total = with_missed(total, base, course, now_ms, limits)
-        return _cut(total, base * _cut_ratio(pressure, course, limits), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
+        wanted = max(least, base * _cut_ratio(pressure, course, limits))
+        return _cut(total, wanted, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
     # Not pressed, but a burst would press it.
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
@@ -103,7 +109,14 @@ def next_total(
         ratio = limits.cut_ratio_least - limits.deadband_ratio
         total = with_missed(total, rate, course, now_ms, limits)
         return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
-    if pressure.ratio >= limits.aim:
+    if _is_near(rate, course, limits) and binds and rested and course.newer:
+        if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
+            return total, QuotaReason.RESTING
+        # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
+        least = max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio))
+        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
+    aim = limits.felt_aim if pressure.by is Measure.FELT else limits.aim
+    if pressure.ratio >= aim or course.felt_likely_ratio >= limits.felt_aim:
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:
         return total, QuotaReason.NOT_BINDING
@@ -118,6 +131,16 @@ def next_total(
         return total, QuotaReason.WAS_TOO_MUCH
     step = min(_step(rate, pressure, course.felt_ratio, cap, limits), max(room / 2, limits.deadband_ratio * rate))
     return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
+
+
+def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
+    """Whether the next look at what others feel may well be over the objective, and there is something to take from the total."""
+    return course.felt_likely_ratio > 1 and rate > _near_least_per_s(course, limits)
+
+
+def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
+    # What was promised is kept as long as nothing is over its objective.
+    return max(limits.rate_per_s_ease, course.promised_per_s)
 
 
 def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:

@@ -57,6 +57,9 @@ class MutationLimits:
     rate_per_s_start: float = 50.0
     rate_per_s_max: float = 5_000.0
     rate_per_s_min: float = 1.0
+    # What a small controller bears with ease. Less is given only where that is held back and still too much: who is pressed while
+    # less comes is pressed by something else, be it a start, and everybody would wait for minutes of doubling.
+    rate_per_s_ease: float = 25.0
     # Below it a single partition is a debt of more than ten seconds (Kafka refuses 0).
     tenant_rate_per_s_min: float = 0.1
     # Quotas add up to this many times what is admitted, as not all tenants come at once (the KIP: "safe to over allocate").
@@ -75,7 +78,13 @@ class MutationLimits:
     raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
     raise_ratio_max: float = 1.0
     raise_of_cap: float = 0.05
-    # So much while what others feel is between half of what they may and the aim; and down as much at least where it is too much.
+    # What others feel wavers, and has to stay so many times its spread below its objective (decide/felt_margin.py). The spread is
+    # taken to be a tenth, as on the cluster measured, until it is seen, over so long.
+    felt_aim: float = 0.9  # Of what it may likely be: a step from here is seen before it is too much.
+    felt_sure: float = 1.5
+    felt_spread_start: float = 0.1
+    felt_spread_s: float = 60.0
+    # So much up while what others feel is between half of what they may and the aim; and down as much at least.
     felt_step_ratio: float = 0.1
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
     cut_ratio_least: float = 0.95

@@ -31,6 +31,7 @@ class QuotaReason(StrEnum):
     WAS_TOO_MUCH = "was_too_much"
     ROOM_IS_LEFT = "room_is_left"
     FALLS_BEHIND = "falls_behind"
+    NEAR_OBJECTIVE = "near_objective"
     OVER_OBJECTIVE = "over_objective"
     HEARTBEATS_TIME_OUT = "heartbeats_time_out"
     OVER_CAP = "over_cap"

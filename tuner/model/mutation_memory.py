@@ -77,6 +77,8 @@ class Window:
     apply_lag_ms: float | None = None
     felt_full_at_ms: int = 0  # When others last felt so much that there was no room.
     took_over_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
+    felt_ratio: float | None = None  # Of what others may feel; None: not asked for, or not known.
+    felt_spread: float | None = None  # How much that wavers at one total, as a share of it; None: not seen yet.
 
 
 @dataclass(frozen=True, slots=True)

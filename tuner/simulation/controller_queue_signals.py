@@ -15,7 +15,7 @@ from tuner.model.mutation import Beside
 from tuner.simulation.controller_queue import ControllerQueue, Counted
 
 WINDOW_S = 30.0
-FEEL_EVERY_S = 0.2
+FEEL_EVERY_S = 0.1
 EVERY_S = 5.0
 _MEAN_S = 45.0  # Of a tenant's rate: two samples of 30 s, the newer one half full on average.
 _PARTS = round(WINDOW_S / EVERY_S)

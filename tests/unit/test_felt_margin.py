@@ -1,0 +1,80 @@
+"""As wide as what is felt is seen to waver, and no wider."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tuner.decide.felt_margin import likely_ratio, spread_after
+from tuner.model.felt_window import WINDOW_S
+from tuner.model.mutation import MutationLimits
+
+LIMITS = MutationLimits()
+LOOK_S = 5.0
+
+
+def sliding(sigma: float, looks: int, seed: int, trend: float = 0.0) -> list[float]:
+    """A mean of as many independent parts as a window has looks; two with nothing in common differ by sigma, each."""
+    parts = round(WINDOW_S / LOOK_S)
+    rng = np.random.default_rng(seed)
+    drawn = 0.8 * (1 + sigma * math.sqrt(parts) * rng.standard_normal(looks + parts))
+    return [float(drawn[n : n + parts].mean()) * (1 + trend) ** n for n in range(looks)]
+
+
+def seen(ratios: list[float], start: float = LIMITS.felt_spread_start, every_s: float = LOOK_S) -> list[float]:
+    spreads, before = [start], None
+    for ratio in ratios:
+        spreads.append(spread_after(spreads[-1], before, ratio, every_s, LIMITS))
+        before = ratio
+    return spreads
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.03, 0.08])
+def test_what_windows_differ_by_that_have_nothing_in_common_is_found_from_those_that_overlap(sigma: float) -> None:
+    found = [np.sqrt(np.mean(np.square(seen(sliding(sigma, 600, seed))[100:]))) for seed in range(5)]
+    assert np.mean(found) == pytest.approx(sigma, rel=0.15)
+
+
+def test_looks_that_overlap_by_less_say_the_same() -> None:
+    every = sliding(0.05, 3_000, 1)
+    for apart in (1, 2, 3, 6, 12):
+        looks = seen(every[::apart], every_s=apart * LOOK_S)
+        assert np.sqrt(np.mean(np.square(looks[50:]))) == pytest.approx(0.05, rel=0.25), apart
+
+
+def test_a_tenth_is_believed_until_it_is_seen_otherwise_and_then_forgotten_within_minutes() -> None:
+    spreads = seen([0.8] * 60)
+    assert spreads[1] == LIMITS.felt_spread_start
+    assert spreads[6] > 0.07
+    assert spreads[-1] < 0.015
+
+
+def test_far_from_the_objective_nothing_is_learned() -> None:
+    assert set(seen([0.1, 0.45, 0.2, 0.49, 0.9, 0.3])) == {LIMITS.felt_spread_start}
+
+
+def test_a_storm_that_begins_is_no_wavering_for_long() -> None:
+    spreads = seen([*[0.8] * 100, 3.0, *[3.0] * 60])
+    assert spreads[102] < 0.12
+    assert spreads[-1] < 0.02
+
+
+def test_what_goes_up_steadily_hardly_wavers() -> None:
+    """By a tenth in half a minute, as after a raise."""
+    assert seen([0.6 * 1.1 ** (n / 6) for n in range(18)], start=0.0)[-1] < 0.03
+
+
+@pytest.mark.parametrize("since_s", [0.0, -3.0])
+def test_no_time_says_nothing(since_s: float) -> None:
+    assert spread_after(0.05, 0.8, 0.9, since_s, LIMITS) == 0.05
+
+
+def test_nothing_before_says_nothing() -> None:
+    assert spread_after(0.05, None, 0.9, 5.0, LIMITS) == 0.05
+
+
+def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
+    assert likely_ratio(0.8, 0.0, LIMITS) == 0.8
+    assert likely_ratio(0.8, 0.1, LIMITS) == pytest.approx(0.8 * (1 + 0.1 * LIMITS.felt_sure))
