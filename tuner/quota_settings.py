@@ -41,7 +41,7 @@ class ControllerObjectiveSettings(BaseModel):
         default=None,
         gt=0,
         lt=5_000,
-        description="how long 9 of 10 creations may wait for the controller; the tuner itself asks it ten times a second for "
+        description="how long 9 of 10 creations may wait for the controller; the tuner itself asks it up to ten times a second for "
         "something that changes nothing",
     )
     burst_ms_max: float = Field(
@@ -173,6 +173,7 @@ class MutationQuotaSettings(BaseModel):
             window_s=self.quota_window_s,
             rate_per_s_max=self.rate_per_s_max,
             rate_per_s_start=min(MutationLimits().rate_per_s_start, self.rate_per_s_max),
+            rate_per_s_ease=min(MutationLimits().rate_per_s_ease, self.rate_per_s_max),
             over_allocation=self.over_allocation,
             tenants_max=self.tenants_max,
             yield_s=yield_s,

@@ -9,7 +9,6 @@ is there before the storm, and knows nothing; and it comes into a storm that has
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.controllers.apart import Crowds, Feeling
 from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import say
@@ -24,19 +24,17 @@ from benchmarks.memory import in_memory
 from rheostat import orders
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.storm import Request, Storm, Tenant
+from rheostat.lab.storm import Request, Tenant
 from rheostat.settings import Settings, load_settings
 from rheostat.supervisor import Child, Supervisor, children_for
 from streaming.contract import ControllerSignal
 from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterError
-from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.quotas import QuotaClient
 from tuner.decide.mutation_pressure import Pressure, Rests, pressure, rested
 from tuner.model.mutation import ControllerObjective, beside_of
 from tuner.model.quota_entity import DEFAULT
-from tuner.observe.creation_probe import CreationProbe
 from tuner.observe.signals import SignalReader
 
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
@@ -61,6 +59,7 @@ _STEPS = 5
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 _READY_S_MAX = 240.0
 _LOOK_S = 1.0
+NICE = 10
 _AGE_S_MAX = 15.0
 
 
@@ -88,19 +87,20 @@ class Bench:
         self._consumer = consumer(lab.kafka_settings(), "bench-signals")
         topics = self._settings.topic_names()
         self._signals = SignalReader(self._consumer, topics.signals, "lab")
-        asker = ControllerAsker(lab.kafka_settings(), "bench-felt", topics.signals)
-        self._felt = CreationProbe(asker, rng=random.Random(1))
+        self._topic = topics.signals
+        self._felt: Feeling | None = None
 
     def close(self) -> None:
-        self._felt.stop()
+        if self._felt is not None:
+            self._felt.stop()
         self._consumer.close(timeout_ms=2000)
         self._quotas.close()
 
     def measure(self, statics: int = _STEPS, *, late: bool = True) -> list[Row]:
-        measuring = [child for child in children_for(self._config, dry_run=False) if child.name != "tune"]
+        measuring = [child for child in _parts(self._config) if child.name != "tune"]
         with self._supervised(measuring, "measure.log"):
             self._until(lambda: bool(self._signals.controllers), "signals of a controller")
-            self._felt.start()
+            self._felt = Feeling(self._lab.kafka_settings(), self._topic)
             self._alone()
             rows = [self._row("none", NONE_S, WARM_UP_S)]
             rows += self._statics(statics)
@@ -114,7 +114,7 @@ class Bench:
     def _alone(self) -> None:
         _, requests = self._blow((), ALONE_S)
         took = [1000 * (r.ended_s - r.due_s) for r in self._calm(requests) if r.failed is None and r.due_s >= WARM_UP_S]
-        at_rest_ms = self._felt.felt_ms()
+        at_rest_ms = self._felt.felt_ms() if self._felt is not None else None
         if at_rest_ms is None or not took:
             raise ClusterError("the well-behaved tenants alone: no creation was measured")
         self._alone_p99_ms = percentile(took, 99) or 0.0
@@ -141,7 +141,7 @@ class Bench:
     def _ours(self, policy: str, late_s: float = 0.0) -> Row:
         self._until(self._nothing_done, "nobody to do anything")
         threading.Event().wait(_QUIET_S)
-        tune = [c for c in children_for(self._config, dry_run=False) if c.name == "tune"]
+        tune = [c for c in _parts(self._config) if c.name == "tune"]
         with ExitStack() as stack:
 
             def begin() -> None:
@@ -249,17 +249,16 @@ class Bench:
             Tenant(f"calm-{self._run}-{i}", 1, partitions=2, replication_factor=3, topics_max=4, connections=2)
             for i in range(CALM)
         ]
-        storm, seen = Storm(self._lab.bootstrap_servers.split(",")), Seen()
-        thread = threading.Thread(target=storm.run, args=([*storms, *calm], seconds), name="storm", daemon=True)
-        thread.start()
-        stands: Mapping[QuotaEntity, float] = self._quotas.mutation_quotas()
-        while thread.is_alive():
-            thread.join(timeout=_LOOK_S)
-            if meanwhile is not None and storm.now_s() >= meanwhile[0]:
-                meanwhile[1]()
-                meanwhile = None
-            stands = self._look(storm.now_s(), seen, stands)
-        return seen, storm.requests
+        seen, stands, ahead = Seen(), self._quotas.mutation_quotas(), [meanwhile] if meanwhile is not None else []
+
+        def look(now_s: float) -> None:
+            nonlocal stands
+            if ahead and now_s >= ahead[0][0]:
+                ahead.pop()[1]()
+            stands = self._look(now_s, seen, stands)
+
+        crowds = Crowds(self._lab.bootstrap_servers.split(","), (storms, calm), seconds)
+        return seen, crowds.blown(_LOOK_S, look)
 
     def _look(self, now_s: float, seen: Seen, stands: Mapping[QuotaEntity, float]) -> Mapping[QuotaEntity, float]:
         self._signals.poll()
@@ -269,7 +268,7 @@ class Bench:
         ]
         if active:
             newest = max(active, key=lambda s: s.sampled_at_ms)
-            felt_ms = self._felt.felt_ms()
+            felt_ms = self._felt.felt_ms() if self._felt is not None else None
             beside = beside_of(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX, felt_ms)
             if felt_ms is not None:
                 seen.felt_ms.append((now_s, felt_ms))
@@ -354,6 +353,14 @@ class Bench:
                 raise ClusterError(f"not within {_READY_S_MAX:.0f} s: {what}")
             self._signals.poll()
             threading.Event().wait(0.2)
+
+
+def _parts(config: Path) -> list[Child]:
+    """Elsewhere in life; here they give way to brokers and clients, whose time it is that is measured."""
+    parts = children_for(config, dry_run=False)
+    for part in parts:
+        part.nice = NICE
+    return parts
 
 
 def measure(statics: int, keep: Path | None = None, *, late: bool = True) -> list[Row]:

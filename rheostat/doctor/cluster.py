@@ -91,7 +91,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -
 
 
 def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
-    """Asks as the tuner does five times a second: nothing is altered, and a broker that does not answer is no missing right."""
+    """Asks as the tuner does some times a second: nothing is altered, and a broker that does not answer is no missing right."""
     check = f"right: AlterConfigs on Topic {topic}"
     purpose = "feel how long creations wait (tuner.mutation_quota.objective.create_felt_ms_max)"
     said = "no broker is there"

@@ -83,10 +83,22 @@ class Storm:
     began_s: float = 0.0
     _ended: threading.Event | None = None
 
-    def run(self, tenants: Iterable[Tenant], seconds: float, ended: threading.Event | None = None) -> list[Request]:
+    def run(
+        self,
+        tenants: Iterable[Tenant],
+        seconds: float,
+        ended: threading.Event | None = None,
+        *,
+        began_s: float | None = None,
+    ) -> list[Request]:
         """Blocks until the time is over, or ``ended`` is set, and what was under way has ended; what had not begun by then is
-        left out."""
+        left out.
+
+        Args:
+            began_s: when it is to begin, on the machine's monotonic clock; None: now.
+        """
         self._ended = ended
+        self.began_s = time.monotonic() if began_s is None else began_s
         asyncio.run(self._blow(list(tenants), seconds))
         return self.requests
 
@@ -94,7 +106,6 @@ class Storm:
         return self.now_s() >= seconds or (self._ended is not None and self._ended.is_set())
 
     async def _blow(self, tenants: Sequence[Tenant], seconds: float) -> None:
-        self.began_s = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for number, tenant in enumerate(tenants):
                 group.create_task(_Caller(self, tenant, number).call(seconds))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from tuner.decide.felt_margin import likely_ratio, spread_after
+from tuner.decide.felt_margin import followed, is_known, likely_ratio, spread_after, spread_of
 from tuner.model.felt_window import WINDOW_S
 from tuner.model.mutation import MutationLimits
+from tuner.model.mutation_memory import Wavering
 
 LIMITS = MutationLimits()
 LOOK_S = 5.0
@@ -24,10 +26,9 @@ def sliding(sigma: float, looks: int, seed: int, trend: float = 0.0) -> list[flo
 
 
 def seen(ratios: list[float], start: float = LIMITS.felt_spread_start, every_s: float = LOOK_S) -> list[float]:
-    spreads, before = [start], None
-    for ratio in ratios:
+    spreads = [start, start]
+    for before, ratio in itertools.pairwise(ratios):
         spreads.append(spread_after(spreads[-1], before, ratio, every_s, LIMITS))
-        before = ratio
     return spreads
 
 
@@ -52,13 +53,23 @@ def test_a_tenth_is_believed_until_it_is_seen_otherwise_and_then_forgotten_withi
 
 
 def test_far_from_the_objective_nothing_is_learned() -> None:
-    assert set(seen([0.1, 0.45, 0.2, 0.49, 0.9, 0.3])) == {LIMITS.felt_spread_start}
+    assert set(seen([0.1, 0.45, 0.2, 0.49, 0.02, 0.3])) == {LIMITS.felt_spread_start}
+
+
+def test_what_comes_up_from_far_below_again_and_again_wavers() -> None:
+    """Though most looks are as high as the one before them."""
+    assert seen([0.4, 0.4, 0.95, 0.95, 0.95, 0.95, 0.4] * 10)[-1] > 0.1
 
 
 def test_a_storm_that_begins_is_no_wavering_for_long() -> None:
-    spreads = seen([*[0.8] * 100, 3.0, *[3.0] * 60])
-    assert spreads[102] < 0.12
+    spreads = seen([*[0.8] * 100, *[3.0] * 60])
+    assert spreads[101] < 0.07
     assert spreads[-1] < 0.02
+
+
+def test_one_odd_look_makes_no_margin() -> None:
+    spreads = seen([*[0.8] * 100, 3.0, *[0.8] * 6])
+    assert 0.8 * (1 + LIMITS.felt_sure * max(spreads[100:])) < 1
 
 
 def test_what_goes_up_steadily_hardly_wavers() -> None:
@@ -71,10 +82,49 @@ def test_no_time_says_nothing(since_s: float) -> None:
     assert spread_after(0.05, 0.8, 0.9, since_s, LIMITS) == 0.05
 
 
-def test_nothing_before_says_nothing() -> None:
-    assert spread_after(0.05, None, 0.9, 5.0, LIMITS) == 0.05
-
-
 def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
-    assert likely_ratio(0.8, 0.0, LIMITS) == 0.8
-    assert likely_ratio(0.8, 0.1, LIMITS) == pytest.approx(0.8 * (1 + 0.1 * LIMITS.felt_sure))
+    assert likely_ratio(Wavering(0.8, spread=0.0), LIMITS) == 0.8
+    assert likely_ratio(Wavering(0.8, spread=0.1), LIMITS) == pytest.approx(0.8 * (1 + 0.1 * LIMITS.felt_sure))
+    assert likely_ratio(Wavering(0.8), LIMITS) == likely_ratio(Wavering(0.8, spread=LIMITS.felt_spread_start), LIMITS)
+    assert likely_ratio(Wavering(spread=0.1), LIMITS) == 0.0
+
+
+# -- look by look ---------------------------------------------------------------------------------------------------------
+
+
+def looked(
+    ratios: list[float | None], *, cut_at_ms: int = 0, felt: Wavering | None = None, at_s: float = 1_000.0
+) -> Wavering:
+    made = felt or Wavering()
+    for n, ratio in enumerate(ratios):
+        made = followed(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, cut_at_ms, LIMITS)
+    return made
+
+
+def test_the_window_that_grows_at_first_says_nothing_of_its_wavering() -> None:
+    first = looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9])
+    assert first.spread is None
+    assert not is_known(first, first.since_ms + 29_999)
+    assert is_known(first, first.since_ms + 30_000)
+    assert spread_of(looked([0.8] * 40), LIMITS) < 0.03
+
+
+def test_what_a_cut_has_made_of_it_is_no_wavering() -> None:
+    calm = looked([0.8] * 100)
+    falls: list[float | None] = [0.8, 0.75, 0.7, 0.65, 0.6]
+    assert looked(falls, felt=calm, at_s=1_500.0, cut_at_ms=1_499_000).spread == calm.spread
+    assert spread_of(looked(falls, felt=calm, at_s=1_500.0), LIMITS) > spread_of(calm, LIMITS)
+
+
+def test_what_was_not_known_for_a_while_is_watched_anew_and_its_wavering_is_remembered() -> None:
+    calm = looked([0.8] * 100)
+    gone = looked([None], felt=calm, at_s=1_500.0)
+    assert (gone.ratio, gone.spread) == (None, calm.spread)
+    again = looked([0.9], felt=gone, at_s=1_505.0)
+    assert (again.ratio, again.spread, again.since_ms) == (0.9, calm.spread, 1_505_000)
+
+
+def test_after_a_gap_nothing_is_compared() -> None:
+    calm = looked([0.8] * 100)
+    after = followed(calm, 0.95, 1_600_000, None, 0, LIMITS)
+    assert (after.ratio, after.spread, after.since_ms) == (0.95, calm.spread, 1_600_000)

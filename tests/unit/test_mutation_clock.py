@@ -12,7 +12,7 @@ from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
 from tuner.model.mutation_decision import QuotaReason
-from tuner.model.mutation_memory import Doubt, MutationMemory, OwnedQuota, TenantState, Total, Window
+from tuner.model.mutation_memory import Doubt, MutationMemory, OwnedQuota, TenantState, Total, Wavering, Window
 from tuner.model.quota_entity import QuotaEntity, Tenant
 
 LIMITS = MutationLimits()
@@ -37,8 +37,10 @@ def test_what_happened_later_than_now_happened_now() -> None:
 
 
 def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_right() -> None:
-    memory = MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW + HOUR))
-    assert up_to_now(memory, NOW, LIMITS) == MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW))
+    felt = Wavering(0.8, since_ms=NOW + HOUR, eased_at_ms=NOW + HOUR)
+    memory = MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW + HOUR, felt=felt))
+    felt = Wavering(0.8, since_ms=NOW, eased_at_ms=NOW)
+    assert up_to_now(memory, NOW, LIMITS) == MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW, felt=felt))
 
 
 @given(since_ms=st.integers(0, 2 * HOUR))

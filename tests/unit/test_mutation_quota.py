@@ -442,7 +442,7 @@ def test_where_everybody_is_exempt_nobody_is_held_back_however_hard_it_is_presse
         rig.cycle(three(rig, 90, 40, 0, a=-1.0, b=-1.0), [controller(rig.now_ms, idle=0.0, queue=9e4)])
     assert [rig.quotas[entity] for entity in (A, B, C)] == [1e9] * 3
     assert rig.memory.total is not None
-    assert rig.memory.total.rate_per_s == rig.policy.limits.rate_per_s_ease, "it is not what we could hold back"
+    assert rig.memory.total.rate_per_s == 1.0
 
 
 def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
@@ -663,8 +663,10 @@ def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
     before = rig.memory.total.rate_per_s
     rates = [felt(rig, ms)[0] for ms in wavering(51.0, 0.3, 12)]
     assert rates[-1] > before, "there is room"
+    for ms in range(51, 57):
+        felt(rig, ms)
     rates = [felt(rig, ms)[0] for ms in wavering(57.0, 0.3, 60)]
-    assert rates[-1] == rates[12], "and here is neither room nor need"
+    assert rates == [rates[0]] * 60, "and here is neither room nor need"
 
 
 def test_what_wavers_by_as_much_has_no_room_at_the_same_height() -> None:
@@ -706,13 +708,15 @@ def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     for ms in wavering(48.0, 0.3, 60):
         felt(rig, ms)
     assert rig.memory.window is not None
-    known = rig.memory.window.felt_spread
+    assert rig.memory.window.felt is not None
+    known = rig.memory.window.felt.spread
     assert known is not None
     assert known < 0.02
     found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
     made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0, apply_lag_ms=0.0))
     assert made.memory.window is not None
-    assert (made.memory.window.felt_ratio, made.memory.window.felt_spread) == (None, known)
+    assert made.memory.window.felt is not None
+    assert (made.memory.window.felt.ratio, made.memory.window.felt.spread) == (None, known)
 
 
 def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:

@@ -242,7 +242,34 @@ def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
     assert after(Total(80), 0.5, course=near) == (Total(80), QuotaReason.WITHIN_OBJECTIVE)
     assert after(Total(100), 0.5, course=replace(near, felt_likely_ratio=1.0))[1] is QuotaReason.WITHIN_OBJECTIVE
     assert after(Total(100), 0.5, course=near, binds=False)[1] is QuotaReason.WITHIN_OBJECTIVE
+    assert after(Total(100), 0.5, course=replace(near, felt_is_known=False))[1] is QuotaReason.WITHIN_OBJECTIVE
     assert after(Total(100, NOW - 34_000), 0.5, course=near) == (Total(100, NOW - 34_000), QuotaReason.RESTING)
+
+
+def test_near_what_others_may_feel_who_is_not_ours_to_hold_back_takes_nothing_of_what_others_keep() -> None:
+    near = Course(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=20.0, beyond_per_s=30.0)
+    assert after(Total(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_ease
+    assert after(Total(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
+
+
+def felt(ratio: float) -> Pressure:
+    return Pressure(ratio, Measure.FELT, 50 * ratio, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "since_s", "rate", "reason"),
+    [
+        (1.05, 5, 90, QuotaReason.RESTING),
+        (1.05, 36, 81, QuotaReason.OVER_OBJECTIVE),
+        (1.2, 5, 75, QuotaReason.OVER_OBJECTIVE),
+    ],
+)
+def test_after_a_step_in_time_what_is_over_by_no_more_than_the_step_takes_is_of_before_it(
+    ratio: float, since_s: int, rate: float, reason: QuotaReason
+) -> None:
+    course = Course(felt_ratio=ratio, felt_likely_ratio=ratio, felt_eased_at_ms=NOW - 1000 * since_s)
+    found = next_total(Total(90, NOW - 1000 * since_s), felt(ratio), course, False, True, 80.0, CAP, NOW, LIMITS)
+    assert (found[0].rate_per_s, found[1]) == (pytest.approx(rate), reason)
 
 
 def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_ease() -> None:
@@ -250,7 +277,18 @@ def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_e
     ease = LIMITS.rate_per_s_ease
     assert first_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == Total(ease, raised_at_ms=NOW)
     assert after(Total(50), 1.1, done=0.35, binds=False) == (Total(ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
-    assert after(Total(10), 1.1, done=0.35, binds=False)[0].rate_per_s == 10
-    assert after(Total(50), 1.1, done=0.35, binds=False, late=True)[0].rate_per_s == ease
-    # Where it is that which is too much, there is no such floor.
-    assert after(Total(10), 2.0, done=10, binds=True)[0].rate_per_s == 5
+    assert after(Total(10), 1.1, done=0.35, binds=False) == (Total(10), QuotaReason.NOT_BINDING)
+
+
+def test_a_controller_that_bears_less_than_that_is_given_less() -> None:
+    assert first_total(pressed(1.5), 15.0, 1_000, NOW, LIMITS).rate_per_s == 10
+    # It is that which is too much, be somebody held back or not, and by the total or by something else.
+    assert after(Total(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
+    assert after(Total(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
+    by_else = Course(held_back=True)
+    assert after(Total(25), 2.0, done=15, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 15 / 2)
+    assert after(Total(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
+
+
+def test_where_brokers_heartbeats_time_out_even_little_is_halved() -> None:
+    assert after(Total(50), 0.1, done=4, binds=False, late=True)[0].rate_per_s == 2.5

@@ -15,7 +15,7 @@ from test_mutation_loop import ALICE, BOB, PAUSED, RELEASED
 from tuner_cases import LIMITS, STALL
 
 from streaming.contract import BrokerSignal
-from tuner.decide import mutation_quota
+from tuner.decide import mutation_judging
 from tuner.journal.in_force import InForce
 from tuner.journal.reel import FRAME_EVERY_S
 from tuner.model.limits import MB
@@ -250,8 +250,8 @@ def test_what_is_lost_of_a_stretch_is_lost_of_both_and_each_goes_on_with_its_own
 
 def test_another_law_is_found_with_both_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = stormy()
-    original = mutation_quota.cap_per_s
-    monkeypatch.setattr(mutation_quota, "cap_per_s", lambda *asked: 0.01 * original(*asked))
+    original = mutation_judging.cap_per_s
+    monkeypatch.setattr(mutation_judging, "cap_per_s", lambda *asked: 0.01 * original(*asked))
     found = compared(rig.replayed(), *ALWAYS, kept=50)
     assert found.quotas.different > 10
     assert found.different >= found.quotas.different
@@ -277,9 +277,9 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_stormy()
-    original = mutation_quota.of_window
+    original = mutation_judging.of_window
     monkeypatch.setattr(
-        mutation_quota, "of_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
+        mutation_judging, "of_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
     )
     found = compared(rig.replayed(), *ALWAYS, kept=1000)
     [told] = [d for d in found.differences if d.kind == "memory"]

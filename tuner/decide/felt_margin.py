@@ -13,7 +13,7 @@ part of the window is new, and it wavers by that part's share of what two window
     room     the likely is below the aim
 
 Invariant: a margin is never below 0, and never what a single odd look makes of it. What is far below the objective says nothing
-of how it wavers at it.
+of how it wavers at it, and what a change of the total has made of it is no wavering.
 
 Vocabulary:
     ratio    felt ÷ objective
@@ -23,30 +23,64 @@ Vocabulary:
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tuner.model.felt_window import WINDOW_S
 from tuner.model.mutation import MutationLimits
+from tuner.model.mutation_memory import Wavering
 
 _FAR = 0.5  # Of the objective: below it a little more work doubles what is felt, which is no wavering.
-_ODD = 0.2  # Of one look what differs by more counts as this: a storm that begins or ends.
+_SPREAD_MAX = 0.2  # That a look is taken to say: whatever differs by more has begun or ended.
 
 
-def spread_after(spread: float, before: float | None, ratio: float, since_s: float, limits: MutationLimits) -> float:
+def followed(
+    before: Wavering | None,
+    ratio: float | None,
+    at_ms: int,
+    since_s: float | None,
+    cut_at_ms: int,
+    limits: MutationLimits,
+) -> Wavering:
     """After one more look.
 
     Args:
-        before: the ratio by the look before, ``since_s`` ago; None: there was none, or much may have come and gone.
+        since_s: the look before; None: there was none, or much may have come and gone since.
+        cut_at_ms: when the total was last cut, which takes a window to be seen whole.
     """
-    if before is None or since_s <= 0 or min(before, ratio) < _FAR:
+    before = before or Wavering()
+    if ratio is None:
+        return replace(before, ratio=None, since_ms=0)
+    if before.ratio is None or since_s is None:
+        return replace(before, ratio=ratio, since_ms=at_ms)
+    # What the first looks are made of is a window that grows.
+    if not is_known(before, at_ms) or at_ms - cut_at_ms < 1000 * WINDOW_S:
+        return replace(before, ratio=ratio)
+    return replace(
+        before, ratio=ratio, spread=spread_after(spread_of(before, limits), before.ratio, ratio, since_s, limits)
+    )
+
+
+def is_known(felt: Wavering, at_ms: int) -> bool:
+    """Whether a whole window is behind it."""
+    return felt.since_ms > 0 and at_ms - felt.since_ms >= 1000 * WINDOW_S
+
+
+def spread_of(felt: Wavering, limits: MutationLimits) -> float:
+    return limits.felt_spread_start if felt.spread is None else felt.spread
+
+
+def spread_after(spread: float, before: float, ratio: float, since_s: float, limits: MutationLimits) -> float:
+    """After one more look, ``since_s`` after the one that found ``before``."""
+    if since_s <= 0 or max(before, ratio) < _FAR:
         return spread
     new = min(1.0, since_s / WINDOW_S)
-    apart = min(_ODD, abs(math.log(ratio / before)))
+    apart = math.log(max(_FAR, ratio) / max(_FAR, before))
     # Of two windows that share all but ``new`` of what is in them, the difference has 2 × new of the variance of one.
-    found = apart**2 / (2 * new)
+    found = min(_SPREAD_MAX**2, apart**2 / (2 * new))
     known = math.exp(-since_s / limits.felt_spread_s)
     return math.sqrt(known * spread**2 + (1 - known) * found)
 
 
-def likely_ratio(ratio: float, spread: float, limits: MutationLimits) -> float:
-    """What it may well be by one of the next looks."""
-    return ratio * (1 + limits.felt_sure * spread)
+def likely_ratio(felt: Wavering, limits: MutationLimits) -> float:
+    """What it may well be by one of the next looks; 0 where it is not known."""
+    return 0.0 if felt.ratio is None else felt.ratio * (1 + limits.felt_sure * spread_of(felt, limits))

@@ -48,7 +48,10 @@ def _total(total: Total | None, now_ms: int) -> Total | None:
 def _window(window: Window | None, now_ms: int, ahead_ms: int) -> Window | None:
     if window is None:
         return None
-    window = replace(window, felt_full_at_ms=min(window.felt_full_at_ms, now_ms))
+    felt = window.felt
+    if felt is not None:
+        felt = replace(felt, since_ms=min(felt.since_ms, now_ms), eased_at_ms=min(felt.eased_at_ms, now_ms))
+    window = replace(window, felt_full_at_ms=min(window.felt_full_at_ms, now_ms), felt=felt)
     if max(window.sampled_at_ms, window.took_over_ms) <= ahead_ms:
         return window
     return replace(

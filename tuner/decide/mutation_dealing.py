@@ -92,9 +92,9 @@ def dealt(
     )
     places, decisions = _left_alone(quotas, memory, [p for p in places if p.tenant not in gone], policy)
     ours = [place for place in places if place.left_alone is None]
-    beyond = math.fsum(_used_per_s(place) for place in places if place.left_alone is not None)
+    beyond = math.fsum(used_per_s(place) for place in places if place.left_alone is not None)
     left = max(0.0, whole - beyond)
-    sharing = share(left, [Claim(want_per_s(p.state, limits), p.of.weight, floor_of(p.of, limits)) for p in ours])
+    sharing = share(left, [claim_of(place, limits) for place in ours])
     if sharing.floors_cut:
         text = f"the floors of {len(ours)} tenants are more than the {left:.1f}/s there are: all are cut alike"
         decisions.append(HoldQuota(None, QuotaReason.FLOORS_CUT, text))
@@ -170,21 +170,24 @@ def _freed(place: Place) -> SetQuota:
     return SetQuota(place.tenant.entity, place.own_per_s, NOBODY_HELD_PER_S, QuotaReason.EXEMPT, text)
 
 
-def _used_per_s(place: Place) -> float:
+def used_per_s(place: Place) -> float:
     """What somebody does whom we don't hold back, and its quota does not let it do more."""
     rate = place.state.rate_per_s
     return rate if place.live_per_s is None else min(rate, place.live_per_s)
 
 
-def floor_of(rule: TenantRule, limits: MutationLimits) -> float:
-    """Partitions/s that each tenant of the rule is promised."""
+def claim_of(place: Place, limits: MutationLimits) -> Claim:
+    return Claim(want_per_s(place.state, limits), place.of.weight, _floor(place.of, limits))
+
+
+def _floor(rule: TenantRule, limits: MutationLimits) -> float:
     return limits.tenant_rate_per_s_min if rule.rate_per_s_min is None else rule.rate_per_s_min
 
 
 def _wanted(
     place: Place, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
 ) -> tuple[float, QuotaReason]:
-    floor = limits.tenant_rate_per_s_min if sharing.floors_cut else floor_of(place.of, limits)
+    floor = limits.tenant_rate_per_s_min if sharing.floors_cut else _floor(place.of, limits)
     wanted = round(max(fair, standing, floor), _DIGITS)
     if place.state.hungry:
         return wanted, QuotaReason.FAIR_SHARE

@@ -89,10 +89,10 @@ def unmeasured(signal: ControllerSignal, beside: Beside, objective: ControllerOb
     return tuple(measure for measure, found, asked in told if asked is not None and found is None)
 
 
-def felt_ratio(beside: Beside, objective: ControllerObjective) -> float:
-    """0: nobody asks for it, or it is not known."""
+def felt_ratio(beside: Beside, objective: ControllerObjective) -> float | None:
+    """None: nobody asks for it, or it is not known."""
     felt_ms, allowed_ms = beside.create_felt_ms, objective.create_felt_ms_max
-    return 0.0 if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
+    return None if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
 
 
 def rested(beside: Beside, rests: Rests) -> Rests:

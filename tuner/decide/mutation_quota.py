@@ -15,22 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from streaming.contract import ControllerSignal, TenantSignal
-from tuner.decide.felt_margin import likely_ratio, spread_after
-from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_clock import up_to_now
-from tuner.decide.mutation_cost import at_start, of_window
-from tuner.decide.mutation_dealing import Place, Quotas, dealt, floor_of, place_of
+from tuner.decide.mutation_dealing import Quotas, dealt, place_of
+from tuner.decide.mutation_judging import News, judged
 from tuner.decide.mutation_ownership import let_go_of_changed
-from tuner.decide.mutation_pressure import Pressure, felt_ratio, pressure, rested, unmeasured
+from tuner.decide.mutation_pressure import pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
-from tuner.decide.mutation_total import cap_per_s, counted_against, first_total, next_total, partitions_left_ratio, sunk
+from tuner.decide.mutation_total import counted_against, partitions_left_ratio, sunk
 from tuner.model.cluster import NotSeen
 from tuner.model.felt_window import WINDOW_S as FELT_WINDOW_S
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
-from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare, TotalSaid
+from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare
 from tuner.model.mutation_memory import MutationMemory, TenantState, Window
 from tuner.model.quota_entity import Tenant, in_force
 
@@ -77,7 +74,8 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
     memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
     places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
     silent = unmeasured(signal, view.beside, policy.objective)
-    memory, said = _judged(view, signal, pressed, memory, places, policy, brakes=left != 1 or bool(silent))
+    news = News(signal, pressed, _took_over_ms(signal, memory.window), _books_per_s(view, signal.node, limits))
+    memory, said = judged(view, news, memory, places, policy, brakes=left != 1 or bool(silent))
     assert memory.total is not None
     whole = memory.total.rate_per_s * (1.0 if left is None else left)
     decisions: list[QuotaDecision] = [*gone, said]
@@ -180,105 +178,6 @@ def _books_per_s(view: QuotaView, node: int, limits: MutationLimits) -> float:
     newest = dict(_books(view, node, limits))
     oldest_ms = view.now_ms - limits.decay_age_s * 1000
     return math.fsum(s.mutation_rate_per_s or 0.0 for s in newest.values() if s.sampled_at_ms >= oldest_ms)
-
-
-# -- how much in all ------------------------------------------------------------------------------------------------------
-
-
-def _judged(
-    view: QuotaView,
-    signal: ControllerSignal,
-    pressed: Pressure,
-    memory: MutationMemory,
-    places: Sequence[Place],
-    policy: MutationPolicy,
-    *,
-    brakes: bool,
-) -> tuple[MutationMemory, TotalSaid]:
-    """What is learned of the cost, once from every signal, and the total, which rests longer than a signal is trusted.
-
-    Args:
-        brakes: who is held back is held back by something else than the total.
-    """
-    limits, before = policy.limits, memory.window
-    done = math.fsum(place.state.rate_per_s for place in places)
-    newer = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
-    cost = memory.cost or at_start(limits)
-    if newer:
-        cost = of_window(cost, signal, before, done, _books_per_s(view, signal.node, limits), limits)
-        window = Window(
-            signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, pressed.ratio,
-            view.beside.apply_lag_ms, 0 if before is None else before.felt_full_at_ms, _took_over_ms(signal, before),
-            *_felt(view, signal, before, policy),
-        )  # fmt: skip
-        memory = replace(memory, cost=cost, window=window)
-    felt, seen = felt_ratio(view.beside, policy.objective), memory.window
-    assert seen is not None
-    likely = likely_ratio(felt, _spread(seen, limits), limits)
-    full_at_ms = view.now_ms if likely >= limits.felt_aim else seen.felt_full_at_ms
-    memory = replace(memory, window=replace(seen, felt_full_at_ms=full_at_ms))
-    cap = cap_per_s(cost, policy.objective, limits)
-    total, reason = memory.total, QuotaReason.FIRST_LOOK
-    if total is None:
-        total = first_total(pressed, done, cap, view.now_ms, limits)
-    else:
-        binds = not brakes and any(place.state.hungry and place.left_alone is None for place in places)
-        late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        same = before if newer and _is_the_one_before(before, signal, limits) else None
-        course = Course(
-            same.pressure if same is not None else None,
-            falls_behind(pressed, same.apply_lag_ms, signal.sampled_at_ms - same.sampled_at_ms)
-            if same is not None
-            else 0.0,
-            same.apply_lag_ms if same is not None else None,
-            newer,
-            felt,
-            likely,
-            full_at_ms,
-            math.fsum(floor_of(place.of, limits) for place in places if place.left_alone is None),
-        )
-        total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
-    text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
-    return replace(memory, total=total), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
-
-
-def _felt(
-    view: QuotaView, signal: ControllerSignal, before: Window | None, policy: MutationPolicy
-) -> tuple[float | None, float | None]:
-    """What others feel of what they may, and how much that wavers."""
-    limits, ratio = policy.limits, felt_ratio(view.beside, policy.objective)
-    if before is None or ratio <= 0:
-        return ratio or None, None if before is None else before.felt_spread
-    same = before.felt_ratio if _is_the_one_before(before, signal, limits) else None
-    since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
-    return ratio, spread_after(_spread(before, limits), same, ratio, since_s, limits)
-
-
-def _spread(window: Window, limits: MutationLimits) -> float:
-    return limits.felt_spread_start if window.felt_spread is None else window.felt_spread
-
-
-def _is_the_one_before(before: Window | None, signal: ControllerSignal, limits: MutationLimits) -> TypeGuard[Window]:
-    """Of the same controller, and no gap between them in which anything may have come and gone."""
-    if before is None or before.node != signal.node:
-        return False
-    return signal.sampled_at_ms - before.sampled_at_ms <= limits.decay_age_s * 1000
-
-
-_WHY = {
-    QuotaReason.FIRST_LOOK: "the first look at it",
-    QuotaReason.WITHIN_OBJECTIVE: "as it should be",
-    QuotaReason.NOT_BINDING: "nobody is held back",
-    QuotaReason.RESTING: "the last change is still to be seen",
-    QuotaReason.AT_CAP: "more would be too much if all buckets were spent at once",
-    QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
-    QuotaReason.WAS_TOO_MUCH: "little more was too much before",
-    QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
-    QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
-    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as what is felt wavers by so much",
-    QuotaReason.OVER_OBJECTIVE: "lowered",
-    QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
-}
 
 
 def _near_limit(

@@ -48,11 +48,12 @@ def cap_per_s(cost: LearnedCost, objective: ControllerObjective, limits: Mutatio
 
 def first_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, limits: MutationLimits) -> Total:
     """Where we begin: with what is done now and a little more, or with less of it where that is too much already."""
-    wanted = (
-        max(limits.rate_per_s_ease, done_per_s / pressure.ratio)
-        if pressure.ratio > 1
-        else max(limits.rate_per_s_start, limits.want_slack * done_per_s)
-    )
+    if pressure.ratio <= 1:
+        wanted = max(limits.rate_per_s_start, limits.want_slack * done_per_s)
+    elif _is_little(done_per_s, limits):
+        wanted = limits.rate_per_s_ease
+    else:
+        wanted = done_per_s / pressure.ratio
     return Total(_within(wanted, cap, limits), raised_at_ms=now_ms)
 
 
@@ -76,13 +77,12 @@ def next_total(
     rested = now_ms - total.cut_at_ms >= limits.rest_s * 1000
     # What does not bind holds nothing back until it comes down to what is done.
     base = rate if binds else min(rate, limits.want_slack * done_per_s)
-    # Nor is it that which is too much, be it next to nothing: whoever comes then finds what any controller bears with ease.
-    least = limits.rate_per_s_min if binds else min(rate, limits.rate_per_s_ease)
+    # Nor is so little too much: whoever comes then finds what any controller bears with ease.
+    little = _is_little(done_per_s, limits) and not (binds or course.held_back)
+    least = min(rate, limits.rate_per_s_ease) if little else limits.rate_per_s_min
     # Brokers are about to be fenced: every event that does not come is worth more than fairness.
     if heartbeats_time_out and rested:
-        return _cut(
-            total, max(least, base * limits.heartbeat_cut), cap, now_ms, limits
-        ), QuotaReason.HEARTBEATS_TIME_OUT
+        return _cut(total, base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
     if pressure.ratio > 1:
         # Where next to nothing comes, it is not that which is too much.
         comes = base >= limits.learn_rate_per_s_min
@@ -94,6 +94,12 @@ def next_total(
         before = course.pressure_before
         goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
         if not course.newer or not rested or goes_down:
+            return total, QuotaReason.RESTING
+        if rate <= least:
+            return total, QuotaReason.NOT_BINDING
+        # The window is still for the most part of before the step; much more than the step takes is something else.
+        eased = now_ms - course.felt_eased_at_ms < limits.rest_s * 1000
+        if pressure.by is Measure.FELT and eased and pressure.ratio * (1 - limits.felt_step_ratio) <= 1:
             return total, QuotaReason.RESTING
         # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
         if pressure.by is Measure.FELT and comes:
@@ -135,12 +141,16 @@ def next_total(
 
 def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
     """Whether the next look at what others feel may well be over the objective, and there is something to take from the total."""
-    return course.felt_likely_ratio > 1 and rate > _near_least_per_s(course, limits)
+    return course.felt_is_known and course.felt_likely_ratio > 1 and rate > _near_least_per_s(course, limits)
 
 
 def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
-    # What was promised is kept as long as nothing is over its objective.
-    return max(limits.rate_per_s_ease, course.promised_per_s)
+    # What was promised is kept as long as nothing is over its objective; and who is not ours to hold back takes his first.
+    return course.beyond_per_s + max(limits.rate_per_s_ease, course.promised_per_s)
+
+
+def _is_little(done_per_s: float, limits: MutationLimits) -> bool:
+    return done_per_s <= limits.ease_little_ratio * limits.rate_per_s_ease
 
 
 def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:

@@ -57,9 +57,10 @@ class MutationLimits:
     rate_per_s_start: float = 50.0
     rate_per_s_max: float = 5_000.0
     rate_per_s_min: float = 1.0
-    # What a small controller bears with ease. Less is given only where that is held back and still too much: who is pressed while
-    # less comes is pressed by something else, be it a start, and everybody would wait for minutes of doubling.
+    # What a small controller bears with ease. A fifth of it presses none: one that is pressed all the same is pressed by something
+    # else, be it a start, and with less everybody would wait for minutes of doubling.
     rate_per_s_ease: float = 25.0
+    ease_little_ratio: float = 0.2
     # Below it a single partition is a debt of more than ten seconds (Kafka refuses 0).
     tenant_rate_per_s_min: float = 0.1
     # Quotas add up to this many times what is admitted, as not all tenants come at once (the KIP: "safe to over allocate").
@@ -135,7 +136,8 @@ class MutationLimits:
 
     def __post_init__(self) -> None:
         assert self.over_allocation >= 1
-        assert self.learn_rate_per_s_min < self.rate_per_s_min
+        assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_ease <= self.rate_per_s_start
+        assert self.aim <= self.felt_aim < 1
         # One signal moves the total once: it is not trusted any more when the next move is due.
         assert self.hold_age_s < min(self.rest_s, self.raise_every_s)
 

@@ -65,6 +65,16 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
+class Wavering:
+    """Of what others feel; see decide/felt_margin.py."""
+
+    ratio: float | None = None  # Of what they may; None: not asked for, or not known.
+    since_ms: int = 0  # From when on it was known with every look.
+    spread: float | None = None  # How much it wavers at one total, as a share of it; None: not seen yet.
+    eased_at_ms: int = 0  # When the total went down a step as it was near the objective.
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What the newest judged window of the active controller said, to compare with the next."""
 
@@ -77,8 +87,7 @@ class Window:
     apply_lag_ms: float | None = None
     felt_full_at_ms: int = 0  # When others last felt so much that there was no room.
     took_over_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
-    felt_ratio: float | None = None  # Of what others may feel; None: not asked for, or not known.
-    felt_spread: float | None = None  # How much that wavers at one total, as a share of it; None: not seen yet.
+    felt: Wavering | None = None
 
 
 @dataclass(frozen=True, slots=True)
