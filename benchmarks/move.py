@@ -15,8 +15,8 @@ In a third world, *four brokers*, 200 partitions of five sizes move as on the re
 
 Planning: 200,000 partitions on 1,000 brokers, in CPU seconds of a process of its own; and `rheostat fetchers` for the same.
 
-With ``--real`` 200 partitions of mixed size on four real brokers instead, see moves/real.py; with ``--rounds`` each executor so
-often, by turns, and the middle of each is judged.
+On four real brokers, 200 partitions of mixed size: see moves/real.py. With ``--rounds`` each executor so often, by turns, and the
+middle of each is judged. ``--real`` is this alone, ``--simulated`` all but this.
 
 Bounds: ours is done within 1.2 × T*, with a p99 of 500 ms or less at the controller. Planning takes 5 s and 500 MB at most, and
 fetchers 10 s. On real brokers ours is done sooner than every rival, no producer's p99 is worse for it than under any of them, and
@@ -155,35 +155,29 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--world", action="append", choices=[*WORLDS, FOUR], help="may be repeated; all")
     parser.add_argument("--executor", action="append", choices=EXECUTORS, help="may be repeated; all")
     parser.add_argument("--ours", action="store_true", help="leave the rivals out")
-    parser.add_argument("--real", action="store_true", help="on four real brokers instead; about eight minutes a round")
-    parser.add_argument("--rounds", type=int, choices=range(1, 11), metavar="1..10", help="of --real; 1")
-    parser.add_argument("--planning", action="store_true", help="only what planning costs")
+    parser.add_argument(
+        "--rounds", type=int, choices=range(1, 11), default=3, metavar="1..10", help="on real brokers; 3"
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--real", action="store_true", help="only on four real brokers; about eight minutes a round")
+    only.add_argument("--simulated", action="store_true", help="all but the real brokers")
+    only.add_argument("--planning", action="store_true", help="only what planning costs")
     given = parser.parse_args(arguments)
-    if given.rounds is not None and not given.real:
-        parser.error("--rounds is of --real: what is simulated is the same every time")
     given.world = given.world or [*WORLDS, FOUR]
     given.executor = [OURS] if given.ours else given.executor or list(EXECUTORS)
     return given
 
 
-def _real(rounds: int, *, as_json: bool) -> int:
+def _real(rounds: int) -> dict[str, Any]:
     runs, unreadable = measure_for_real(rounds=rounds)
     rows = of_rounds(runs)
-    found = {"rows": rows, "runs": runs, "unreadable": unreadable, "missed": missed_for_real(rows, unreadable)}
-    if as_json:
-        print(json.dumps(found))
-    else:
-        _print_real(found)
-    return 1 if found["missed"] else 0
+    return {"rows": rows, "runs": runs, "unreadable": unreadable, "missed": missed_for_real(rows, unreadable)}
 
 
-def main(arguments: list[str]) -> int:
-    given = _arguments(arguments)
-    if given.real:
-        return _real(given.rounds or 1, as_json=given.json)
+def _computed(given: argparse.Namespace) -> dict[str, Any]:
     rows = [] if given.planning else measure(given.seed, given.world, given.executor)
     planning, fetchers = (_child("benchmarks.moves.planning", name) for name in ("planning", "fetchers"))
-    found = {
+    return {
         "seed": given.seed,
         "model": f"{BROKERS} brokers, {PARTITIONS} partitions, {RATE_BYTES_PER_S / 1e6:.0f} MB/s a side, 1 ms an operation",
         "rows": rows,
@@ -198,10 +192,20 @@ def main(arguments: list[str]) -> int:
         },
         "missed": missed(rows, planning, fetchers),
     }
+
+
+def main(arguments: list[str]) -> int:
+    given = _arguments(arguments)
+    found: dict[str, Any] = {"missed": []} if given.real else _computed(given)
+    if not given.json and not given.real:
+        _print(found)
+    if not given.simulated and not given.planning:
+        found["real"] = real = _real(given.rounds)
+        found["missed"] = [*found["missed"], *real["missed"]]
+        if not given.json:
+            _print_real(real)
     if given.json:
         print(json.dumps(found))
-    else:
-        _print(found)
     return 1 if found["missed"] else 0
 
 

@@ -66,6 +66,7 @@ class MutationLedger:
         self._said: dict[object, QuotaReason] = {}
         self._pauses: dict[QuotaEntity, tuple[float, float]] = {}  # Until when, and how long.
         self._owed = owed if owed is not None else Owed()
+        self._told: set[Failure] = set()
 
     def record(
         self,
@@ -102,7 +103,7 @@ class MutationLedger:
             log.info(f"and {len(changes) - _LINES_MAX} more quotas, as `rheostat quotas` shows", dry_run=self._dry_run)
 
     def failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
-        """On record, told once a cause, and tried again later each time.
+        """On record, told once a cause until something goes well, and tried again later each time.
 
         Raises:
             JournalError: it goes on record with what the journal takes next.
@@ -113,7 +114,11 @@ class MutationLedger:
             _, before_s = self._pauses.get(entity, (0.0, 0.0))
             pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
             self._pauses[entity] = (self._monotonic() + pause_s, pause_s)
+        news = set(failures.values()) - self._told
+        self._told |= news
         for failure, count in Counter(failures.values()).most_common(_LINES_MAX):
+            if failure not in news:
+                continue
             some = next(entity for entity, said in failures.items() if said == failure)
             others = f" and {count - 1} more" if count > 1 else ""
             log.error(f"not done: the quota of {some}{others}: {failure}")
@@ -122,6 +127,7 @@ class MutationLedger:
 
     def went_well(self, entity: QuotaEntity) -> None:
         self._pauses.pop(entity, None)
+        self._told.clear()
 
     def pausing(self, entity: QuotaEntity) -> bool:
         return self._monotonic() < self._pauses.get(entity, (0.0, 0.0))[0]

@@ -7,22 +7,23 @@ machines.
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
+from benchmarks.apart import Apart
 from rheostat.lab.storm import Request, Storm, Tenant
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterError
 from streaming.kafka.controller_asker import ControllerAsker
 from tuner.observe.creation_probe import CreationProbe
 
-_SPAWN = multiprocessing.get_context("spawn")
-_STARTS_S = 3.0  # A process, with all that it imports.
-_ENDS_S_MAX = 90.0  # What is under way when the time is over is waited for.
+_STARTS_S_MAX = 60.0
+_BEGINS_S = 0.5  # Until all have heard when to begin.
+# What is under way when the time is over is waited for; where nearly nothing is let through that takes minutes.
+_ENDS_S_MAX = 300.0
 _ANSWERS_S_MAX = 10.0
 
 
@@ -31,8 +32,8 @@ class Crowds:
 
     def __init__(self, servers: Sequence[str], crowds: Sequence[Sequence[Tenant]], seconds: float) -> None:
         self._seconds = seconds
-        self._began_s = time.monotonic() + _STARTS_S
-        self._parts = [_Part(_blow, servers, list(crowd), seconds, self._began_s) for crowd in crowds if crowd]
+        self._parts = [Apart(_blow, servers, list(crowd), seconds) for crowd in crowds if crowd]
+        self._began_s = float("inf")
 
     def now_s(self) -> float:
         return time.monotonic() - self._began_s
@@ -41,11 +42,16 @@ class Crowds:
         """What came of all requests, in the end; ``look`` is called meanwhile.
 
         Raises:
-            ClusterError: a process died, or does not end.
+            ClusterError: a process died, does not begin, or does not end.
         """
         requests: list[Request] = []
         pending = {part.line: part for part in self._parts}
         try:
+            for part in self._parts:
+                part.answer(_STARTS_S_MAX)
+            self._began_s = time.monotonic() + _BEGINS_S
+            for part in self._parts:
+                part.tell(self._began_s)
             while pending:
                 for line in wait(list(pending), timeout=every_s):
                     assert isinstance(line, Connection)
@@ -64,43 +70,21 @@ class Feeling:
     """What 9 of 10 creations wait for, as rheostat's own asker feels it, and independent of it."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
-        self._part = _Part(_feel, settings, topic)
+        self._part = Apart(_feel, settings, topic)
 
     def felt_ms(self) -> float | None:
-        self._part.line.send(None)
-        if not self._part.line.poll(_ANSWERS_S_MAX):
-            raise ClusterError("the process that feels does not answer")
-        felt_ms: float | None = self._part.answer()
+        self._part.tell(None)
+        felt_ms: float | None = self._part.answer(_ANSWERS_S_MAX)
         return felt_ms
 
     def stop(self) -> None:
         self._part.end()
 
 
-class _Part:
-    def __init__(self, target: Callable[..., None], *asked: object) -> None:
-        self.line, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=target, args=(theirs, *asked), daemon=True)
-        self._process.start()
-        theirs.close()
-
-    def answer(self):  # type: ignore[no-untyped-def]  # whatever the process sends
-        try:
-            return self.line.recv()
-        except EOFError:
-            raise ClusterError(f"a process of the benchmark's died, with code {self._process.exitcode}") from None
-
-    def end(self) -> None:
-        self.line.close()
-        self._process.join(timeout=5.0)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join(timeout=5.0)
-
-
-def _blow(line: Connection, servers: Sequence[str], tenants: Sequence[Tenant], seconds: float, began_s: float) -> None:
+def _blow(line: Connection, servers: Sequence[str], tenants: Sequence[Tenant], seconds: float) -> None:
     storm = Storm(servers)
-    line.send(storm.run(tenants, seconds, began_s=began_s))
+    line.send(None)
+    line.send(storm.run(tenants, seconds, began_s=line.recv()))
 
 
 def _feel(line: Connection, settings: KafkaSettings, topic: str) -> None:

@@ -67,6 +67,9 @@ def missed(rows: Sequence[Row], ours: str = "rheostat") -> list[str]:
     ratio = row["well_behaved_ratio"]
     if ratio is None or ratio > WELL_BEHAVED_RATIO_MAX:
         said.append(f"a well-behaved tenant's p99 is {_shown(ratio)} × what it is alone ({WELL_BEHAVED_RATIO_MAX})")
+    for what in ("failed_requests", "left_behind"):
+        if row.get(what):
+            said.append(f"{what}: {row[what]}")
     if row["writes_per_tenant_min"] > WRITES_PER_TENANT_MIN_MAX:
         said.append(
             f"{row['writes_per_tenant_min']:g} writes for one tenant in a minute ({WRITES_PER_TENANT_MIN_MAX:g})"

@@ -59,7 +59,7 @@ _STEPS = 5
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 _READY_S_MAX = 240.0
 _LOOK_S = 1.0
-NICE = 10
+NICE = 10  # Rheostat is elsewhere in life; here it gives way to brokers and clients, whose time it is that is measured.
 _AGE_S_MAX = 15.0
 
 
@@ -356,7 +356,6 @@ class Bench:
 
 
 def _parts(config: Path) -> list[Child]:
-    """Elsewhere in life; here they give way to brokers and clients, whose time it is that is measured."""
     parts = children_for(config, dry_run=False)
     for part in parts:
         part.nice = NICE

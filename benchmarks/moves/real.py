@@ -10,8 +10,8 @@ Clients write to the largest topic all of the time, a fourth of what a throttle 
 listed, in sync or not, so that whoever has much under way at once spends much of it on keeping up. Retention keeps that topic
 as large as it was filled. T* is what the busiest side needs at that throttle with nothing written: nobody gets there.
 
-One client writes numbered records to all other topics; its latency is from ``send`` to the acknowledgement of all in-sync
-replicas, and in the end every acknowledged record must be read.
+One client, in a process of its own, writes numbered records to all other topics; its latency is from ``send`` to the
+acknowledgement of all in-sync replicas, and in the end every acknowledged record must be read.
 
 Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
 the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life,
@@ -30,13 +30,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError
 
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import Processors, awaited, fetched, say
@@ -44,6 +42,7 @@ from benchmarks.memory import in_memory
 from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
 from benchmarks.moves.worlds import ends
+from benchmarks.moves.writing import NUMBER_BYTES, Writer
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
@@ -74,10 +73,9 @@ _FETCHES = {
 # Alone in its batch, for which it is too large; with 72 bytes around it, five make up a partition's share of a fetch but for
 # 98 bytes.
 _RECORD_BYTES = 20_880
-_EVERY_S = 0.02
 _LOOK_S = 0.5
+NICE = 10  # Rheostat is elsewhere in life; here it gives way to brokers and clients, whose time it is that is measured.
 _FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX = 240.0, 400.0, 120.0, 60.0
-_NUMBER_BYTES = 8
 
 Row = dict[str, Any]
 Target = dict[tuple[str, int], tuple[int, ...]]
@@ -89,42 +87,6 @@ def target(*, back: bool) -> Target:
         for topic in MEGABYTES_OF
         for p in range(PARTITIONS_EACH)
     }
-
-
-class Writer:
-    """Numbered records, and when each was sent and acknowledged."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", linger_ms=0, client_id="writer")
-        self._stop = threading.Event()
-        self.acknowledged: dict[int, tuple[float, float]] = {}  # By number: when sent, and ms.
-        self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
-        self._thread.start()
-
-    def _write(self) -> None:
-        topics, number, body = NUMBERED, 0, bytes(1_000 - _NUMBER_BYTES)
-        while not self._stop.wait(_EVERY_S):
-            topic, p = topics[number % len(topics)], number // len(topics) % PARTITIONS_EACH
-            try:
-                sent_s = time.monotonic()
-                future = self._producer.send(topic, number.to_bytes(_NUMBER_BYTES, "big") + body, partition=p)
-                future.add_callback(partial(self._acknowledge, number, sent_s))
-            except KafkaError:
-                continue  # Not acknowledged, so not promised.
-            finally:
-                number += 1
-
-    def _acknowledge(self, number: int, sent_s: float, _: object) -> None:
-        self.acknowledged[number] = (sent_s, 1000 * (time.monotonic() - sent_s))
-
-    def latencies_ms(self, from_s: float, to_s: float) -> list[float]:
-        return [ms for sent_s, ms in list(self.acknowledged.values()) if from_s <= sent_s < to_s]
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(timeout=30)
-        self._producer.flush(timeout=60)
-        self._producer.close(timeout=20)
 
 
 class Bench:
@@ -148,8 +110,8 @@ class Bench:
         _pause(10.0)
         self._rate(round(RATE_BYTES_PER_S))
         best_s = self._optimum_s(goal)
+        idle_ms = self._writer.latencies_ms(idle_s, time.monotonic())
         processors, began_s = Processors(), time.monotonic()
-        idle_ms = self._writer.latencies_ms(idle_s, began_s)
         self._begin[policy](goal)
         awaited(f"{policy} has ended", lambda: self._is_done(goal), _RUN_S_MAX, every_s=_LOOK_S)
         ended_s = time.monotonic()
@@ -213,7 +175,8 @@ class Bench:
         file = self._lab.home / "plan.json"
         entries = [{"topic": t, "partition": p, "replicas": list(replicas)} for (t, p), replicas in goal.items()]
         file.write_text(json.dumps({"version": 1, "partitions": entries}))
-        command = [sys.executable, "-m", "rheostat", "reassign", str(file), "-c", str(self._config)]
+        rheostat = ["nice", "-n", str(NICE), sys.executable, "-m", "rheostat"]
+        command = [*rheostat, "reassign", str(file), "-c", str(self._config)]
         subprocess.run([*command, "--watch-s", "0", "--detach"], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
     def _batches(self, goal: Target, size: int) -> None:
@@ -241,7 +204,7 @@ class Bench:
 
     def unreadable(self) -> int:
         """Acknowledged records that cannot be read; those that come meanwhile are not looked for."""
-        promised = set(self._writer.acknowledged)
+        promised = self._writer.promised()
         found: set[int] = set()
         parts = [TopicPartition(topic, p) for topic in NUMBERED for p in range(PARTITIONS_EACH)]
         consumer = KafkaConsumer(bootstrap_servers=self._lab.bootstrap_servers, auto_offset_reset="earliest")
@@ -255,7 +218,7 @@ class Bench:
                 consumer.seek(part, ends_at[part] if first is None else first.offset)
             while any(consumer.position(part) < ends_at[part] for part in parts):
                 for records in consumer.poll(timeout_ms=1_000).values():
-                    found |= {int.from_bytes(record.value[:_NUMBER_BYTES], "big") for record in records}
+                    found |= {int.from_bytes(record.value[:NUMBER_BYTES], "big") for record in records}
         finally:
             consumer.close()
         return len(promised - found)
@@ -313,9 +276,12 @@ def bench() -> Iterator[Bench]:
             )
         )
         log = lab.home / "logs" / "rheostat.log"
-        supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
+        parts = children_for(config, dry_run=False)
+        for part in parts:
+            part.nice = NICE
+        supervisor = Supervisor(parts, log_to=log)
         filled_ms = round(time.time() * 1000)
-        writer = Writer(lab.bootstrap_servers)
+        writer = Writer(lab.bootstrap_servers, NUMBERED, PARTITIONS_EACH)
         load = Load(
             lab.artifacts, lab.bootstrap_servers, LOADED, rate_bytes_per_s=LOAD_BYTES_PER_S, record_bytes=_RECORD_BYTES,
         )  # fmt: skip

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tuner.plan.batches import BatchLimits, next_batch
+from tuner.plan.reassignment_steps import Step, Way
 from tuner.plan.refill_terms import REQUEST_PARTITIONS_MAX
 from tuner.simulation.policy import Desk
 from tuner.simulation.reassign import Reassignments
+from tuner.simulation.world import PartitionSpec
 
 
 @dataclass(slots=True)
@@ -31,6 +34,36 @@ class Batches:
         if len(port.running()):
             return []
         return [[i for i in port.plan if not port.asked[i]][: self.partitions]]
+
+
+@dataclass(slots=True)
+class KipBatches:
+    """KIP-435 to the letter, with its limits as given: leader movements first, and slots filled again as steps end."""
+
+    limits: BatchLimits
+    _ways: dict[int, Way] = field(default_factory=dict)
+    _steps: dict[int, Step] = field(default_factory=dict)
+
+    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+        if not self._ways:
+            self._ways = {i: _way(port.cluster.world.partitions[i]) for i in port.plan}
+        running = [self._steps[i] for i in port.running().tolist()]
+        if len(running) >= self.limits.partition_movements_max:
+            return []
+        left = {(way.topic, way.partition): i for i, way in self._ways.items() if not port.asked[i]}
+        ways = [self._ways[i] for i in left.values()]
+        batch = next_batch(ways, port.cluster.replicas.brokers, self.limits, running)
+        begun = {left[step.topic, step.partition]: step for step in batch.steps}
+        self._steps |= begun
+        chosen = list(begun)
+        return [chosen[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(chosen), REQUEST_PARTITIONS_MAX)]
+
+
+def _way(spec: PartitionSpec) -> Way:
+    # What comes takes the place of what goes.
+    new_of = dict(zip(spec.removing, spec.adding, strict=True))
+    target = tuple(new_of.get(broker, broker) for broker in spec.replicas)
+    return Way(spec.topic, spec.partition, spec.replicas, target, spec.replicas[0], frozenset(spec.replicas))
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.moves.rivals import AllAtOnce, Batches, CruiseControl
+from benchmarks.moves.rivals import AllAtOnce, Batches, CruiseControl, KipBatches
 from benchmarks.moves.worlds import BROKERS, FOUR, PARTITIONS, WORLDS, four_brokers
+from tuner.plan.batches import BatchLimits
 from tuner.plan.fluid import Fluid, fluid
 from tuner.plan.side_loads import PlannedPartition
 from tuner.simulation.controller_line import ControllerLine
@@ -24,6 +25,7 @@ _MAKERS: dict[str, Callable[[World, ControllerLine], Executor]] = {
     "all at once": lambda _world, _line: AllAtOnce(),
     "batches of 5": lambda _world, _line: Batches(5),
     "batches of 50": lambda _world, _line: Batches(50),
+    "the KIP's 500": lambda _world, _line: KipBatches(BatchLimits(200, 500)),
     "cruise control": lambda world, _line: CruiseControl(world.latency.objective_ms),
 }
 EXECUTORS = tuple(_MAKERS)

@@ -17,6 +17,8 @@ from tuner.decide.reassign_words import named
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted, overfull
 from tuner.model.reassigning import Plan
+from tuner.plan.batches import BatchLimits
+from tuner.plan.expected_time import expected_s
 from tuner.plan.fluid import Fluid, fluid
 from tuner.plan.reassignment_steps import Way
 from tuner.plan.refill_terms import Waiting, planned
@@ -29,20 +31,24 @@ class Checked:
     forbidden: tuple[str, ...]  # Each is reason enough not to begin.
     notes: tuple[str, ...]
     fluid: Fluid  # The best that any order can do at the ceiling.
+    expected_s: float | None = None  # About what it takes; None: it never ends.
 
 
 def checked(
     given: Given, ground: Ground, *, rate_bytes_per_s_max: float, limits: PartitionLimits, may_change_factor: bool,
-    others: Sequence[Plan] = (),
+    batch: BatchLimits | None = None, others: Sequence[Plan] = (),
 ) -> Checked:  # fmt: skip
     """
     Args:
         rate_bytes_per_s_max: the ceiling of every throttle.
         may_change_factor: somebody said that partitions may have more or fewer replicas than before.
+        batch: how many may be under way at a time; None: as many as there are.
         others: plans on record that have not ended.
     """
     rates: dict[BrokerSide, float] = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
-    best = fluid(planned(_waiting(given, ground)), rates)
+    partitions = planned(_waiting(given, ground))
+    best = fluid(partitions, rates)
+    expected = expected_s(best, partitions, rates, batch or BatchLimits())
     added = _added_bytes(given, ground, others)
     forbidden = [
         *_factor(given, may_change_factor),
@@ -55,9 +61,9 @@ def checked(
         *_waited_for(given, ground),
         *_fewer_racks(given, ground),
         *_nearly_full_disks(added, ground),
-        *_takes(best, rate_bytes_per_s_max),
+        *_takes(best, expected, rate_bytes_per_s_max),
     ]
-    return Checked(tuple(forbidden), tuple(notes), best)
+    return Checked(tuple(forbidden), tuple(notes), best, expected)
 
 
 def ways_of(given: Given, ground: Ground) -> list[Way]:
@@ -70,6 +76,7 @@ def ways_of(given: Given, ground: Ground) -> list[Way]:
             part.target,
             states[(topic, number)].leader,
             frozenset(states[(topic, number)].isr),
+            ground.min_in_sync.get(topic, 1),
         )
         for (topic, number), part in sorted(given.parts.items())
     ]
@@ -115,10 +122,20 @@ def _over_limits(given: Given, ground: Ground, limits: PartitionLimits) -> list[
             for broker in {*part.before} - {*part.target}:
                 more[broker] = more.get(broker, 0) - 1
     counts = counted(((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers)
-    return [
-        f"POLICY_VIOLATION: broker {broker} would have {count} partitions, and its max.broker.partitions is {limits.of(broker)}"
+    grows = sum(more.values())
+    most = limits.cluster_max
+    whole = (
+        f"the cluster would have {counts.total + grows}, and max.partitions is {'not set' if most is None else most}"
+    )
+    said = [
+        f"POLICY_VIOLATION: broker {broker} would have {count} partitions, and its max.broker.partitions is {limits.of(broker)} "
+        f"({whole})"
         for broker, count in sorted(overfull(counts, more, limits).items())
     ]
+    # What only moves may do so where the cluster is full (the KIP's Compatibility); what grows is as if it were created.
+    if most is not None and grows > 0 and counts.total + grows > most:
+        said.append(f"POLICY_VIOLATION: {whole}; the plan adds {grows} replicas more than it takes away")
+    return said
 
 
 def _added_bytes(given: Given, ground: Ground, others: Sequence[Plan]) -> dict[int, float]:
@@ -206,11 +223,11 @@ def _fewer_racks(given: Given, ground: Ground) -> list[str]:
     return [f"{named(fewer)}: on fewer racks than before"] if fewer else []
 
 
-def _takes(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
-    if best.time_s is None or not best.copied_bytes:
+def _takes(best: Fluid, expected: float | None, rate_bytes_per_s_max: float) -> list[str]:
+    if best.time_s is None or expected is None or not best.copied_bytes:
         return []
     where = "" if best.slowest is None else f", which the {side_name(best.slowest)} needs"
     return [
         f"{size_text(best.copied_bytes)} are to be copied; at {rate_text(rate_bytes_per_s_max)} a broker and side no order is "
-        f"faster than {span_text(best.time_s)}{where}"
+        f"faster than {span_text(best.time_s)}{where}. Expected: about {span_text(expected)}, where nobody suffers for it"
     ]

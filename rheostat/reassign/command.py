@@ -60,7 +60,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
     known = record.read(settings)
     found = checked(
         given, ground, rate_bytes_per_s_max=settings.tuner.rate_bytes_per_s_max, limits=settings.limits.limits(),
-        may_change_factor=asked.may_change_factor, others=known.active,
+        may_change_factor=asked.may_change_factor, batch=asked.limits, others=known.active,
     )  # fmt: skip
     taken = _taken_already(given.parts.keys(), known)
     if asked.dry_run:
@@ -194,6 +194,7 @@ def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], ask
                 "partitions": len(given.parts),
                 "copied_bytes": found.fluid.copied_bytes,
                 "fluid_optimum_s": found.fluid.time_s,
+                "expected_s": found.expected_s,
                 "all_at_once_s": found.fluid.at_once_s,
                 "steps": as_rows(ways, asked.limits.replica_movements_max),
                 "forbidden": forbidden,

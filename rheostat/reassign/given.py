@@ -31,6 +31,7 @@ class Ground:
     write_bytes_per_s: Mapping[Key, float]  # By which it grows.
     tuners: int | None  # That could execute it; None: it can't be told.
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    min_in_sync: Mapping[str, int] = field(default_factory=dict)  # Of the plan's topics.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def ground_of(
     except ClusterError:
         tuners = None
     rates = write_rates(client, standing, watch_s, say) if watch_s else {}
-    return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids)
+    in_sync = client.min_in_sync(sorted(topics & standing.topics.keys()), standing.brokers)
+    return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
 
 
 def plan_of(path: Path) -> PlanFile:

@@ -6,7 +6,7 @@ controller, which answers for each partition on its own: one that it refuses is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,6 +130,19 @@ class ReassignmentClient(ClusterClient):
             for p in t.partition_result
         }
         return {key: found.get(key, ClusterError("Kafka's answer leaves it out")) for key in wanted}
+
+    def min_in_sync(self, topics: Collection[str], brokers: Iterable[int]) -> dict[str, int]:
+        """min.insync.replicas of each topic, else of the brokers; the greatest, where they differ: to wait for one more does no
+        harm."""
+        set_here = self.topic_configs(topics, [words.MIN_IN_SYNC])
+        answers = self.broker_configs(brokers, [words.MIN_IN_SYNC]).values()
+        said = [
+            int(answer[words.MIN_IN_SYNC].value)
+            for answer in answers
+            if not isinstance(answer, ClusterError) and words.MIN_IN_SYNC in answer
+        ]
+        default = max(said, default=1)
+        return {topic: int(set_here.get(topic, {}).get(words.MIN_IN_SYNC, default)) for topic in topics}
 
     def disks(self, brokers: Iterable[int]) -> dict[int, tuple[Disk, ...] | ClusterError]:
         """The volumes of each broker's log directories that work; brokers before 3.3 say nothing of their size and have none."""

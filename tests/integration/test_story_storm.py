@@ -70,8 +70,9 @@ def rows(parts: Running) -> dict[str, dict[str, object]]:
 
 def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> None:
     quotas = QuotaClient(lab.kafka_settings(), "story-looks")
-    assert quotas.alter_mutation_quotas({of("storm-0"): BEFORE}) == {of("storm-0"): None}
-    until(lambda: quotas.mutation_quotas() == {of("storm-0"): BEFORE}, 10, "the quota that stood before")
+    stood = {of(name): BEFORE for name in STORMS}
+    assert quotas.alter_mutation_quotas(dict(stood)) == dict.fromkeys(stood)
+    until(lambda: quotas.mutation_quotas() == stood, 10, "the quotas that stood before")
     asked = {"default_entity": "client-id", "tenants": [{"client_id": "storm-1", "weight": 2}]}
     with running(lab, mutation_quota=asked) as parts:
         parts.until("ready", lambda: (parts.status() or {}).get("ready"), 120)
@@ -115,14 +116,19 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             parts.until(
                 "requests go on", lambda: any(r.ended_s > before_s and not r.failed for r in blown.requests), 30
             )
-            stands = quotas.mutation_quotas()
+            stands, table = quotas.mutation_quotas(), rows(parts)
             assert stands[of("storm-0")] == PERSONS
+            assert not table["storm-0"]["ours"]
             assert set(stands) >= {of(n) for n in (*STORMS, "calm")} | {of_everybody()}
+            assert table["storm-1"]["ours"]
+            assert stands[of("storm-1")] == pytest.approx(table["storm-1"]["quota_per_s"], rel=0.5)
+            assert stands[of("storm-1")] < BEFORE
 
         done = rheostat("release", "--config", parts.config, timeout_s=120)
         assert done.returncode == 0, done.stdout + done.stderr
-        # What stood before was changed by a person since, and that stands; nothing else is left.
-        until(lambda: quotas.mutation_quotas() == {of("storm-0"): PERSONS}, 10, "nothing of ours is left")
+        # What stood before stands again, or what a person has made of it since; nothing else is left.
+        left = {of("storm-0"): PERSONS, of("storm-1"): BEFORE}
+        until(lambda: quotas.mutation_quotas() == left, 10, "nothing of ours is left")
     quotas.close()
 
 

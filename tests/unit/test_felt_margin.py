@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -93,38 +94,46 @@ def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
 
 
 def looked(
-    ratios: list[float | None], *, cut_at_ms: int = 0, felt: Wavering | None = None, at_s: float = 1_000.0
+    ratios: Sequence[float | None], *, turned_at_ms: int = 0, felt: Wavering | None = None, at_s: float = 1_000.0
 ) -> Wavering:
     made = felt or Wavering()
     for n, ratio in enumerate(ratios):
-        made = followed(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, cut_at_ms, LIMITS)
+        made = followed(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, turned_at_ms, LIMITS)
     return made
 
 
+CALM = looked([0.8] * 100)
+
+
 def test_the_window_that_grows_at_first_says_nothing_of_its_wavering() -> None:
-    first = looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9])
-    assert first.spread is None
-    assert not is_known(first, first.since_ms + 29_999)
-    assert is_known(first, first.since_ms + 30_000)
-    assert spread_of(looked([0.8] * 40), LIMITS) < 0.03
+    assert looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9]).spread is None
+    assert looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9, 0.8]).spread is not None
+    assert spread_of(CALM, LIMITS) < 0.01
 
 
-def test_what_a_cut_has_made_of_it_is_no_wavering() -> None:
-    calm = looked([0.8] * 100)
-    falls: list[float | None] = [0.8, 0.75, 0.7, 0.65, 0.6]
-    assert looked(falls, felt=calm, at_s=1_500.0, cut_at_ms=1_499_000).spread == calm.spread
-    assert spread_of(looked(falls, felt=calm, at_s=1_500.0), LIMITS) > spread_of(calm, LIMITS)
+def test_it_is_known_once_what_it_was_taken_to_be_is_nearly_forgotten() -> None:
+    """What is dead calm a little below its objective is never thought to be near it."""
+    ratios = [0.93] * 60
+    first = next(n for n in range(60) if is_known(looked(ratios[:n]), LIMITS))
+    assert WINDOW_S + 2 * LIMITS.felt_spread_s <= first * LOOK_S <= WINDOW_S + 2 * LIMITS.felt_spread_s + 2 * LOOK_S
+    assert likely_ratio(looked(ratios[:first]), LIMITS) < 1
+
+
+def test_what_a_turn_of_the_total_has_made_of_it_is_no_wavering() -> None:
+    falls = [0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5]
+    turned = looked(falls, felt=CALM, at_s=1_500.0, turned_at_ms=1_499_000)
+    assert (turned.spread, turned.learned_s) == (CALM.spread, CALM.learned_s)
+    assert spread_of(looked(falls, felt=CALM, at_s=1_500.0), LIMITS) > spread_of(CALM, LIMITS)
 
 
 def test_what_was_not_known_for_a_while_is_watched_anew_and_its_wavering_is_remembered() -> None:
-    calm = looked([0.8] * 100)
-    gone = looked([None], felt=calm, at_s=1_500.0)
-    assert (gone.ratio, gone.spread) == (None, calm.spread)
+    gone = looked([None], felt=CALM, at_s=1_500.0)
+    assert (gone.ratio, gone.spread, gone.learned_s) == (None, CALM.spread, CALM.learned_s)
+    assert not is_known(gone, LIMITS)
     again = looked([0.9], felt=gone, at_s=1_505.0)
-    assert (again.ratio, again.spread, again.since_ms) == (0.9, calm.spread, 1_505_000)
+    assert (again.ratio, again.spread, again.since_ms) == (0.9, CALM.spread, 1_505_000)
 
 
 def test_after_a_gap_nothing_is_compared() -> None:
-    calm = looked([0.8] * 100)
-    after = followed(calm, 0.95, 1_600_000, None, 0, LIMITS)
-    assert (after.ratio, after.spread, after.since_ms) == (0.95, calm.spread, 1_600_000)
+    after = followed(CALM, 0.95, 1_600_000, None, 0, LIMITS)
+    assert (after.ratio, after.spread, after.since_ms) == (0.95, CALM.spread, 1_600_000)

@@ -72,7 +72,7 @@ def test_brokers_that_join_hold_nothing_and_take_everything() -> None:
 
 
 def test_ours_is_the_first() -> None:
-    assert EXECUTORS == (OURS, "all at once", "batches of 5", "batches of 50", "cruise control")
+    assert EXECUTORS == (OURS, "all at once", "batches of 5", "batches of 50", "the KIP's 500", "cruise control")
 
 
 def test_the_real_plan_weighs_the_same_on_every_broker_both_ways() -> None:

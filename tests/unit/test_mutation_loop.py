@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
+import structlog
 from fake_quotas import FakeQuotas
 from mutation_rig import START_MS, controller, tenant
 
@@ -310,14 +311,16 @@ class Refusing:
         return dict.fromkeys(rates, "Kafka refused to alter client quotas: error 35 UnsupportedVersionError")
 
 
-def test_where_kafka_refuses_it_goes_on_watching_and_asks_more_seldom() -> None:
+def test_where_kafka_refuses_it_says_so_once_goes_on_watching_and_asks_more_seldom() -> None:
     port = Refusing()
     rig = Rig(port=port)
-    for _ in range(120):  # Ten minutes.
-        rig.cycle("alice")
+    with structlog.testing.capture_logs() as told:
+        for _ in range(120):  # Ten minutes.
+            rig.cycle("alice")
     assert 2 <= port.asked <= 12
     assert QuotaReason.NOT_BINDING in rig.reasons()
     assert rig.watcher.failures > 0
+    assert len([line for line in told if "not done: the quota of" in line["event"]]) == 1
 
 
 # -- a life after a death -------------------------------------------------------------------------------------------------

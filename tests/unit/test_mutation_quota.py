@@ -16,6 +16,7 @@ from tuner.journal.quota_records import state_worth_a_record
 from tuner.journal.seen import Eventful
 from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy, TenantRule
 from tuner.model.mutation_decision import HoldQuota, LetGoQuota, PutBackQuota, QuotaReason, SetQuota
+from tuner.model.mutation_memory import Total
 from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant
 
 A, B, C = QuotaEntity(client_id="a"), QuotaEntity(client_id="b"), QuotaEntity(client_id="c")
@@ -646,10 +647,10 @@ def test_what_wavers_comes_down_step_by_step_where_the_next_look_may_be_over() -
     """At 60/s looks of 34 to 41 ms were as it should be, of 41, and one of a hundred was 46."""
     rig = Rig(FELT_AND_LAG)
     before, _ = felt(rig, 54.0)
-    found = [felt(rig, ms) for ms in wavering(54.0, 5.0, 30)]
+    found = [felt(rig, ms) for ms in wavering(54.0, 5.0, 70)]
     rates = [rate for rate, _ in found]
     assert list(dict.fromkeys(rates)) == [pytest.approx(before * 0.9**step) for step in range(4)]
-    assert rates[:5] == [before] * 5, "half a minute has to be seen before it is judged"
+    assert rates[:28] == [before] * 28, "how it wavers has to be seen before it is judged"
     assert {reason for _, made in found for reason in reasons(made)} >= {QuotaReason.NEAR_OBJECTIVE}
     # Nothing was missed, so nothing keeps it from going up again where there is room.
     assert max(felt(rig, 20.0)[0] for _ in range(60)) > before
@@ -657,7 +658,7 @@ def test_what_wavers_comes_down_step_by_step_where_the_next_look_may_be_over() -
 
 def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
     rig = Rig(FELT_AND_LAG)
-    for ms in wavering(48.0, 0.3, 60):
+    for ms in wavering(54.0, 0.3, 120):
         felt(rig, ms)
     assert rig.memory.total is not None
     before = rig.memory.total.rate_per_s
@@ -703,9 +704,34 @@ def test_what_is_felt_leaves_no_room_and_that_is_said_though_something_else_pres
     assert QuotaReason.WITHIN_OBJECTIVE in reasons(made)
 
 
+def test_after_a_start_nothing_goes_down_for_a_wavering_that_nobody_has_seen() -> None:
+    """The total of before is remembered, how it wavered is not."""
+    rig = Rig(FELT_AND_LAG)
+    felt(rig, 46.0)
+    rig.memory = replace(rig.memory, window=None)
+    before, _ = felt(rig, 56.0)
+    assert min(felt(rig, 56.0)[0] for _ in range(120)) == before
+
+
+def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
+    """With quotas for one tenant at most, the others' use came off the one's floor, step by step."""
+    rules = (TenantRule(client_id="a", rate_per_s_min=60.0),)
+    limits = replace(FELT_AND_LAG.limits, tenants_max=1)
+    rig = Rig(replace(FELT_AND_LAG, rules=rules, limits=limits))
+    rig.memory = replace(rig.memory, total=Total(110.0))
+    made = None
+    for ms in wavering(54.0, 5.0, 120):
+        beside = Beside(create_felt_ms=ms, apply_lag_ms=0.0)
+        made = rig.cycle(three(rig, 60, 20, 20, a=-5.0), [controller(rig.now_ms)], beside=beside)
+    assert made is not None
+    assert QuotaReason.FLOORS_CUT not in reasons(made)
+    assert made.memory.total is not None
+    assert made.memory.total.rate_per_s >= 99
+
+
 def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     rig = Rig(FELT_AND_LAG)
-    for ms in wavering(48.0, 0.3, 60):
+    for ms in wavering(54.0, 0.3, 120):
         felt(rig, ms)
     assert rig.memory.window is not None
     assert rig.memory.window.felt is not None

@@ -280,6 +280,23 @@ def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_e
     assert after(Total(10), 1.1, done=0.35, binds=False) == (Total(10), QuotaReason.NOT_BINDING)
 
 
+@pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
+def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
+    """1.25/s would have been the most for twenty minutes."""
+    course = Course(pressure_before=1.2, falls_behind=0.5, felt_ratio=1.1)
+    made, reason = next_total(Total(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
+    assert (made, reason) == (Total(LIMITS.rate_per_s_ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_at_its_least_it_is_not_said_to_be_lowered(late: bool) -> None:
+    least = Total(LIMITS.rate_per_s_min)
+    course = Course(pressure_before=1.2, falls_behind=0.5)
+    for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
+        made, reason = next_total(least, found, course, late, True, 3.0, CAP, NOW, LIMITS)
+        assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_ITS_LEAST)
+
+
 def test_a_controller_that_bears_less_than_that_is_given_less() -> None:
     assert first_total(pressed(1.5), 15.0, 1_000, NOW, LIMITS).rate_per_s == 10
     # It is that which is too much, be somebody held back or not, and by the total or by something else.

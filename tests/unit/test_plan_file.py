@@ -250,6 +250,25 @@ def test_a_fault_at_the_end_of_a_large_plan_is_found_in_about_the_time_it_takes_
     assert refused_s < 20 * parsing_s, f"{refused_s:.2f} s, and the parser alone takes {parsing_s:.2f} s"
 
 
+def test_a_plan_of_fifty_megabytes_is_read_or_refused_by_its_line() -> None:
+    """Within what the planning of 200,000 partitions may take; its only fault stands at its end."""
+    entries = [
+        {"topic": f"a-topic-with-quite-a-long-name-{p // 64}", "partition": p % 64, "replicas": [p % 50, p % 50 + 1]}
+        for p in range(450_000)
+    ]
+    text = json.dumps({"version": 1, "partitions": entries}, indent=1)
+    assert len(text) > 50_000_000
+    began_s = time.process_time()
+    plan = PlanFile(text, "p.json")
+    assert len(plan.targets) == len(entries)
+    assert time.process_time() - began_s < 30
+    where, found = text.rpartition('"partition": ')[0], text.count("\n")
+    broken = f'{where}"partition": -7,\n   "replicas": [\n    1\n   ]\n  }}\n ]\n}}'
+    with pytest.raises(PlanFileError, match="partition") as raised:
+        PlanFile(broken, "p.json")
+    assert found - 10 < int(str(raised.value).split(":")[1]) <= found
+
+
 def took_s(do: Callable[[], object]) -> float:
     began_s = time.process_time()
     do()

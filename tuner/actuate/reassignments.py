@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from streaming import words
 from streaming.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.kafka.reassignments import ReassignmentClient
 from tuner.actuate.one_call import why_not
@@ -106,18 +105,8 @@ class KafkaReassignments:
         return {key: None if error is None else _refusal(error) for key, error in answers.items()}
 
     def _learn_min_in_sync(self, topics: Collection[str], online: Collection[int]) -> None:
-        """Of the topic, else of the brokers; the greatest, where brokers differ: to wait for one more does no harm."""
-        if not topics:
-            return
-        set_here = self._client.topic_configs(topics, [words.MIN_IN_SYNC])
-        answers = self._client.broker_configs(online, [words.MIN_IN_SYNC]).values()
-        said = [
-            int(a[words.MIN_IN_SYNC].value)
-            for a in answers
-            if not isinstance(a, ClusterError) and words.MIN_IN_SYNC in a
-        ]
-        default = max(said, default=1)
-        self._min_in_sync |= {t: int(set_here.get(t, {}).get(words.MIN_IN_SYNC, default)) for t in topics}
+        if topics:
+            self._min_in_sync |= self._client.min_in_sync(topics, online)
 
 
 def _refusal(error: ClusterError) -> Refusal:

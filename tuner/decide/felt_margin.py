@@ -38,14 +38,14 @@ def followed(
     ratio: float | None,
     at_ms: int,
     since_s: float | None,
-    cut_at_ms: int,
+    turned_at_ms: int,
     limits: MutationLimits,
 ) -> Wavering:
     """After one more look.
 
     Args:
         since_s: the look before; None: there was none, or much may have come and gone since.
-        cut_at_ms: when the total was last cut, which takes a window to be seen whole.
+        turned_at_ms: when the total was last turned, which takes its time to be seen whole.
     """
     before = before or Wavering()
     if ratio is None:
@@ -53,16 +53,15 @@ def followed(
     if before.ratio is None or since_s is None:
         return replace(before, ratio=ratio, since_ms=at_ms)
     # What the first looks are made of is a window that grows.
-    if not is_known(before, at_ms) or at_ms - cut_at_ms < 1000 * WINDOW_S:
+    if at_ms - before.since_ms < 1000 * WINDOW_S or at_ms - turned_at_ms <= 1000 * limits.rest_s:
         return replace(before, ratio=ratio)
-    return replace(
-        before, ratio=ratio, spread=spread_after(spread_of(before, limits), before.ratio, ratio, since_s, limits)
-    )
+    spread = spread_after(spread_of(before, limits), before.ratio, ratio, since_s, limits)
+    return replace(before, ratio=ratio, spread=spread, learned_s=before.learned_s + since_s)
 
 
-def is_known(felt: Wavering, at_ms: int) -> bool:
-    """Whether a whole window is behind it."""
-    return felt.since_ms > 0 and at_ms - felt.since_ms >= 1000 * WINDOW_S
+def is_known(felt: Wavering, limits: MutationLimits) -> bool:
+    """Whether what it was taken to be is nearly forgotten."""
+    return felt.ratio is not None and felt.learned_s >= 2 * limits.felt_spread_s
 
 
 def spread_of(felt: Wavering, limits: MutationLimits) -> float:

@@ -90,7 +90,7 @@ def dealt(
     memory, gone, back = (
         (memory, set[Tenant](), list[QuotaDecision]()) if lowers_only else _gone(view, quotas, memory, limits)
     )
-    places, decisions = _left_alone(quotas, memory, [p for p in places if p.tenant not in gone], policy)
+    places, decisions = [p for p in places if p.tenant not in gone], list[QuotaDecision]()
     ours = [place for place in places if place.left_alone is None]
     beyond = math.fsum(used_per_s(place) for place in places if place.left_alone is not None)
     left = max(0.0, whole - beyond)
@@ -126,7 +126,7 @@ def dealt(
     return memory, [*decisions, *back], tuple(rows[place.tenant] for place in places)
 
 
-def _left_alone(
+def left_alone(
     quotas: Quotas, memory: MutationMemory, places: Sequence[Place], policy: MutationPolicy
 ) -> tuple[list[Place], list[QuotaDecision]]:
     """The same places, with those marked to whom it would be wrong to write, and what has to be said of them."""

@@ -88,7 +88,7 @@ def _window(
         felt_ratio(view.beside, policy.objective),
         signal.sampled_at_ms,
         (signal.sampled_at_ms - same.sampled_at_ms) / 1000 if same is not None else None,
-        memory.total.cut_at_ms if memory.total is not None else 0,
+        max(memory.total.cut_at_ms, memory.total.raised_at_ms) if memory.total is not None else 0,
         policy.limits,
     )
     return Window(
@@ -115,7 +115,7 @@ def _course(
         newer=newer,
         felt_ratio=felt.ratio or 0.0,
         felt_likely_ratio=likely_ratio(felt, limits),
-        felt_is_known=is_known(felt, seen.sampled_at_ms),
+        felt_is_known=is_known(felt, limits),
         felt_full_at_ms=seen.felt_full_at_ms,
         felt_eased_at_ms=felt.eased_at_ms,
         promised_per_s=math.fsum(claim_of(place, limits).least for place in ours),
@@ -143,5 +143,6 @@ _WHY = {
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
     QuotaReason.NEAR_OBJECTIVE: "lowered a little, as what is felt wavers by so much",
     QuotaReason.OVER_OBJECTIVE: "lowered",
+    QuotaReason.AT_ITS_LEAST: "too much, and it is the least that is given",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }

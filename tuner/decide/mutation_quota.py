@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_clock import up_to_now
-from tuner.decide.mutation_dealing import Quotas, dealt, place_of
+from tuner.decide.mutation_dealing import Place, Quotas, dealt, left_alone, place_of
 from tuner.decide.mutation_judging import News, judged
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import pressure, rested, unmeasured
@@ -72,13 +72,13 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         return _held(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, gone)
 
     memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
-    places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
+    places, alone = _places(quotas, memory, policy)
     silent = unmeasured(signal, view.beside, policy.objective)
     news = News(signal, pressed, _took_over_ms(signal, memory.window), _books_per_s(view, signal.node, limits))
     memory, said = judged(view, news, memory, places, policy, brakes=left != 1 or bool(silent))
     assert memory.total is not None
     whole = memory.total.rate_per_s * (1.0 if left is None else left)
-    decisions: list[QuotaDecision] = [*gone, said]
+    decisions: list[QuotaDecision] = [*gone, said, *alone]
     if silent:
         text = f"{', '.join(silent)} of controller {signal.node} and its brokers: asked for and not measured, so nothing is raised"
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
@@ -138,12 +138,20 @@ def _blind(
     since_s = min(age_s - limits.decay_age_s, (view.now_ms - memory.turned_at_ms) / 1000)
     total = sunk(memory.total, max(0.0, since_s), limits)
     memory = replace(memory, total=total)
-    places = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
+    places, alone = _places(quotas, memory, policy)
     memory, written, shares = dealt(view, quotas, memory, places, total.rate_per_s, policy, lowers_only=True)
     hold = HoldQuota(
         None, QuotaReason.CONTROLLER_STALE, f"{text}, and all quotas sink: {total.rate_per_s:.1f}/s in all"
     )
-    return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, hold, *written), shares)
+    return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, hold, *alone, *written), shares)
+
+
+def _places(
+    quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
+) -> tuple[list[Place], list[QuotaDecision]]:  # fmt: skip
+    """Of all tenants, with whom it would be wrong to write to; and what is to be said of those."""
+    found = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
+    return left_alone(quotas, memory, found, policy)
 
 
 def _states(

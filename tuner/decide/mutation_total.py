@@ -77,35 +77,13 @@ def next_total(
     rested = now_ms - total.cut_at_ms >= limits.rest_s * 1000
     # What does not bind holds nothing back until it comes down to what is done.
     base = rate if binds else min(rate, limits.want_slack * done_per_s)
-    # Nor is so little too much: whoever comes then finds what any controller bears with ease.
-    little = _is_little(done_per_s, limits) and not (binds or course.held_back)
-    least = min(rate, limits.rate_per_s_ease) if little else limits.rate_per_s_min
     # Brokers are about to be fenced: every event that does not come is worth more than fairness.
     if heartbeats_time_out and rested:
-        return _cut(total, base * limits.heartbeat_cut, cap, now_ms, limits), QuotaReason.HEARTBEATS_TIME_OUT
+        return _lowered(total, base * limits.heartbeat_cut, QuotaReason.HEARTBEATS_TIME_OUT, cap, now_ms, limits)
     if pressure.ratio > 1:
-        # Where next to nothing comes, it is not that which is too much.
-        comes = base >= limits.learn_rate_per_s_min
-        if comes and is_falling_behind(pressure, course) and now_ms - total.missed_at_ms >= limits.rest_s * 1000:
-            total, ratio = with_missed(total, base, course, now_ms, limits), limits.drain_ratio
-            borne = ratio * borne_per_s(base, course)
-            return _cut(total, max(least, borne), cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
-        # What piled up takes its time to go: while it goes, what comes in is little enough.
-        before = course.pressure_before
-        goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
-        if not course.newer or not rested or goes_down:
-            return total, QuotaReason.RESTING
-        if rate <= least:
-            return total, QuotaReason.NOT_BINDING
-        # The window is still for the most part of before the step; much more than the step takes is something else.
-        eased = now_ms - course.felt_eased_at_ms < limits.rest_s * 1000
-        if pressure.by is Measure.FELT and eased and pressure.ratio * (1 - limits.felt_step_ratio) <= 1:
-            return total, QuotaReason.RESTING
-        # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
-        if pressure.by is Measure.FELT and comes:
-            total = with_missed(total, base, course, now_ms, limits)
-        wanted = max(least, base * _cut_ratio(pressure, course, limits))
-        return _cut(total, wanted, cap, now_ms, limits), QuotaReason.OVER_OBJECTIVE
+        if _is_little(done_per_s, limits) and not (binds or course.held_back):
+            return _eased(total, rested and course.newer, cap, now_ms, limits)
+        return _pressed(total, pressure, course, base, cap, now_ms, limits)
     # Not pressed, but a burst would press it.
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
@@ -137,6 +115,54 @@ def next_total(
         return total, QuotaReason.WAS_TOO_MUCH
     step = min(_step(rate, pressure, course.felt_ratio, cap, limits), max(room / 2, limits.deadband_ratio * rate))
     return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
+
+
+def _eased(total: Total, may_cut: bool, cap: float, now_ms: int, limits: MutationLimits) -> tuple[Total, QuotaReason]:
+    """So little is done that it is not that which is too much, and nothing is known to be: whoever comes finds what any controller
+    bears with ease."""
+    if total.rate_per_s <= limits.rate_per_s_ease:
+        return total, QuotaReason.NOT_BINDING
+    if not may_cut:
+        return total, QuotaReason.RESTING
+    return _lowered(total, limits.rate_per_s_ease, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
+
+
+def _pressed(
+    total: Total, pressure: Pressure, course: Course, base: float, cap: float, now_ms: int, limits: MutationLimits
+) -> tuple[Total, QuotaReason]:
+    """
+    Args:
+        base: what of the total is used.
+    """
+    # Where next to nothing comes, it is not that which is too much.
+    comes = base >= limits.learn_rate_per_s_min
+    if comes and is_falling_behind(pressure, course) and now_ms - total.missed_at_ms >= limits.rest_s * 1000:
+        total = with_missed(total, base, course, now_ms, limits)
+        borne = limits.drain_ratio * borne_per_s(base, course)
+        return _lowered(total, borne, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
+    # What piled up takes its time to go: while it goes, what comes in is little enough.
+    before = course.pressure_before
+    goes_down = before is not None and pressure.ratio < limits.goes_down_ratio * before
+    if not course.newer or now_ms - total.cut_at_ms < limits.rest_s * 1000 or goes_down:
+        return total, QuotaReason.RESTING
+    felt = pressure.by is Measure.FELT
+    # The window is still for the most part of before the step; much more than the step takes is something else.
+    eased = now_ms - course.felt_eased_at_ms < limits.rest_s * 1000
+    if felt and eased and pressure.ratio * (1 - limits.felt_step_ratio) <= 1:
+        return total, QuotaReason.RESTING
+    # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
+    if felt and comes:
+        total = with_missed(total, base, course, now_ms, limits)
+    wanted = base * _cut_ratio(pressure, course, limits)
+    return _lowered(total, wanted, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
+
+
+def _lowered(
+    total: Total, wanted: float, why: QuotaReason, cap: float, now_ms: int, limits: MutationLimits
+) -> tuple[Total, QuotaReason]:
+    if total.rate_per_s <= limits.rate_per_s_min:
+        return total, QuotaReason.AT_ITS_LEAST
+    return _cut(total, wanted, cap, now_ms, limits), why
 
 
 def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:

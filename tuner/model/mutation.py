@@ -136,7 +136,7 @@ class MutationLimits:
 
     def __post_init__(self) -> None:
         assert self.over_allocation >= 1
-        assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_ease <= self.rate_per_s_start
+        assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_ease
         assert self.aim <= self.felt_aim < 1
         # One signal moves the total once: it is not trusted any more when the next move is due.
         assert self.hold_age_s < min(self.rest_s, self.raise_every_s)

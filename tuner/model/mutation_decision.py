@@ -33,6 +33,7 @@ class QuotaReason(StrEnum):
     FALLS_BEHIND = "falls_behind"
     NEAR_OBJECTIVE = "near_objective"
     OVER_OBJECTIVE = "over_objective"
+    AT_ITS_LEAST = "at_its_least"
     HEARTBEATS_TIME_OUT = "heartbeats_time_out"
     OVER_CAP = "over_cap"
     FIRST_LOOK = "first_look"

@@ -71,6 +71,7 @@ class Wavering:
     ratio: float | None = None  # Of what they may; None: not asked for, or not known.
     since_ms: int = 0  # From when on it was known with every look.
     spread: float | None = None  # How much it wavers at one total, as a share of it; None: not seen yet.
+    learned_s: float = 0.0  # For how long that was seen.
     eased_at_ms: int = 0  # When the total went down a step as it was near the objective.
 
 

@@ -108,7 +108,9 @@ def counted(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: 
 def overfull(before: PartitionCounts, added: Mapping[int, int], limits: PartitionLimits) -> dict[int, int]:
     """Brokers that adding so many replicas (fewer than 0: they go) takes above their limit, with what they would have.
 
-    An old excess that stays or shrinks is none of them. The cluster's limit isn't asked: the KIP lets a reassignment pass it.
+    An old excess that stays or shrinks is none of them. The cluster's limit isn't asked: the KIP lets a reassignment pass it
+    ("any reassignment … should work fine"), whatever its copies come to meanwhile; a plan that ends with more than there were is
+    held against it before it begins.
     """
     after = {broker: before.of(broker) + count for broker, count in added.items() if count > 0}
     return {broker: count for broker, count in after.items() if count > limits.of(broker)}

@@ -4,6 +4,9 @@ Intuition: steps that move a leader are the ones that relieve a broker, so they 
 time; whatever room is left goes to the others. A slot is filled again when its step ends: waiting for the slowest of a batch,
 as the KIP's controller would, leaves brokers idle.
 
+rheostat's own executor (refill.py) keeps these limits, and takes what the slowest broker has to do first instead of leaders: that
+ends sooner. This is the KIP's order, and what the benchmark holds it against (benchmarks/moves/rivals.py).
+
 Invariant: steps that run and steps handed out together stay within the limits. A limit that has been lowered below what
 runs lets that end, and hands out nothing until there is room.
 
