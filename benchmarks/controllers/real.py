@@ -59,7 +59,6 @@ _STEPS = 5
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 _READY_S_MAX = 240.0
 _LOOK_S = 1.0
-NICE = 10  # Rheostat is elsewhere in life; here it gives way to brokers and clients, whose time it is that is measured.
 _AGE_S_MAX = 15.0
 
 
@@ -97,7 +96,7 @@ class Bench:
         self._quotas.close()
 
     def measure(self, statics: int = _STEPS, *, late: bool = True) -> list[Row]:
-        measuring = [child for child in _parts(self._config) if child.name != "tune"]
+        measuring = [child for child in children_for(self._config, dry_run=False) if child.name != "tune"]
         with self._supervised(measuring, "measure.log"):
             self._until(lambda: bool(self._signals.controllers), "signals of a controller")
             self._felt = Feeling(self._lab.kafka_settings(), self._topic)
@@ -141,7 +140,7 @@ class Bench:
     def _ours(self, policy: str, late_s: float = 0.0) -> Row:
         self._until(self._nothing_done, "nobody to do anything")
         threading.Event().wait(_QUIET_S)
-        tune = [c for c in _parts(self._config) if c.name == "tune"]
+        tune = [c for c in children_for(self._config, dry_run=False) if c.name == "tune"]
         with ExitStack() as stack:
 
             def begin() -> None:
@@ -353,13 +352,6 @@ class Bench:
                 raise ClusterError(f"not within {_READY_S_MAX:.0f} s: {what}")
             self._signals.poll()
             threading.Event().wait(0.2)
-
-
-def _parts(config: Path) -> list[Child]:
-    parts = children_for(config, dry_run=False)
-    for part in parts:
-        part.nice = NICE
-    return parts
 
 
 def measure(statics: int, keep: Path | None = None, *, late: bool = True) -> list[Row]:
