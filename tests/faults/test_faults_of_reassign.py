@@ -1,10 +1,12 @@
-"""A plan for 200 partitions, and its tuner killed three times on the way: it ends at exactly its target, and nothing is lost."""
+"""A plan for 200 partitions, and its tuner killed three times on the way: it ends at exactly its target, and nothing is lost. And
+one of which a target broker dies."""
 
 from __future__ import annotations
 
 import json
 import random
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,49 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
         assert {broker: configs for broker, configs in left.items() if configs} == {}
     assert record_count(lab) == records, "every record is readable"
     (ended,) = record.read(settings).plans
+    assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
+
+
+@pytest.mark.timeout(400)
+def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_on(lab: Lab, tmp_path: Path) -> None:
+    before = {p: [1, 2] for p in range(24)}
+    target = {p: [1, 4] if p < 8 else [3, 2] for p in before}
+    make_topic(lab, "waits", before, 24)
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
+    settings = load_settings(config, {})
+    plan = tmp_path / "plan.json"
+    entries = [{"topic": "waits", "partition": p, "replicas": replicas} for p, replicas in target.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+
+    with ReassignmentClient(lab.kafka_settings(), "test") as client, ExitStack() as stack:
+
+        def arrived() -> set[int]:
+            return {s.partition for s in client.partitions(["waits"]) if list(s.replicas) == target[s.partition]}
+
+        stack.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
+        given = rheostat(
+            "reassign", plan, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "6",
+        )  # fmt: skip
+        assert given.returncode == 0, given.stderr
+        until(arrived, 60, "it has begun")
+        lab.nodes[4].kill()
+        until(lambda: 4 not in {e.node for e in client.brokers()}, 40, "it is out")
+        to_dead = {p for p in target if 4 in target[p]}
+        until(lambda: arrived() >= target.keys() - to_dead, 120, "the others have arrived")
+        waiting = to_dead - arrived()
+        assert waiting, "it died too late to be waited for"
+
+        def said() -> str:
+            (there,) = record.read(settings).active
+            return " ".join(there.state.said)
+
+        until(lambda: "waiting for brokers that are down: 4" in said(), 60, "it is said for whom it waits")
+        lab.start_again(4)
+        until(lambda: not record.read(settings).active, 180, "the plan has ended", every_s=1.0)
+        until(lambda: arrived() == target.keys(), 20, "every broker knows")
+        assert client.reassignments() == []
+    ended = record.read(settings).plans[-1]
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
 
 
