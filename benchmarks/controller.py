@@ -4,7 +4,7 @@ Every storm is blown at the same controller under no quotas, static ones and rhe
 asked for ÷ its objective; goodput is what all tenants together create and delete once it has settled; Jain's index tells how
 evenly equal tenants share it; a well-behaved tenant's creations are held against what they take where nobody storms.
 
-Bounds, of rheostat: pressure ≤ 1 at its p99 once settled, goodput ≥ 0.9 of the best static quota that holds the same, Jain ≥
+Bounds, of rheostat: pressure ≤ 1 at its p99 once settled, goodput ≥ 0.9 of the best static quota at the same pressure, Jain ≥
 0.95, a well-behaved tenant within 1.5 × of alone, two writes a tenant and minute. With 1,000 tenants on 2,000 brokers a cycle
 within 100 ms, and shares within 5 % of the max–min optimum.
 """

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from benchmarks.controllers import large
-from benchmarks.controllers.figures import best_static, jain, missed, settled_after_s, writes_per_tenant_min
+from benchmarks.controllers.figures import (
+    best_static,
+    jain,
+    missed,
+    settled_after_s,
+    static_goodput_at,
+    writes_per_tenant_min,
+)
 
 
 def row(policy: str, **changes: Any) -> dict[str, Any]:
@@ -26,7 +33,10 @@ def test_within_every_bound_nothing_is_missed() -> None:
     [
         ({"pressure_p99": 1.01}, "pressure_p99 1.01 is above"),
         ({"pressure_p99": None}, "pressure_p99 unknown is above"),
-        ({"goodput_partitions_per_s": 89.0}, "goodput 89.0/s is below 0.9 of static-20's 100.0/s"),
+        (
+            {"goodput_partitions_per_s": 89.0},
+            "goodput 89.0/s is below 0.9 of what static quotas let through at its pressure, 100.0/s",
+        ),
         ({"jain_index": 0.94}, "jain_index 0.94 is below"),
         ({"well_behaved_ratio": 1.6}, "1.60 × what it is alone"),
         ({"well_behaved_ratio": None}, "unknown × what it is alone"),
@@ -42,6 +52,24 @@ def test_a_static_quota_over_the_objective_is_no_rival() -> None:
     rows = [row("static-80", pressure_p99=1.2, goodput_partitions_per_s=900.0), row("static-20")]
     assert best_static(rows) == rows[1]
     assert best_static([row("none"), row("rheostat")]) is None
+
+
+def test_static_quotas_are_held_against_ours_at_the_same_pressure() -> None:
+    rows = [
+        row(f"static-{p}", pressure_p99=p, goodput_partitions_per_s=g)
+        for p, g in ((0.8, 20.0), (1.0, 40.0), (1.4, 60.0))
+    ]
+    assert static_goodput_at(rows, 0.8) == 20.0
+    assert static_goodput_at(rows, 0.9) == pytest.approx(30.0)
+    assert static_goodput_at(rows, 1.0) == 40.0
+    assert static_goodput_at(rows, 1.2) == pytest.approx(50.0)
+    assert static_goodput_at(rows, 2.0) == 60.0
+    assert static_goodput_at(rows, 0.4) == pytest.approx(10.0)
+    assert static_goodput_at([row("none")], 0.9) is None
+    # What lets less through at more pressure is nobody's rival.
+    assert static_goodput_at([*rows, row("static-odd", pressure_p99=0.85, goodput_partitions_per_s=1.0)], 0.9) == 30.0
+    assert missed([*rows, row("rheostat", goodput_partitions_per_s=27.1)]) == []
+    assert len(missed([*rows, row("rheostat", goodput_partitions_per_s=26.9)])) == 1
 
 
 def test_settled_is_after_the_last_miss() -> None:
