@@ -33,6 +33,7 @@ from tuner.model.mutation_memory import MutationMemory
 
 log = structlog.get_logger("tuner")
 
+_TOLD_MAX = 100
 _LINES_MAX = 5  # Of a cycle's writes; all of them are on record.
 
 
@@ -115,7 +116,8 @@ class MutationLedger:
             pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
             self._pauses[entity] = (self._monotonic() + pause_s, pause_s)
         news = set(failures.values()) - self._told
-        self._told |= news
+        # Of causes that have a number or a name in them there may be any number.
+        self._told = self._told | news if len(self._told) < _TOLD_MAX else news
         for failure, count in Counter(failures.values()).most_common(_LINES_MAX):
             if failure not in news:
                 continue

@@ -101,8 +101,10 @@ def static_goodput_at(rows: Sequence[Row], pressure: float) -> float | None:
     if not points:
         return None
     below, above = [p for p in points if p[0] <= pressure], [p for p in points if p[0] > pressure]
-    # At rest there is no pressure, and nothing is done.
-    low = max(below, key=lambda point: point[1], default=(0.0, 0.0))
+    if not below:
+        # Whoever is below all of them has left unused what the least of them let through.
+        return min(points)[1]
+    low = max(below, key=lambda point: point[1])
     more = [point for point in above if point[1] > low[1]]
     if not more:
         return low[1]

@@ -76,7 +76,8 @@ def ways_of(given: Given, ground: Ground) -> list[Way]:
             part.target,
             states[(topic, number)].leader,
             frozenset(states[(topic, number)].isr),
-            ground.min_in_sync.get(topic, 1),
+            # More than the partition is meant to have can't be asked of it.
+            min(ground.min_in_sync.get(topic, 1), len(part.target)),
         )
         for (topic, number), part in sorted(given.parts.items())
     ]

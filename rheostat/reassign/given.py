@@ -12,6 +12,7 @@ from rheostat.moves.standing import Standing, log_bytes, look, write_rates
 from rheostat.plan.sources import check, read_plan
 from rheostat.services import probe
 from rheostat.settings import Settings
+from streaming import words
 from streaming.kafka.cluster import ClusterError, Unreachable
 from streaming.kafka.reassignments import Disk, ReassignmentClient
 from tuner.lease import group_of
@@ -79,7 +80,11 @@ def ground_of(
     except ClusterError:
         tuners = None
     rates = write_rates(client, standing, watch_s, say) if watch_s else {}
-    in_sync = client.min_in_sync(sorted(topics & standing.topics.keys()), standing.brokers)
+    try:
+        in_sync = client.min_in_sync(sorted(topics & standing.topics.keys()), standing.brokers)
+    except ClusterError as error:
+        say(f"The topics' {words.MIN_IN_SYNC} cannot be read ({error}): the steps are shown as for 1.")
+        in_sync = {}
     return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
 
 

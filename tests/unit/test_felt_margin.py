@@ -53,10 +53,6 @@ def test_a_tenth_is_believed_until_it_is_seen_otherwise_and_then_forgotten_withi
     assert spreads[-1] < 0.015
 
 
-def test_far_from_the_objective_nothing_is_learned() -> None:
-    assert set(seen([0.1, 0.45, 0.2, 0.49, 0.02, 0.3])) == {LIMITS.felt_spread_start}
-
-
 def test_what_comes_up_from_far_below_again_and_again_wavers() -> None:
     """Though most looks are as high as the one before them."""
     assert seen([0.4, 0.4, 0.95, 0.95, 0.95, 0.95, 0.4] * 10)[-1] > 0.1
@@ -76,11 +72,6 @@ def test_one_odd_look_makes_no_margin() -> None:
 def test_what_goes_up_steadily_hardly_wavers() -> None:
     """By a tenth in half a minute, as after a raise."""
     assert seen([0.6 * 1.1 ** (n / 6) for n in range(18)], start=0.0)[-1] < 0.03
-
-
-@pytest.mark.parametrize("since_s", [0.0, -3.0])
-def test_no_time_says_nothing(since_s: float) -> None:
-    assert spread_after(0.05, 0.8, 0.9, since_s, LIMITS) == 0.05
 
 
 def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
@@ -117,6 +108,19 @@ def test_it_is_known_once_what_it_was_taken_to_be_is_nearly_forgotten() -> None:
     first = next(n for n in range(60) if is_known(looked(ratios[:n]), LIMITS))
     assert WINDOW_S + 2 * LIMITS.felt_spread_s <= first * LOOK_S <= WINDOW_S + 2 * LIMITS.felt_spread_s + 2 * LOOK_S
     assert likely_ratio(looked(ratios[:first]), LIMITS) < 1
+
+
+def test_far_from_the_objective_nothing_is_learned() -> None:
+    """A quiet start: the first storm is not near for a wavering that nobody has seen."""
+    quiet = looked([0.1, 0.45, 0.2, 0.49, 0.02] * 20)
+    assert (quiet.spread, quiet.learned_s) == (None, 0.0)
+    assert not is_known(looked([0.9], felt=quiet, at_s=1_500.0), LIMITS)
+
+
+@pytest.mark.parametrize("since_s", [0.0, -3.0])
+def test_no_time_says_nothing(since_s: float) -> None:
+    found = followed(CALM, 0.9, 1_500_000, since_s, 0, LIMITS)
+    assert (found.spread, found.learned_s) == (CALM.spread, CALM.learned_s)
 
 
 def test_what_a_turn_of_the_total_has_made_of_it_is_no_wavering() -> None:

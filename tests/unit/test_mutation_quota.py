@@ -729,6 +729,29 @@ def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
     assert made.memory.total.rate_per_s >= 99
 
 
+def test_whom_our_quota_for_everybody_holds_back_is_held_back_by_the_total() -> None:
+    """Random client-ids, more than may have quotas of their own: the total has to come up for them all the same."""
+    limits = replace(PLAIN.limits, tenants_max=1)
+    rig = Rig(replace(PLAIN, limits=limits, default_entity=QuotaEntity(client_id=DEFAULT)))
+    for _ in range(3):
+        rig.cycle(three(rig, 5))
+    assert rig.memory.total is not None
+    before = rig.memory.total.rate_per_s
+    for _ in range(12):
+        rig.cycle(three(rig, 0, 20, 20, b=-5.0, c=-5.0))
+    assert rig.memory.total.rate_per_s > before
+
+
+def test_who_is_gone_takes_nobodys_place() -> None:
+    limits = replace(PLAIN.limits, tenants_max=1)
+    rig = Rig(replace(PLAIN, limits=limits))
+    for _ in range(4):
+        rig.cycle(three(rig, 30, a=-5.0))
+    rig.now_ms += round(1000 * limits.absent_s) + 1_000
+    made = rig.cycle([tenant(rig.now_ms, 30, -5.0, client_id="new")])
+    assert QuotaReason.TOO_MANY_TENANTS not in reasons(made)
+
+
 def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     rig = Rig(FELT_AND_LAG)
     for ms in wavering(54.0, 0.3, 120):

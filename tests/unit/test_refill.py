@@ -235,15 +235,6 @@ def test_partition_limits_hold_but_not_for_internal_topics() -> None:
     assert begun(refill(own, [], full)) == [0, 1]
 
 
-def test_where_the_cluster_is_full_what_grows_waits_and_what_moves_does_not() -> None:
-    full = terms(9, limits=PartitionLimits(partitions_max=20), hosted=PartitionCounts({1: 10, 3: 10}))
-    assert begun(refill([waits(0), waits(1)], [], full)) == [0, 1]
-    grows = replace(waits(2), way=replace(waits(2).way, target=(*waits(2).way.replicas, 3)))
-    found = refill([grows], [], full)
-    assert (begun(found), found.held) == ([], {HeldBy.PARTITION_LIMIT: 1})
-    assert begun(refill([grows], [], replace(full, limits=PartitionLimits(partitions_max=21)))) == [2]
-
-
 def test_a_slot_that_no_partition_names_is_one() -> None:
     assert len(refill([waits(0), waits(1)], [], terms({})).starts) == 1
 

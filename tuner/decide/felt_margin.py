@@ -53,7 +53,8 @@ def followed(
     if before.ratio is None or since_s is None:
         return replace(before, ratio=ratio, since_ms=at_ms)
     # What the first looks are made of is a window that grows.
-    if at_ms - before.since_ms < 1000 * WINDOW_S or at_ms - turned_at_ms <= 1000 * limits.rest_s:
+    grows, turned = at_ms - before.since_ms < 1000 * WINDOW_S, at_ms - turned_at_ms <= 1000 * limits.rest_s
+    if grows or turned or since_s <= 0 or max(before.ratio, ratio) < _FAR:
         return replace(before, ratio=ratio)
     spread = spread_after(spread_of(before, limits), before.ratio, ratio, since_s, limits)
     return replace(before, ratio=ratio, spread=spread, learned_s=before.learned_s + since_s)
@@ -69,9 +70,7 @@ def spread_of(felt: Wavering, limits: MutationLimits) -> float:
 
 
 def spread_after(spread: float, before: float, ratio: float, since_s: float, limits: MutationLimits) -> float:
-    """After one more look, ``since_s`` after the one that found ``before``."""
-    if since_s <= 0 or max(before, ratio) < _FAR:
-        return spread
+    """After one more look, ``since_s`` (above 0) after the one that found ``before``."""
     new = min(1.0, since_s / WINDOW_S)
     apart = math.log(max(_FAR, ratio) / max(_FAR, before))
     # Of two windows that share all but ``new`` of what is in them, the difference has 2 × new of the variance of one.

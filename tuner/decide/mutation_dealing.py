@@ -253,11 +253,16 @@ def _default(
     return SetQuota(entity, live, wanted, QuotaReason.DEFAULT_SHARE, text)
 
 
+def gone_of(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> set[Tenant]:
+    """Of whom nobody has heard for so long that Kafka has forgotten them."""
+    return {t for t, s in memory.tenants.items() if now_ms - s.judged_at_ms > limits.absent_s * 1000}
+
+
 def _gone(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, limits: MutationLimits
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
     """Kafka has forgotten them too. Forgotten here once nothing of them stands any more: a write that failed is tried again."""
-    gone = {t for t, s in memory.tenants.items() if view.now_ms - s.judged_at_ms > limits.absent_s * 1000}
+    gone = gone_of(memory, view.now_ms, limits)
     stands = sorted((t for t in gone if t.entity in memory.owned), key=lambda t: t.key)
     back = [
         put_back(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in stands if t.entity not in memory.doubted

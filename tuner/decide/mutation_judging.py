@@ -120,7 +120,8 @@ def _course(
         felt_eased_at_ms=felt.eased_at_ms,
         promised_per_s=math.fsum(claim_of(place, limits).least for place in ours),
         beyond_per_s=math.fsum(used_per_s(place) for place in places if place.left_alone is not None),
-        held_back=any(place.state.hungry for place in ours),
+        # Whom a quota of ours for whoever has none holds back is held back by the total as well.
+        held_back=any(place.state.hungry for place in places if place.left_alone is None or place.ours_holds),
     )
 
 

@@ -13,12 +13,12 @@ Invariant: nothing is raised for want of news. A total that was found stays unti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_clock import up_to_now
-from tuner.decide.mutation_dealing import Place, Quotas, dealt, left_alone, place_of
+from tuner.decide.mutation_dealing import Place, Quotas, dealt, gone_of, left_alone, place_of
 from tuner.decide.mutation_judging import News, judged
 from tuner.decide.mutation_ownership import let_go_of_changed
 from tuner.decide.mutation_pressure import pressure, rested, unmeasured
@@ -72,7 +72,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         return _held(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, gone)
 
     memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
-    places, alone = _places(quotas, memory, policy)
+    places, alone = _places(quotas, memory, policy, gone_of(memory, view.now_ms, limits))
     silent = unmeasured(signal, view.beside, policy.objective)
     news = News(signal, pressed, _took_over_ms(signal, memory.window), _books_per_s(view, signal.node, limits))
     memory, said = judged(view, news, memory, places, policy, brakes=left != 1 or bool(silent))
@@ -147,10 +147,11 @@ def _blind(
 
 
 def _places(
-    quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
-) -> tuple[list[Place], list[QuotaDecision]]:  # fmt: skip
-    """Of all tenants, with whom it would be wrong to write to; and what is to be said of those."""
-    found = [place_of(tenant, state, quotas, memory, policy) for tenant, state in memory.tenants.items()]
+    quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, gone: Collection[Tenant] = ()
+) -> tuple[list[Place], list[QuotaDecision]]:
+    """Of all tenants but those that are gone, with whom it would be wrong to write to; and what is to be said of those."""
+    there = [(tenant, state) for tenant, state in memory.tenants.items() if tenant not in gone]
+    found = [place_of(tenant, state, quotas, memory, policy) for tenant, state in there]
     return left_alone(quotas, memory, found, policy)
 
 

@@ -51,7 +51,7 @@ def held_up(
     said += [held.text for held in filled.never if (held.topic, held.partition) in parts.ready][:_NAMED]
     if filled.held.get(HeldBy.PARTITION_LIMIT):
         said.append(
-            f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers, or a cluster, with as many partitions as they may have"
+            f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers that have as many partitions as they may"
         )
     return tuple(said)
 

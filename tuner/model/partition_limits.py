@@ -110,7 +110,7 @@ def overfull(before: PartitionCounts, added: Mapping[int, int], limits: Partitio
 
     An old excess that stays or shrinks is none of them. The cluster's limit isn't asked: the KIP lets a reassignment pass it
     ("any reassignment … should work fine"), whatever its copies come to meanwhile; a plan that ends with more than there were is
-    held against it before it begins.
+    held against it as a whole, before it begins.
     """
     after = {broker: before.of(broker) + count for broker, count in added.items() if count > 0}
     return {broker: count for broker, count in after.items() if count > limits.of(broker)}

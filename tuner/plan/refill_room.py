@@ -99,9 +99,6 @@ class Room:
             return HeldBy.LEADER_MOVEMENTS
         if one.way.topic not in INTERNAL_TOPICS:
             more = dict.fromkeys(step.adding, 1)
-            grows = len(one.way.target) - len(one.way.replicas)
-            if grows > 0 and sum(self._hosted.values()) + grows > self._terms.limits.partitions_max:
-                return HeldBy.PARTITION_LIMIT
             if overfull(PartitionCounts(self._hosted), more, self._terms.limits):
                 return HeldBy.PARTITION_LIMIT
         return None

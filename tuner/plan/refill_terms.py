@@ -99,7 +99,7 @@ class HeldBy(StrEnum):
     SLOTS = "slots"
     CLUSTER = "cluster"  # As many steps run as may run in the whole cluster.
     QUOTA = "quota"  # Keeping up with it, and with what runs, would take all that the throttle lets through.
-    PARTITION_LIMIT = "partition_limit"  # KIP-578: the broker, or the cluster, has as many partitions as it may.
+    PARTITION_LIMIT = "partition_limit"  # KIP-578: the broker has as many partitions as it may.
     LEADER_MOVEMENTS = "leader_movements"  # KIP-435.
     PARTITION_MOVEMENTS = "partition_movements"  # KIP-435.
     REQUEST = "request"  # It comes with the next request.
