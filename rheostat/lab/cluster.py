@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -180,7 +181,7 @@ class Lab:
         return settings | dict(spec.settings) | dict(spec.settings_by_node.get(node.node_id, {}))
 
     def _await_brokers(self) -> None:
-        """Returns when every broker is registered and unfenced."""
+        """Returns when every broker is registered, unfenced, and lets clients in: it may be known before it does."""
         deadline = time.monotonic() + START_S_MAX
         last = "not all are registered"
         settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
@@ -192,7 +193,9 @@ class Lab:
                             f"Lab node {node.name} ended while starting: {_last_words(node.log)} See {node.log}."
                         )
                 try:
-                    if len(client.brokers()) == self.spec.brokers:
+                    if len(client.brokers()) == self.spec.brokers and all(
+                        map(_listens, self.bootstrap_servers.split(","))
+                    ):
                         return
                 except ClusterError as error:
                     last = str(error)
@@ -234,6 +237,15 @@ class Lab:
             yield client
         finally:
             client.close()
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _last_words(log: Path) -> str:

@@ -112,7 +112,7 @@ class MutationLimits:
     # Every write goes to every node. A tenant has at most two a minute, but for what has to go down at once.
     deadband_ratio: float = 0.04
     urgent_ratio: float = 0.15
-    write_every_s: float = 31.0  # At 30 a third one came within a minute, by a hair.
+    write_every_s: float = 30.0
     tenants_max: int = 2_000  # Beyond it, by name, only the default is turned: client-ids may be random.
     absent_s: float = 3_600.0  # Kafka itself forgets a tenant then.
 
