@@ -89,7 +89,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
 def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_on(lab: Lab, tmp_path: Path) -> None:
     before = {p: [1, 2] for p in range(24)}
     target = {p: [1, 4] if p < 8 else [3, 2] for p in before}
-    make_topic(lab, "waits", before, 24)
+    make_topic(lab, "waits", before, 120)
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
     settings = load_settings(config, {})
@@ -102,9 +102,10 @@ def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_o
         def arrived() -> set[int]:
             return {s.partition for s in client.partitions(["waits"]) if list(s.replicas) == target[s.partition]}
 
-        stack.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
+        tune = stack.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
+        until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
         given = rheostat(
-            "reassign", plan, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "6",
+            "reassign", plan, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "4",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
         until(arrived, 60, "it has begun")
