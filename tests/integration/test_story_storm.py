@@ -116,9 +116,12 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             parts.until(
                 "requests go on", lambda: any(r.ended_s > before_s and not r.failed for r in blown.requests), 30
             )
+            # A broker may be behind: it is let go of once none can be any more.
+            parts.until(
+                "the person's is ours no more", lambda: not rows(parts).get("storm-0", {}).get("ours", True), 60
+            )
             stands, table = quotas.mutation_quotas(), rows(parts)
             assert stands[of("storm-0")] == PERSONS
-            assert not table["storm-0"]["ours"]
             assert set(stands) >= {of(n) for n in (*STORMS, "calm")} | {of_everybody()}
             assert table["storm-1"]["ours"]
             assert stands[of("storm-1")] == pytest.approx(table["storm-1"]["quota_per_s"], rel=0.5)
