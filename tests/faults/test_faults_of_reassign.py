@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from rheostat.lab import Lab
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.reassign import record
-from rheostat.settings import load_settings
+from rheostat.settings import Settings, load_settings
 from streaming.kafka import consumer
 from streaming.kafka.reassignments import ReassignmentClient
 from streaming.throttles import RATE_KEYS
@@ -40,12 +41,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
     make_topic(lab, "many", before, MEGABYTES)
     with lab.admin() as admin:
         admin.create_topics([NewTopic("beside", replica_assignments={0: [1, 2]})])
-    config = tmp_path / "rheostat.yaml"
-    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
-    settings = load_settings(config, {})
-    plan = tmp_path / "plan.json"
-    entries = [{"topic": "many", "partition": p, "replicas": replicas} for p, replicas in target.items()]
-    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    config, settings, plan = files(lab, tmp_path, "many", target)
 
     with ReassignmentClient(lab.kafka_settings(), "test") as client:
 
@@ -90,12 +86,7 @@ def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_o
     before = {p: [1, 2] for p in range(24)}
     target = {p: [1, 4] if p < 8 else [3, 2] for p in before}
     make_topic(lab, "waits", before, 120)
-    config = tmp_path / "rheostat.yaml"
-    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
-    settings = load_settings(config, {})
-    plan = tmp_path / "plan.json"
-    entries = [{"topic": "waits", "partition": p, "replicas": replicas} for p, replicas in target.items()]
-    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    config, settings, plan = files(lab, tmp_path, "waits", target)
 
     with ReassignmentClient(lab.kafka_settings(), "test") as client, ExitStack() as stack:
 
@@ -127,6 +118,15 @@ def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_o
         assert client.reassignments() == []
     ended = record.read(settings).plans[-1]
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
+
+
+def files(lab: Lab, folder: Path, topic: str, target: Mapping[int, list[int]]) -> tuple[Path, Settings, Path]:
+    """Of the settings, what they say, and of a plan for this topic."""
+    config, plan = folder / "rheostat.yaml", folder / "plan.json"
+    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
+    entries = [{"topic": topic, "partition": p, "replicas": replicas} for p, replicas in target.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return config, load_settings(config, {}), plan
 
 
 def record_count(lab: Lab) -> int:

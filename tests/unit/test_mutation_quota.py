@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -656,12 +657,14 @@ def test_what_wavers_comes_down_step_by_step_where_the_next_look_may_be_over() -
     assert max(felt(rig, 20.0)[0] for _ in range(60)) > before
 
 
-def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
+def used_to(waves: Sequence[float]) -> tuple[Rig, float]:
+    """A law that has seen them, and its total then."""
     rig = Rig(FELT_AND_LAG)
-    for ms in wavering(54.0, 0.3, 120):
-        felt(rig, ms)
-    assert rig.memory.total is not None
-    before = rig.memory.total.rate_per_s
+    return rig, [felt(rig, ms)[0] for ms in waves][-1]
+
+
+def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
+    rig, before = used_to(wavering(54.0, 0.3, 120))
     rates = [felt(rig, ms)[0] for ms in wavering(51.0, 0.3, 12)]
     assert rates[-1] > before, "there is room"
     for ms in range(51, 57):
@@ -671,11 +674,7 @@ def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
 
 
 def test_what_wavers_by_as_much_has_no_room_at_the_same_height() -> None:
-    rig = Rig(FELT_AND_LAG)
-    for ms in wavering(48.0, 6.0, 60):
-        felt(rig, ms)
-    assert rig.memory.total is not None
-    before = rig.memory.total.rate_per_s
+    rig, before = used_to(wavering(48.0, 6.0, 60))
     assert [felt(rig, 51.0)[0] for _ in range(8)] == [before] * 8
 
 

@@ -35,7 +35,7 @@ class Course:
     newer: bool = True  # This window was not judged yet.
     felt_ratio: float = 0.0  # Of what others may feel, whatever presses most; 0: not asked for, or not known.
     felt_likely_ratio: float = 0.0  # What that may be by one of the next looks.
-    felt_is_known: bool = True  # A whole window is behind both.
+    felt_is_known: bool = True  # How it wavers was seen for long enough to act on.
     felt_eased_at_ms: int = 0  # When the total went down a step as it was near the objective.
     felt_full_at_ms: int = 0  # When it was last so much that there was no room.
     promised_per_s: float = 0.0  # The floors of all tenants together, as far as they ask for them.
