@@ -1,7 +1,9 @@
 """Storms on the controller: many tenants that create and delete topics, each under its own client-id and at its own rate.
 
 Intuition: what a storm does is seen in how long requests take, and a client that waits for each answer before the next request
-hides just that. So requests are due at set times, whatever came of those before, and each is told from when it was due.
+hides just that. So requests are due at set times, whatever came of those before, and each is told from when it was due. Set times
+of several tenants keep step with each other, and with quotas that let one through every so many seconds: who ``varies`` is due at
+any moment of each of his intervals instead, drawn from his name.
 
 A tenant has as many connections as it is given; requests beyond those wait, and are told as late. Kafka's own clients wait for
 the time a refusal tells them (KIP-599). A tenant that does not ``honour`` it asks again on a new connection, as the broker reads
@@ -18,10 +20,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +53,7 @@ class Tenant:
     replication_factor: int = 1
     connections: int = 4
     honours: bool = True
+    varies: bool = False
     topics_max: int | None = (
         None  # From then on a request that deletes the oldest topics follows every one that creates.
     )
@@ -72,6 +76,13 @@ class Request:
     mutations: int  # Partitions created or deleted.
     throttled_s: float  # Of what the refusals told it to wait, the sum.
     failed: str | None = None
+
+
+def due_times_s(tenant: Tenant) -> Iterator[float]:
+    """When its requests are due, without an end."""
+    rng = random.Random(tenant.client_id)
+    for number in itertools.count():
+        yield (number + (rng.random() if tenant.varies else 0.0)) / tenant.requests_per_s
 
 
 @dataclass
@@ -125,14 +136,12 @@ class _Caller:
             self._free.put_nowait(_Line(storm.servers[(number + line) % len(storm.servers)], tenant.client_id))
 
     async def call(self, seconds: float) -> None:
-        every_s = 1 / self._tenant.requests_per_s
         lines = [self._free.get_nowait() for _ in range(self._tenant.connections)]
         for line in lines:
             self._free.put_nowait(line)
         try:
             async with asyncio.TaskGroup() as group:
-                for number in itertools.count():
-                    due_s = number * every_s
+                for due_s in due_times_s(self._tenant):
                     if due_s >= seconds:
                         break
                     await asyncio.sleep(max(0.0, due_s - self._storm.now_s()))

@@ -110,7 +110,7 @@ VALUES: list[tuple[Any, Any]] = [
             Total(31.7, 5, 6),
             LearnedCost(0.9, 0.06, other_ratio=0.1),
             Window(1, NOW_MS, 7.0, None, 0.3, 1.1),
-            {Tenant("alice"): TenantState(1.1, True, 2, 3, 4), Tenant("bob", "app"): TenantState()},
+            {Tenant("alice"): TenantState(1.1, True, 2, 3, 4, 5), Tenant("bob", "app"): TenantState()},
             {QuotaEntity(Default.DEFAULT): OwnedQuota(None, 2.0, (None, 2.0, 1.5)), ALICE: OwnedQuota(7.0, 1.0, ())},
             {ALICE: Doubt(None, 5)},
             {QuotaEntity("alice", Default.DEFAULT): 9},

@@ -26,7 +26,7 @@ def remembered(at_ms: int) -> MutationMemory:
     return MutationMemory(
         total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
         window=Window(1, at_ms, felt_full_at_ms=at_ms, took_over_ms=at_ms),
-        tenants={ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms)},
+        tenants={ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms, at_ms)},
         theirs_until_ms={A: at_ms + HOUR},
         turned_at_ms=at_ms,
     )

@@ -130,7 +130,7 @@ def test_two_that_are_held_back_share_alike_what_the_third_leaves() -> None:
 def test_what_was_lent_is_given_back_in_the_cycle_in_which_its_owner_is_held_back() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig))
-    for _ in range(30):
+    for _ in range(33):  # The last raise was written by then.
         rig.cycle(three(rig, 20, a=-1.0, b=150.0, c=150.0))
     assert rig.memory.total is not None
     lent = rig.quotas[A]
@@ -637,6 +637,21 @@ def test_what_is_felt_too_much_comes_down_by_a_tenth_at_least() -> None:
     for _ in range(3):
         felt(rig, 50.0)
     assert felt(rig, 61.0)[0] == pytest.approx(0.9 * before)
+
+
+def test_a_cut_is_written_at_once_and_a_third_write_waits_for_its_minute() -> None:
+    """Whoever was given more ten seconds ago has it taken away now; and twice a minute is all, counted at any moment."""
+    rig = Rig(FELT_AND_LAG)
+    writes: list[tuple[int, float]] = []
+    for felt_ms in (*[52.0] * 14, *[46.0] * 10, *[61.0] * 13):
+        at_s = (rig.now_ms - START_MS) // 1000
+        total, made = felt(rig, felt_ms)
+        if A in written(made):
+            writes.append((at_s, total))
+    (_, began), (raised_s, raised), (cut_s, cut), (again_s, again) = writes[-4:]
+    assert began < raised > cut > again
+    assert (raised_s, cut_s) == (100, 120)
+    assert again_s == 165  # Though decided on at 155 s.
 
 
 def wavering(middle_ms: float, apart_ms: float, looks: int) -> list[float]:

@@ -67,4 +67,5 @@ def _tenant(state: TenantState, now_ms: int) -> TenantState:
         active_at_ms=min(state.active_at_ms, now_ms),
         judged_at_ms=min(state.judged_at_ms, now_ms),
         written_at_ms=min(state.written_at_ms, now_ms),
+        written_before_at_ms=min(state.written_before_at_ms, now_ms),
     )

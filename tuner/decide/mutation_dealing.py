@@ -113,7 +113,7 @@ def dealt(
         )
         if not _worth_writing(place, wanted, view.now_ms, limits, lowers_only):
             continue
-        states[place.tenant] = replace(state, written_at_ms=view.now_ms)
+        states[place.tenant] = replace(state, written_at_ms=view.now_ms, written_before_at_ms=state.written_at_ms)
         text = _said(place, wanted, reason, sharing)
         decisions.append(SetQuota(place.tenant.entity, place.own_per_s, wanted, reason, text))
     anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.newcomers))
@@ -204,7 +204,11 @@ def _worth_writing(place: Place, wanted: float, now_ms: int, limits: MutationLim
     # Who uses what others have come back for gives it up at once.
     if place.state.hungry and wanted < (1 - limits.urgent_ratio) * stands:
         return True
-    return now_ms - place.state.written_at_ms >= limits.write_every_s * 1000
+    if now_ms - place.state.written_before_at_ms < limits.third_write_s * 1000:
+        return False
+    # What holds somebody back is lowered for the controller's sake: it does not wait for the last raise to grow old.
+    lowered = place.state.hungry and wanted < stands
+    return lowered or now_ms - place.state.written_at_ms >= limits.write_every_s * 1000
 
 
 def _said(place: Place, wanted: float, reason: QuotaReason, sharing: Sharing) -> str:

@@ -92,6 +92,7 @@ def next_state(
         signal.sampled_at_ms if active or not state.judged_at_ms else state.active_at_ms,
         signal.sampled_at_ms,
         state.written_at_ms,
+        state.written_before_at_ms,
     )
 
 

@@ -45,6 +45,7 @@ class TenantState:
     active_at_ms: int = 0  # When it last did anything.
     judged_at_ms: int = 0  # Of its newest signal.
     written_at_ms: int = 0
+    written_before_at_ms: int = 0  # The write before that.
 
 
 @dataclass(frozen=True, slots=True)
