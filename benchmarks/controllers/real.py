@@ -5,6 +5,9 @@ comes of it. Then the same storm under no quotas, under static ones (a search: d
 they don't, then between), and under rheostat. All rows are measured by the same signals, which rheostat's own stream makes
 all the time; between two rows everything is taken back, and the storm's topics are deleted. Rheostat begins twice: as in life it
 is there before the storm, and knows nothing; and it comes into a storm that has blown for a while, where it is far too much.
+
+Whatever runs here is felt by the tenants, as all of it shares two cores; in life rheostat is on other machines. So all of it is there in
+every row: where it does not act, a tuner looks on and asks the controller as often (a dry run).
 """
 
 from __future__ import annotations
@@ -40,17 +43,19 @@ from tuner.observe.signals import SignalReader
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
 OURS = ("rheostat", "rheostat-late")
 STORMS, CALM = 4, 2
-# The objective: 9 of 10 who ask wait no longer than an ordinary creation takes in a calm, and a tenth. Up to one commit's height it
-# says little, and so there is nothing to steer by below it; with a quarter on it what is worst for well-behaved tenants takes twice
-# what it takes alone, where 1.5 × is asked for.
-FELT_RATIO = 1.1
+# The objective: 9 of 10 who ask wait no longer than an ordinary creation takes in a calm. Up to one commit's height it says little,
+# and so there is nothing to steer by far below it; with a tenth on it what is worst for well-behaved tenants takes 1.2 to 1.9 × what it
+# takes alone, where 1.5 × is asked for.
+FELT_RATIO = 1.0
+# As long as nobody knows what that is, so that the tuner that looks on asks all the same.
+_FELT_MS_MAX_START = 1_000.0
 # Idle it moves between 0 and 520 ms, as the controller writes something twice a second.
 APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
 # Four minutes are measured of every quota, static ones as well as ours: of fewer looks the 99th of a hundred is chance. Two are
 # enough of what is far off. With two creations a second of well-behaved tenants a p99 is of two at least.
-ALONE_S, NONE_S, STATIC_S, OURS_S = 285.0, 165.0, 285.0, 480.0
+ALONE_S, NONE_S, STATIC_S, OURS_S = 285.0, 165.0, 285.0, 720.0
 WARM_UP_S = 45.0  # Signals look back for half a minute; by then storms delete as much as they create.
-OURS_SETTLED_S = 240.0
+OURS_SETTLED_S = 480.0  # How much what is felt wavers is known after two minutes at one total, and a step of it takes one.
 LATE_S = 60.0  # So long a storm blows before rheostat comes, where it comes late.
 # What is done in the last minute before it begins is taken for what is done.
 _QUIET_S, _QUIET_PER_S = 60.0, 1.0
@@ -78,7 +83,7 @@ class Bench:
         self._lab = lab
         self._run = 0
         self._rests: Rests = {}
-        self.objective = ControllerObjective()
+        self.objective = ControllerObjective(create_felt_ms_max=_FELT_MS_MAX_START)
         self._alone_p99_ms = 0.0
         self._quotas = QuotaClient(lab.kafka_settings(), "bench-quotas")
         self._config = lab.home / "rheostat.yaml"
@@ -100,9 +105,10 @@ class Bench:
         with self._supervised(measuring, "measure.log"):
             self._until(lambda: bool(self._signals.controllers), "signals of a controller")
             self._felt = Feeling(self._lab.kafka_settings(), self._topic)
-            self._alone()
-            rows = [self._row("none", NONE_S, WARM_UP_S)]
-            rows += self._statics(statics)
+            with self._supervised(self._tuner(dry_run=True), "looks-on.log"):
+                self._alone()
+                rows = [self._row("none", NONE_S, WARM_UP_S)]
+                rows += self._statics(statics)
             rows.append(self._ours(OURS[0]))
             if late:
                 rows.append(self._ours(OURS[1], LATE_S))
@@ -126,7 +132,7 @@ class Bench:
 
     def _statics(self, most: int) -> Iterator[Row]:
         """The same quota for every client-id, partitions/s."""
-        low, high, each = 0.0, 0.0, 20.0
+        low, high, each = 0.0, 0.0, 10.0
         for _ in range(most):
             self._write({EVERYBODY: each})
             row = self._row(f"static-{each:g}", STATIC_S, WARM_UP_S, lambda: self._write({EVERYBODY: None}))
@@ -140,7 +146,7 @@ class Bench:
     def _ours(self, policy: str, late_s: float = 0.0) -> Row:
         self._until(self._nothing_done, "nobody to do anything")
         threading.Event().wait(_QUIET_S)
-        tune = [c for c in children_for(self._config, dry_run=False) if c.name == "tune"]
+        tune = self._tuner(dry_run=False)
         with ExitStack() as stack:
 
             def begin() -> None:
@@ -333,6 +339,9 @@ class Bench:
                 raise ClusterError(f"{entity}: {refused}")
         wanted = {entity: rate for entity, rate in rates.items() if rate is not None}
         self._until(lambda: self._quotas.mutation_quotas() == wanted, f"quotas {wanted}")
+
+    def _tuner(self, *, dry_run: bool) -> list[Child]:
+        return [child for child in children_for(self._config, dry_run=dry_run) if child.name == "tune"]
 
     @contextmanager
     def _supervised(self, children: Sequence[Child], log: str) -> Iterator[None]:
