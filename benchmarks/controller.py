@@ -51,9 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.controller", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON value")
     parser.add_argument("--seed", type=int, default=SEED, help="of the simulated worlds")
-    parser.add_argument(
-        "--simulated", action="store_true", help="no real cluster: seven minutes, not an hour"
-    )
+    parser.add_argument("--simulated", action="store_true", help="no real cluster: seven minutes, not an hour")
     parser.add_argument("--statics", type=int, default=5, help="how many static quotas are tried on the real cluster")
     parser.add_argument("--no-late", action="store_true", help="rheostat comes before the storm only")
     parser.add_argument("--logs", type=Path, help="where the real cluster's logs are kept")

@@ -6,8 +6,8 @@ they don't, then between), and under rheostat. All rows are measured by the same
 all the time; between two rows everything is taken back, and the storm's topics are deleted. Rheostat begins twice: as in life it
 is there before the storm, and knows nothing; and it comes into a storm that has blown for a while, where it is far too much.
 
-Whatever runs here is felt by the tenants, as all of it shares two cores; in life rheostat is on other machines. So all of it is there in
-every row: where it does not act, a tuner looks on and asks the controller as often (a dry run).
+Whatever runs here is felt by the tenants, as all of it shares two cores; in life rheostat is on other machines. So all of it is
+there in every row: where it does not act, a tuner looks on and asks the controller as often (a dry run).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ EVERYBODY = QuotaEntity(client_id=DEFAULT)
 OURS = ("rheostat", "rheostat-late")
 STORMS, CALM = 4, 2
 # The objective: 9 of 10 who ask wait no longer than an ordinary creation takes in a calm. Up to one commit's height it says little,
-# and so there is nothing to steer by far below it; with a tenth on it what is worst for well-behaved tenants takes 1.2 to 1.9 × what it
-# takes alone, where 1.5 × is asked for.
+# and so there is nothing to steer by far below it; with a tenth on it what is worst for well-behaved tenants takes 1.2 to 1.9 ×
+# what it takes alone, where 1.5 × is asked for.
 FELT_RATIO = 1.0
 # As long as nobody knows what that is, so that the tuner that looks on asks all the same.
 _FELT_MS_MAX_START = 1_000.0
@@ -55,7 +55,8 @@ APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
 # enough of what is far off. With two creations a second of well-behaved tenants a p99 is of two at least.
 ALONE_S, NONE_S, STATIC_S, OURS_S = 285.0, 165.0, 285.0, 720.0
 WARM_UP_S = 45.0  # Signals look back for half a minute; by then storms delete as much as they create.
-OURS_SETTLED_S = 480.0  # How much what is felt wavers is known after two minutes at one total, and a step of it takes one.
+# How much what is felt wavers is known after two minutes at one total, and a step of it takes one.
+OURS_SETTLED_S = 480.0
 LATE_S = 60.0  # So long a storm blows before rheostat comes, where it comes late.
 # What is done in the last minute before it begins is taken for what is done.
 _QUIET_S, _QUIET_PER_S = 60.0, 1.0

@@ -163,7 +163,10 @@ def test_a_topic_is_placed_within_the_limits_or_refused_and_kafka_takes_the_plac
 # -- move ------------------------------------------------------------------------------------------------------------------
 
 
-def replicas_of(client: ClusterClient) -> dict[tuple[str, int], tuple[int, ...]]:
+Replicas = dict[tuple[str, int], tuple[int, ...]]
+
+
+def replicas_of(client: ClusterClient) -> Replicas:
     return {(s.topic, s.partition): tuple(s.replicas) for s in client.partitions()}
 
 
@@ -190,9 +193,80 @@ def test_a_drained_broker_keeps_nothing_and_racks_stay_apart(
     until(lambda: replicas_of(client) == before | target, 20, "every broker knows where the replicas are")
     until(lambda: not any(4 in r for r in replicas_of(client).values()), 20, "the next one asked knows it too")
 
-    done = rheostat("move", "-c", lab_config_file, "--drain-broker", "4", "--write-rate", "0")
-    assert (done.returncode, done.stdout) == (0, "")
+    nothing_left(lab_config_file, "--drain-broker", "4")
+
+
+def nothing_left(config: Path, *what: str) -> None:
+    """What was asked for is so already."""
+    done = rheostat("move", "-c", config, *what, "--write-rate", "0")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "Nothing is to be moved" in done.stderr
+
+
+def moved(lab: Lab, client: ClusterClient, config: Path, *what: str) -> tuple[Replicas, Replicas]:
+    """Where the plan's partitions were, and where the plan has them; once they are there."""
+    every = replicas_of(client)
+    plan = told("move", "-c", config, *what, "--write-rate", "0", "--rate", "50MB/s")["plan"]
+    target = {(e["topic"], e["partition"]): tuple(e["replicas"]) for e in plan["partitions"]}
+    assert target, "there is something to do"
+    before = {key: every[key] for key in target}
+    for key, replicas in target.items():
+        assert len(set(replicas)) == len(before[key]) == len(set(replicas) & set(before[key])) + 1, (
+            "one replica is copied"
+        )
+        assert len({RACKS[b] for b in replicas}) >= len({RACKS[b] for b in before[key]})
+    reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute")
+    until(
+        lambda: not client.reassignments() and replicas_of(client) == every | target, 60, "the move ends", every_s=0.5
+    )
+    until(lambda: replicas_of(client) == every | target, 20, "the next one asked knows it too")
+    return before, target
+
+
+def test_a_broker_takes_anothers_place(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+    every = replicas_of(client)
+    # The fourth, which was drained, has the third's rack.
+    assert {4, 3} & {b for replicas in every.values() for b in replicas} == {3}
+    before, target = moved(lab, client, lab_config_file, "--replace", "3=4")
+    assert before == {key: replicas for key, replicas in every.items() if 3 in replicas}
+    assert target == {key: tuple(4 if b == 3 else b for b in replicas) for key, replicas in before.items()}
+    nothing_left(lab_config_file, "--replace", "3=4")
+
+
+def test_a_broker_that_comes_has_its_share_and_nothing_else_moves(
+    lab: Lab, client: ClusterClient, lab_config_file: Path
+) -> None:
+    assert not any(3 in replicas for replicas in replicas_of(client).values())
+    before, target = moved(lab, client, lab_config_file, "--add-broker", "3")
+    assert {b for key in target for b in set(target[key]) - set(before[key])} == {3}
+    nothing_left(lab_config_file, "--add-broker", "3")
+
+
+def test_what_is_uneven_is_evened_out_by_bytes(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic("lopsided", replica_assignments={p: [1, 2] for p in range(16)})])
+    with Load(
+        lab.artifacts,
+        lab.bootstrap_servers,
+        "lopsided",
+        rate_bytes_per_s=None,
+        record_bytes=10_000,
+        total_bytes=16_000_000,
+    ) as load:
+        load.wait(60)
+
+    def held() -> dict[int, int]:
+        sizes = client.log_sizes(RACKS, replicas_of(client))
+        assert all(isinstance(each, dict) for each in sizes.values()), sizes
+        return {broker: sum(each.values()) for broker, each in sizes.items() if isinstance(each, dict)}
+
+    uneven = held()
+    assert max(uneven.values()) > 4 * min(uneven.values())
+    moved(lab, client, lab_config_file, "--rebalance")
+    # A broker's copy of what has left it is deleted a moment later.
+    mean = sum(uneven.values()) / len(uneven)
+    until(lambda: max(abs(each - mean) for each in held().values()) <= 0.2 * mean, 60, "all hold as much", every_s=0.5)
+    nothing_left(lab_config_file, "--rebalance")
 
 
 def test_a_broker_that_cannot_be_drained_is_told_with_the_limits(client: ClusterClient, lab_config_file: Path) -> None:
