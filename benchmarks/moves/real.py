@@ -74,9 +74,8 @@ _FETCHES = {
 # 98 bytes.
 _RECORD_BYTES = 20_880
 _LOOK_S = 0.5
-NICE = (
-    10  # The tuner is elsewhere in life; here it gives way to brokers and clients, whose time it is that is measured.
-)
+# Rheostat is elsewhere in life; here it gives way to brokers and clients, whose time it is that is measured.
+NICE = 10
 _FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX = 240.0, 400.0, 120.0, 60.0
 
 Row = dict[str, Any]
@@ -280,7 +279,7 @@ def bench() -> Iterator[Bench]:
         log = lab.home / "logs" / "rheostat.log"
         parts = children_for(config, dry_run=False)
         for part in parts:
-            part.nice = NICE if part.name == "tune" else part.nice
+            part.nice = max(NICE, part.nice)
         supervisor = Supervisor(parts, log_to=log)
         filled_ms = round(time.time() * 1000)
         writer = Writer(lab.bootstrap_servers, NUMBERED, PARTITIONS_EACH)
