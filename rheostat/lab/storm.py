@@ -53,7 +53,7 @@ class Tenant:
     replication_factor: int = 1
     connections: int = 4
     honours: bool = True
-    varies: bool = False
+    varies: bool = False  # Due at any moment of each interval, instead of at its beginning.
     topics_max: int | None = (
         None  # From then on a request that deletes the oldest topics follows every one that creates.
     )
