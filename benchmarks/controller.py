@@ -40,7 +40,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     size = large.measure()
     said += large.missed(size)
     if not given.simulated:
-        found = real.measure(given.statics, given.logs, late=given.late)
+        found = real.measure(given.statics, given.logs, late=not given.no_late)
         for policy in real.OURS:
             said += [f"real, {policy}: {what}" for what in missed(found, policy)]
         rows += found
@@ -53,11 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=SEED, help="of the simulated worlds")
     parser.add_argument("--simulated", action="store_true", help="no real cluster: seven minutes, not an hour")
     parser.add_argument("--statics", type=int, default=5, help="how many static quotas are tried on the real cluster")
-    parser.add_argument(
-        "--late",
-        action="store_true",
-        help="once more, with rheostat coming into a storm that blows; a quarter of an hour",
-    )
+    parser.add_argument("--no-late", action="store_true", help="rheostat comes before the storm only")
     parser.add_argument("--logs", type=Path, help="where the real cluster's logs are kept")
     given = parser.parse_args(arguments)
     set_up_logs()

@@ -3,9 +3,8 @@
 First the well-behaved tenants are alone: what their creations take then is what all else is held against, and the objective
 comes of it. Then the same storm under no quotas, under static ones (a search: doubled while they hold the objective, halved while
 they don't, then between), and under rheostat. All rows are measured by the same signals, which rheostat's own stream makes
-all the time; between two rows everything is taken back, and the storm's topics are deleted. Rheostat is there
-before the storm, as in life, and knows nothing; with ``late`` it comes once more, into a storm that has blown for a while, where it
-is far too much.
+all the time; between two rows everything is taken back, and the storm's topics are deleted. Rheostat begins twice: as in life it
+is there before the storm, and knows nothing; and it comes into a storm that has blown for a while, where it is far too much.
 
 Whatever runs here is felt by the tenants, as all of it shares two cores; in life rheostat is on other machines. So all of it is
 there in every row: where it does not act, a tuner looks on and asks the controller as often (a dry run).
@@ -102,7 +101,7 @@ class Bench:
         self._consumer.close(timeout_ms=2000)
         self._quotas.close()
 
-    def measure(self, statics: int = _STEPS, *, late: bool = False) -> list[Row]:
+    def measure(self, statics: int = _STEPS, *, late: bool = True) -> list[Row]:
         measuring = [child for child in children_for(self._config, dry_run=False) if child.name != "tune"]
         with self._supervised(measuring, "measure.log"):
             self._until(lambda: bool(self._signals.controllers), "signals of a controller")
@@ -367,7 +366,7 @@ class Bench:
             threading.Event().wait(0.2)
 
 
-def measure(statics: int, keep: Path | None = None, *, late: bool = False) -> list[Row]:
+def measure(statics: int, keep: Path | None = None, *, late: bool = True) -> list[Row]:
     """
     Args:
         late: rheostat comes into a storm as well.
