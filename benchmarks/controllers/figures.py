@@ -93,11 +93,7 @@ def best_static(rows: Sequence[Row]) -> Row | None:
 def static_goodput_at(rows: Sequence[Row], pressure: float) -> float | None:
     """What the best static quota lets through at this pressure, between those of the table that are next to it: where one of a
     few that were tried happens to stand is chance. None: none was measured."""
-    points = [
-        (float(row["pressure_p99"]), float(row["goodput_partitions_per_s"]))
-        for row in rows
-        if row["policy"].startswith("static") and row["pressure_p99"]
-    ]
+    points = _statics(rows)
     if not points:
         return None
     below, above = [p for p in points if p[0] <= pressure], [p for p in points if p[0] > pressure]
@@ -110,6 +106,23 @@ def static_goodput_at(rows: Sequence[Row], pressure: float) -> float | None:
         return low[1]
     high = min(more)
     return low[1] + (high[1] - low[1]) * (pressure - low[0]) / (high[0] - low[0])
+
+
+def presses_less_than_statics(rows: Sequence[Row], ours: Sequence[str]) -> bool:
+    """Whether one of ours has less pressure than every static quota of the table: then none of them says what there is to let
+    through at as little."""
+    held = [float(row["pressure_p99"]) for row in rows if row["policy"] in ours and row["pressure_p99"] is not None]
+    statics = _statics(rows)
+    return bool(held) and bool(statics) and min(held) < min(pressure for pressure, _ in statics)
+
+
+def _statics(rows: Sequence[Row]) -> list[tuple[float, float]]:
+    """Pressure and partitions/s of each."""
+    return [
+        (float(row["pressure_p99"]), float(row["goodput_partitions_per_s"]))
+        for row in rows
+        if row["policy"].startswith("static") and row["pressure_p99"]
+    ]
 
 
 def _shown(value: float | None) -> str:

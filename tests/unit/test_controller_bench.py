@@ -11,6 +11,7 @@ from benchmarks.controllers.figures import (
     best_static,
     jain,
     missed,
+    presses_less_than_statics,
     settled_after_s,
     static_goodput_at,
     writes_per_tenant_min,
@@ -70,6 +71,16 @@ def test_static_quotas_are_held_against_ours_at_the_same_pressure() -> None:
     assert static_goodput_at([*rows, row("static-odd", pressure_p99=0.85, goodput_partitions_per_s=1.0)], 0.9) == 30.0
     assert missed([*rows, row("rheostat", goodput_partitions_per_s=27.1)]) == []
     assert len(missed([*rows, row("rheostat", goodput_partitions_per_s=26.9)])) == 1
+
+
+def test_a_smaller_static_quota_is_asked_for_where_ours_presses_less_than_all() -> None:
+    statics, ours = [row("static-10", pressure_p99=1.03), row("static-5", pressure_p99=0.92)], ("rheostat", "late")
+    within, below = row("rheostat", pressure_p99=0.95), row("late", pressure_p99=0.89)
+    assert not presses_less_than_statics([*statics, within], ours)
+    assert presses_less_than_statics([*statics, within, below], ours)
+    assert not presses_less_than_statics([*statics, within, below, row("static-2.5", pressure_p99=0.8)], ours)
+    assert not presses_less_than_statics([within, below], ours)
+    assert not presses_less_than_statics([*statics, row("late", pressure_p99=None)], ours)
 
 
 def test_settled_is_after_the_last_miss() -> None:
