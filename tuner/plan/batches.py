@@ -18,7 +18,8 @@ them before every limit within a partition, so they should not stand in a queue.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tuner.plan.reassignment_steps import UNLIMITED, Step, StepReason, Wait, Way, next_step
@@ -43,7 +44,7 @@ class Batch:
 
 
 def next_batch(
-    ways: Iterable[Way], online: Collection[int], limits: BatchLimits, running: Sequence[Step] = ()
+    ways: Iterable[Way], online: AbstractSet[int], limits: BatchLimits, running: Sequence[Step] = ()
 ) -> Batch:
     """
     Args:

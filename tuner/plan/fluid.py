@@ -24,9 +24,9 @@ from tuner.model.cluster import BrokerSide
 from tuner.plan.move_time import SideLoad, drain_s
 from tuner.plan.side_loads import PlannedPartition
 
-# Of one side: topic, partition, bytes to be copied; what it grows by and what keeping up with it uses, bytes/s. There may be
-# 400,000 of them.
-_Copy = tuple[str, int, float, float, float]
+# Of one side: what it grows by ÷ its bytes, its bytes to be copied, what it grows by and what keeping up with it uses, bytes/s,
+# topic and partition; so that the greatest is the one to begin with. There may be 400,000 of them.
+_Copy = tuple[float, float, float, float, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,26 @@ def fluid(
         beside: keep-up bytes/s that others use of it.
     """
     used = beside or {}
-    by_side: dict[BrokerSide, list[_Copy]] = defaultdict(list)
+    leaders: dict[int, list[_Copy]] = defaultdict(list)
+    followers: dict[int, list[_Copy]] = defaultdict(list)
     copied_bytes = 0.0
     for p in partitions:
         lacking = p.lacking_bytes
         if not lacking:
             continue
-        write, total_bytes = p.write_bytes_per_s, sum(lacking.values())
+        topic, partition, write, total_bytes = p.topic, p.partition, p.write_bytes_per_s, sum(lacking.values())
         copied_bytes += total_bytes
-        copy = (p.topic, p.partition, total_bytes, len(lacking) * write, len(p.followers) * write)
-        by_side[p.leader, Side.LEADER].append(copy)
+        grows = len(lacking) * write
+        leaders[p.leader].append(
+            (grows / max(total_bytes, 1.0), total_bytes, grows, p.followers * write, topic, partition)
+        )
         for broker, lacks in lacking.items():
-            by_side[broker, Side.FOLLOWER].append((p.topic, p.partition, lacks, write, write))
+            followers[broker].append((write / max(lacks, 1.0), lacks, write, write, topic, partition))
+    by_side = {(b, Side.LEADER): copies for b, copies in leaders.items()}
+    by_side |= {(b, Side.FOLLOWER): copies for b, copies in followers.items()}
     held = {side: copies for side, copies in by_side.items() if side in rates}
     drains = {side: rates[side] - used.get(side, 0.0) for side in held}
-    never = tuple((c[0], c[1], side) for side, copies in held.items() for c in copies if c[4] >= drains[side])
+    never = tuple((c[4], c[5], side) for side, copies in held.items() for c in copies if c[3] >= drains[side])
     at_once = [_at_once_s(copies, drains[side]) for side, copies in held.items()]
     ended = [takes_s for takes_s in at_once if takes_s is not None]
     at_once_s = max(ended, default=0.0) if len(ended) == len(at_once) else None
@@ -76,10 +81,10 @@ def fluid(
 
 def _in_turn_s(copies: list[_Copy], drains: float) -> float:
     at_s = 0.0
-    for _, lacks, grows, keeps_up in sorted([(c[3] / max(c[2], 1.0), *c[2:]) for c in copies], reverse=True):
+    for _, lacks, grows, keeps_up, _, _ in sorted(copies, reverse=True):
         at_s += (lacks + grows * at_s) / (drains - keeps_up)
     return at_s
 
 
 def _at_once_s(copies: list[_Copy], drains: float) -> float | None:
-    return drain_s(SideLoad(sum([c[2] for c in copies]), sum([c[4] for c in copies])), drains)
+    return drain_s(SideLoad(sum([c[1] for c in copies]), sum([c[3] for c in copies])), drains)

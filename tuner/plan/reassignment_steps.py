@@ -36,7 +36,8 @@ Vocabulary (the KIP's):
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -92,7 +93,7 @@ class Wait:
     brokers: tuple[int, ...] = ()  # That it waits for.
 
 
-def next_step(way: Way, online: Collection[int], replica_movements_max: int = UNLIMITED) -> Step | Wait | None:
+def next_step(way: Way, online: AbstractSet[int], replica_movements_max: int = UNLIMITED) -> Step | Wait | None:
     """The step to ask for now; None: the partition is where it shall be.
 
     Args:
@@ -101,7 +102,7 @@ def next_step(way: Way, online: Collection[int], replica_movements_max: int = UN
     """
     if way.replicas == way.target:
         return None
-    if way.leader not in online or not any(b in online for b in way.isr):
+    if way.leader not in online or way.isr.isdisjoint(online):
         return Wait(way.topic, way.partition, WaitReason.NO_LEADER)
     missing = [b for b in way.target if b not in way.replicas]
     excess = [b for b in way.replicas if b not in way.target]
@@ -131,8 +132,8 @@ def next_step(way: Way, online: Collection[int], replica_movements_max: int = UN
     return _step(way, addable[:add], [*dead, *live[:drop]], StepReason.REPLICAS)
 
 
-def _all_in(online: Collection[int], way: Way) -> bool:
-    return {*way.replicas, *way.target, *way.isr, way.leader}.issubset(online)
+def _all_in(online: AbstractSet[int], way: Way) -> bool:
+    return way.isr <= online and online >= {*way.replicas, *way.target}
 
 
 def _last_step(way: Way, adding: Sequence[int], dropping: Sequence[int]) -> Step:

@@ -33,9 +33,10 @@ class PlannedPartition:
     lacking_bytes: Mapping[int, float] = field(default_factory=dict)  # By adding replica; empty: nothing to copy.
 
     @property
-    def followers(self) -> frozenset[int]:
-        """All that fetch from the leader and count."""
-        return (self.isr | self.lacking_bytes.keys()) - {self.leader}
+    def followers(self) -> int:
+        """How many fetch from the leader and count."""
+        fetching = self.isr.union(self.lacking_bytes)
+        return len(fetching) - (self.leader in fetching)
 
 
 def side_loads(partitions: Iterable[PlannedPartition]) -> dict[BrokerSide, SideLoad]:
@@ -44,7 +45,7 @@ def side_loads(partitions: Iterable[PlannedPartition]) -> dict[BrokerSide, SideL
     keep_up: dict[BrokerSide, float] = {}
     for partition in partitions:
         source = (partition.leader, Side.LEADER)
-        keep_up[source] = keep_up.get(source, 0.0) + partition.write_bytes_per_s * len(partition.followers)
+        keep_up[source] = keep_up.get(source, 0.0) + partition.write_bytes_per_s * partition.followers
         for broker, lacking_bytes in partition.lacking_bytes.items():
             target = (broker, Side.FOLLOWER)
             keep_up[target] = keep_up.get(target, 0.0) + partition.write_bytes_per_s
@@ -59,6 +60,6 @@ def idle_keep_up_bytes_per_s(partitions: Iterable[PlannedPartition]) -> dict[int
     taken: dict[int, float] = {}
     for partition in partitions:
         if not partition.lacking_bytes:
-            used = partition.write_bytes_per_s * len(partition.followers)
+            used = partition.write_bytes_per_s * partition.followers
             taken[partition.leader] = taken.get(partition.leader, 0.0) + used
     return taken
