@@ -256,6 +256,25 @@ def felt(ratio: float) -> Pressure:
     return Pressure(ratio, Measure.FELT, 50 * ratio, 50.0)
 
 
+def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bears_unless_it_is_far() -> None:
+    """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
+    ease, course = LIMITS.rate_per_s_ease, Course(felt_ratio=1.03)
+
+    def over(rate: float, found: Pressure, course: Course = course) -> tuple[Total, QuotaReason]:
+        return next_total(Total(rate), found, course, False, True, rate, CAP, NOW, LIMITS)
+
+    lowered, reason = over(25.5, felt(1.03))
+    assert (lowered.rate_per_s, lowered.missed_per_s, reason) == (ease, 25.5, QuotaReason.OVER_OBJECTIVE)
+    # Nor is it remembered as too much: it would be for half an hour.
+    assert over(ease, felt(1.03)) == (Total(ease), QuotaReason.AT_ITS_LEAST)
+    assert over(ease, felt(2.0)) == (Total(ease), QuotaReason.AT_ITS_LEAST)
+    assert over(ease, felt(2.1))[0].rate_per_s == pytest.approx(ease / 2)
+    assert over(ease, pressed(1.03))[0].rate_per_s == pytest.approx(ease * LIMITS.cut_ratio_least)
+    promised = replace(course, promised_per_s=40.0, beyond_per_s=5.0)
+    assert over(46, felt(1.03), promised)[0].rate_per_s == 45
+    assert over(46, felt(2.1), promised)[0].rate_per_s == 23
+
+
 @pytest.mark.parametrize(
     ("ratio", "since_s", "rate", "reason"),
     [

@@ -8,7 +8,8 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
     up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
            and by half of what is left to where it was too much before
     down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
-           by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth
+           by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth;
+           for others who wait not below what any controller bears with ease, unless they wait for twice as long as they may
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -150,10 +151,15 @@ def _pressed(
     eased = now_ms - course.felt_eased_at_ms < limits.rest_s * 1000
     if felt and eased and pressure.ratio * (1 - limits.felt_step_ratio) <= 1:
         return total, QuotaReason.RESTING
+    # So little is not what makes others wait, nor does what is beside it: by less nobody would be answered sooner, and whoever wants
+    # little would wait for his quota instead, for seconds.
+    kept = _near_least_per_s(course, limits) if felt and pressure.ratio <= limits.felt_far_ratio else 0.0
+    if total.rate_per_s <= kept:
+        return total, QuotaReason.AT_ITS_LEAST
     # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
     if felt and comes:
         total = with_missed(total, base, course, now_ms, limits)
-    wanted = base * _cut_ratio(pressure, course, limits)
+    wanted = max(kept, base * _cut_ratio(pressure, course, limits))
     return _lowered(total, wanted, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
 
 
@@ -171,7 +177,7 @@ def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
 
 
 def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
-    # What was promised is kept as long as nothing is over its objective; and who is not ours to hold back takes his first.
+    # What was promised is kept as long as nothing is much over its objective; and who is not ours to hold back takes his first.
     return course.beyond_per_s + max(limits.rate_per_s_ease, course.promised_per_s)
 
 

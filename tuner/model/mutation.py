@@ -87,6 +87,8 @@ class MutationLimits:
     felt_spread_s: float = 60.0
     # So much up while what others feel is between half of what they may and the aim; and down as much at least.
     felt_step_ratio: float = 0.1
+    # Up to so many times what they may, what others feel takes nothing from what any controller bears with ease.
+    felt_far_ratio: float = 2.0
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
     cut_ratio_least: float = 0.95
     cut_ratio_most: float = 0.5
