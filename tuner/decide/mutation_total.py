@@ -151,8 +151,8 @@ def _pressed(
     eased = now_ms - course.felt_eased_at_ms < limits.rest_s * 1000
     if felt and eased and pressure.ratio * (1 - limits.felt_step_ratio) <= 1:
         return total, QuotaReason.RESTING
-    # So little is not what makes others wait, nor does what is beside it: by less nobody would be answered sooner, and whoever wants
-    # little would wait for his quota instead, for seconds.
+    # So little is not what makes others wait: with less nobody would be answered sooner, and whoever wants little would wait for
+    # his quota instead, for seconds.
     kept = _near_least_per_s(course, limits) if felt and pressure.ratio <= limits.felt_far_ratio else 0.0
     if total.rate_per_s <= kept:
         return total, QuotaReason.AT_ITS_LEAST
