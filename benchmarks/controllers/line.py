@@ -1,0 +1,69 @@
+"""Where does a quiet tenant wait beside a busy one? By the broker that each of them comes through.
+
+Brokers hand requests on to the controller one at a time (docs/performance.md). One client creates and deletes topics several
+times a second through the first broker; another creates one now and then, through the same broker, through another one, and with
+nobody beside it; twice in turn, on three controllers and three brokers with nothing else. No bound: it says what no quota can
+change.
+
+    python -m benchmarks.controllers.line
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+
+from benchmarks.controllers.figures import percentile
+from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
+from benchmarks.memory import in_memory
+from rheostat.lab import Lab, LabSpec
+from rheostat.lab.storm import Request, Storm, Tenant
+
+SECONDS, TURNS = 20.0, 2
+SHARES = (50.0, 75.0, 90.0, 95.0)
+_QUIET_S = 8.0  # After its start the cluster has work of its own.
+_WAYS = {"the same broker": 0, "another broker": 1, "nobody beside it": None}
+
+
+def took_ms(servers: Sequence[str], busy_at: int | None, turn: int) -> list[float]:
+    """What the quiet one's creations took; it comes through the first of ``servers``.
+
+    Args:
+        busy_at: through which of them the busy one comes; None: there is none.
+    """
+    own = f"{turn}-{busy_at}"
+    quiet = Tenant(f"quiet-{own}", 2, partitions=2, replication_factor=3, connections=1, topics_max=1, varies=True)
+    busy = Tenant(f"busy-{own}", 6, partitions=4, replication_factor=3, connections=1, topics_max=1, varies=True)
+    beside: list[Request] = []
+    threads = []
+    if busy_at is not None:
+        storm = Storm([servers[busy_at]], beside)
+        threads.append(threading.Thread(target=storm.run, args=([busy], SECONDS), daemon=True))
+    for thread in threads:
+        thread.start()
+    found = Storm([servers[0]]).run([quiet], SECONDS)
+    for thread in threads:
+        thread.join(timeout=60)
+    failed = [request for request in (*found, *beside) if request.failed is not None]
+    assert not failed, failed[0]
+    return [1000 * (request.ended_s - request.began_s) for request in found if request.creates]
+
+
+def main() -> int:
+    spec = LabSpec(brokers=3, controllers=3, heap_mb=HEAP_MB, java_options=JAVA_OPTIONS, folder=in_memory())
+    with Lab(spec) as lab:
+        threading.Event().wait(_QUIET_S)
+        sys.stdout.write(
+            f"{'through':>18}{'creations':>11}" + "".join(f"{f'p{share:.0f}, ms':>10}" for share in SHARES) + "\n"
+        )
+        for turn in range(TURNS):
+            for name, busy_at in _WAYS.items():
+                took = took_ms(lab.bootstrap_servers.split(","), busy_at, turn)
+                cells = "".join(f"{percentile(took, share) or 0.0:>10.0f}" for share in SHARES)
+                sys.stdout.write(f"{name:>18}{len(took):>11}{cells}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
