@@ -270,6 +270,9 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
     assert over(ease, felt(2.0)) == (Total(ease), QuotaReason.AT_ITS_LEAST)
     assert over(ease, felt(2.1))[0].rate_per_s == pytest.approx(ease / 2)
     assert over(ease, pressed(1.03))[0].rate_per_s == pytest.approx(ease * LIMITS.cut_ratio_least)
+    # A burst that would be too much for the controller is not given for it.
+    dear = next_total(Total(ease), felt(1.03), course, False, True, ease, 10.0, NOW, LIMITS)
+    assert (dear[0].rate_per_s, dear[1]) == (10, QuotaReason.OVER_OBJECTIVE)
     promised = replace(course, promised_per_s=40.0, beyond_per_s=5.0)
     assert over(46, felt(1.03), promised)[0].rate_per_s == 45
     assert over(46, felt(2.1), promised)[0].rate_per_s == 23

@@ -153,7 +153,7 @@ def _pressed(
         return total, QuotaReason.RESTING
     # So little is not what makes others wait: with less nobody would be answered sooner, and whoever wants little would wait for
     # his quota instead, for seconds.
-    kept = _near_least_per_s(course, limits) if felt and pressure.ratio <= limits.felt_far_ratio else 0.0
+    kept = min(cap, _near_least_per_s(course, limits)) if felt and pressure.ratio <= limits.felt_far_ratio else 0.0
     if total.rate_per_s <= kept:
         return total, QuotaReason.AT_ITS_LEAST
     # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
