@@ -13,12 +13,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.controllers.figures import percentile
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.memory import in_memory
 from rheostat.lab import Lab, LabSpec
-from rheostat.lab.storm import Request, Storm, Tenant
+from rheostat.lab.storm import Storm, Tenant
 
 SECONDS, TURNS = 20.0, 2
 SHARES = (50.0, 75.0, 90.0, 95.0)
@@ -35,17 +36,11 @@ def took_ms(servers: Sequence[str], busy_at: int | None, turn: int) -> list[floa
     own = f"{turn}-{busy_at}"
     quiet = Tenant(f"quiet-{own}", 2, partitions=2, replication_factor=3, connections=1, topics_max=1, varies=True)
     busy = Tenant(f"busy-{own}", 6, partitions=4, replication_factor=3, connections=1, topics_max=1, varies=True)
-    beside: list[Request] = []
-    threads = []
-    if busy_at is not None:
-        storm = Storm([servers[busy_at]], beside)
-        threads.append(threading.Thread(target=storm.run, args=([busy], SECONDS), daemon=True))
-    for thread in threads:
-        thread.start()
-    found = Storm([servers[0]]).run([quiet], SECONDS)
-    for thread in threads:
-        thread.join(timeout=60)
-    failed = [request for request in (*found, *beside) if request.failed is not None]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        beside = None if busy_at is None else pool.submit(Storm([servers[busy_at]]).run, [busy], SECONDS)
+        found = Storm([servers[0]]).run([quiet], SECONDS)
+        others = [] if beside is None else beside.result(timeout=60)
+    failed = [request for request in (*found, *others) if request.failed is not None]
     assert not failed, failed[0]
     return [1000 * (request.ended_s - request.began_s) for request in found if request.creates]
 
