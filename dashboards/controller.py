@@ -122,6 +122,17 @@ def controller() -> list[timeseries.Panel]:
         ),
         limit_line(
             lines(
+                "Brokers' lines to the controller",
+                "Each broker hands on one creation or deletion at a time: the share of the time in which that line is taken, and "
+                "the most that it should be.",
+                RATIO,
+                query(most(OfTuner.FORWARDING_BUSY), "taken"),
+                query(most(OfTuner.FORWARDING_BUSY_OBJECTIVE), "objective"),
+            ).min(0),
+            "objective",
+        ),
+        limit_line(
+            lines(
                 "Idle share of the controller's thread",
                 "It reacts at once, so it leads; and the least that it should be.",
                 RATIO,

@@ -204,6 +204,7 @@ SHEETS = {
             ("mean", lambda s: _ms(s.event_processing_mean_ms)),
             ("create mean", lambda s: _ms(s.create_mean_ms)),
             ("delete mean", lambda s: _ms(s.delete_mean_ms)),
+            ("in progress", lambda s: _figure(s.topic_requests_in_progress_mean, lambda v: f"{v:.2f}")),
             ("events", lambda s: _per_s(s.events_per_s)),
             ("queue depth", lambda s: _figure(s.queue_depth_mean, lambda v: f"{v:.2f}")),
             ("operations", lambda s: _per_s(s.operations_per_s)),

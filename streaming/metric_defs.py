@@ -502,6 +502,15 @@ class OfTuner:
         "rheostat_creation_felt_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long they may; absent where not asked for.",
     )  # fmt: skip
+    FORWARDING_BUSY = MetricDef(
+        "rheostat_forwarding_busy_ratio", "gauge", Unit.RATIO, ("cluster",),
+        "Share of the time in which a broker's line to the controller is taken by a creation or deletion of topics, on average of "
+        "the brokers, of the last half minute.",
+    )  # fmt: skip
+    FORWARDING_BUSY_OBJECTIVE = MetricDef(
+        "rheostat_forwarding_busy_objective_ratio", "gauge", Unit.RATIO, ("cluster",),
+        "The most that it should be; absent where not asked for.",
+    )  # fmt: skip
     CONTROLLER_IDLE = MetricDef(
         "rheostat_controller_idle_ratio",
         "gauge",

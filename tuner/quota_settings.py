@@ -44,6 +44,13 @@ class ControllerObjectiveSettings(BaseModel):
         description="how long 9 of 10 creations may wait for the controller; the tuner itself asks it up to ten times a second for "
         "something that changes nothing",
     )
+    forwarding_busy_ratio_max: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="share of the time in which a broker may be handing a creation or deletion on to the controller, on average of "
+        "the brokers; each hands on one at a time, and whoever comes meanwhile waits for it (KRaft)",
+    )
     burst_ms_max: float = Field(
         default=3_000.0,
         gt=0,

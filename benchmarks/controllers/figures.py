@@ -21,6 +21,10 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return float(np.percentile(np.asarray(values), share)) if values else None
 
 
+def mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
 def jain(done: Sequence[float]) -> float | None:
     """1 where all have the same; 1 ÷ n where one has all."""
     squares = math.fsum(one * one for one in done)

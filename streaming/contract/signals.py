@@ -142,6 +142,7 @@ class ControllerSignal:
         None  # CreateTopics, until its records are committed; forwarded ones count here as such.
     )
     delete_mean_ms: float | None = None  # DeleteTopics.
+    topic_requests_in_progress_mean: float | None = None  # Both, by Little's law: requests/s × mean time.
     metadata_records_per_s: float | None = None  # Committed; 2 when nothing happens.
     topics: float | None = None
     partitions: float | None = None

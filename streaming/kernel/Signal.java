@@ -205,6 +205,8 @@ final class Signal {
         means(out, table, perS);
         // Little's law: milliseconds waited per second.
         out.field("queue_depth_mean", perS[table.place("queued_ms")] / MS_PER_S);
+        double inProgressMs = perS[table.place("created_ms")] + perS[table.place("deleted_ms")];
+        out.field("topic_requests_in_progress_mean", inProgressMs / MS_PER_S);
         numbers(out, table, perS, gauges);
     }
 

@@ -97,7 +97,10 @@ TABLES = json.dumps(
             SURELY_CONTROLLERS,
             first_hidden="processed_per_s",
             first_shown=0,
-            places={"queued_ms": len(CONTROLLER_COUNTERS) + list(CONTROLLER_TOTALS).index("queued_ms_per_s")},
+            places={
+                name: len(CONTROLLER_COUNTERS) + list(CONTROLLER_TOTALS).index(f"{name}_per_s")
+                for name in ("queued_ms", "created_ms", "deleted_ms")
+            },
         ),
         "tenant_fields": list(TENANT_GAUGES),
         "tenant_names": list(TENANT_GAUGES.values()),

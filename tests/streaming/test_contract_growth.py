@@ -38,6 +38,7 @@ ADDED = [
     ("controller", "create_mean_ms"),
     ("controller", "delete_mean_ms"),
     ("controller", "metadata_records_per_s"),
+    ("controller", "topic_requests_in_progress_mean"),
 ]
 
 

@@ -409,6 +409,7 @@ def test_every_field_of_a_controller(measured: list[Signal], name: str) -> None:
             "queue_depth_mean": waited_ms / 1000,
             "create_mean_ms": (2_100_957 - 2_100_017) / 10,
             "delete_mean_ms": (1_106 - 930) / 5,
+            "topic_requests_in_progress_mean": (per_s(CREATED_MS) + per_s(DELETED_MS)) / 1000,
             "mutations_rejected_per_s": sum(per_s(counts) for counts in REJECTED.values()),
         }
     )
@@ -427,6 +428,7 @@ def test_without_events_the_queue_is_empty_and_a_mean_is_not_known(measured: lis
     assert (signal.events_per_s, signal.queue_depth_mean, signal.mutations_rejected_per_s) == (0.0, 0.0, 0.0)
     assert (signal.event_queue_time_mean_ms, signal.event_processing_mean_ms) == (None, None)
     assert (signal.create_mean_ms, signal.delete_mean_ms, signal.metadata_records_per_s) == (None, None, 0.0)
+    assert signal.topic_requests_in_progress_mean == 0.0
 
 
 # A broker answers the clients' requests too, after the controller has answered it; its times are longer by a hop.

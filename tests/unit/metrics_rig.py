@@ -73,7 +73,7 @@ class Everything:
         )  # fmt: skip
         self.board.cycle_s = 0.012
         self.board.acts()
-        self.quotas = QuotaBoard(CLUSTER, ControllerObjective(create_felt_ms_max=60.0))
+        self.quotas = QuotaBoard(CLUSTER, ControllerObjective(create_felt_ms_max=60.0, forwarding_busy_ratio_max=0.1))
 
     def registries(self) -> dict[str, CollectorRegistry]:
         """By process."""
@@ -207,7 +207,8 @@ def quota_view(now_ms: int) -> QuotaView:
         operations_per_s=35.0, mutations_rejected_per_s=2.0,
     )  # fmt: skip
     books = TenantSignal(CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, "alice", None, 5.0, -12.0)
-    return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,), Beside(create_felt_ms=41.5))
+    beside = Beside(create_felt_ms=41.5, forwarding_busy_ratio=0.07)
+    return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,), beside)
 
 
 def turn() -> Turn:

@@ -74,6 +74,11 @@ def test_what_is_felt_is_enough_to_go_by() -> None:
     assert policy(text).objective == ControllerObjective(None, None, create_felt_ms_max=80.0, burst_ms_max=1_000.0)
 
 
+def test_the_lines_of_brokers_are_enough_to_go_by() -> None:
+    text = ON + "    objective: {idle_ratio_min: null, queue_ms_max: null, forwarding_busy_ratio_max: 0.1}\n"
+    assert policy(text).objective == ControllerObjective(None, None, forwarding_busy_ratio_max=0.1)
+
+
 def test_tenants_from_the_environment() -> None:
     variable = {"RHEOSTAT_TUNER__MUTATION_QUOTA__TENANTS": '[{"user": "etl", "weight": 2}]'}
     assert policy(GOOD, variable).rules == (TenantRule("etl", weight=2.0), OWN)
@@ -93,6 +98,7 @@ def test_tenants_from_the_environment() -> None:
         ("    objective: {idle_ratio_min: null, queue_ms_max: null}\n", "expected at least one of idle_ratio_min, queue_ms_max"),
         ("    objective: {create_felt_ms_max: 0}\n", "objective.create_felt_ms_max: input should be greater than 0"),
         ("    objective: {create_felt_ms_max: 5000}\n", "objective.create_felt_ms_max: input should be less than 5000"),
+        ("    objective: {forwarding_busy_ratio_max: 1}\n", "objective.forwarding_busy_ratio_max: input should be less than 1"),
         ("    measure: true\n", "measure is for default_entity none"),
         ("    partitions_near_ratio: 1\n", "input should be less than 1"),
     ],

@@ -152,7 +152,11 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             yield family(definition, {c: value} if value is not None else {})
     felt_ms = view.beside.create_felt_ms
     yield family(OfTuner.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
+    busy = view.beside.forwarding_busy_ratio
+    yield family(OfTuner.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
     if objective is not None:
+        busy_max = objective.forwarding_busy_ratio_max
+        yield family(OfTuner.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
         felt_ms_max = objective.create_felt_ms_max
         yield family(OfTuner.CREATE_FELT_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {})

@@ -10,6 +10,10 @@ at rest is held against what may be beyond it; what the time at rest is, is lear
 What is felt is a tail, and has none: whoever asks waits for the commit under way as soon as there are some, so what would be left
 beyond a rest would promise room that is not there.
 
+And before the controller there is a line at every broker, which hands on one creation or deletion at a time. Whoever finds it
+taken waits for somebody else's commit before his own: how often that happens is the share of the time in which it is taken, which
+moves with what is let through where the tail stands still, at two commits, from little on.
+
 Invariant: at the objective the pressure is 1, whatever the time at rest. What is not measured does not count as well; where
 nothing at all is measured there is no pressure to speak of, not 0.
 
@@ -40,6 +44,7 @@ class Measure(StrEnum):
     CREATE = "create_ms"
     APPLY_LAG = "apply_lag_ms"
     FELT = "create_felt_ms"
+    FORWARDING = "forwarding_busy_ratio"
 
 
 _RESTED = frozenset({Measure.CREATE, Measure.APPLY_LAG})
@@ -68,6 +73,11 @@ class Pressure:
                 return (
                     f"one creation in ten waits for {self.measured:.0f} ms or more, {self.objective:.0f} ms are allowed"
                 )
+            case Measure.FORWARDING:
+                return (
+                    f"a broker's line to the controller is taken for {100 * self.measured:.1f} % of the time by creations and "
+                    f"deletions, {100 * self.objective:.1f} % are allowed"
+                )
 
 
 def pressure(
@@ -84,6 +94,7 @@ def unmeasured(signal: ControllerSignal, beside: Beside, objective: ControllerOb
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
         (Measure.FELT, beside.create_felt_ms, objective.create_felt_ms_max),
+        (Measure.FORWARDING, beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
     )
     # Nobody creates: then there is no time of a creation, and none that is too long.
     return tuple(measure for measure, found, asked in told if asked is not None and found is None)
@@ -123,6 +134,7 @@ def _measured(
         (Measure.CREATE, beside.create_ms, objective.create_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
         (Measure.FELT, beside.create_felt_ms, objective.create_felt_ms_max),
+        (Measure.FORWARDING, beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
     ):
         if measured is not None and allowed is not None:
             rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0

@@ -9,7 +9,8 @@ that every tenant's bucket holds: it passes at once whenever its tenant likes, a
            and by half of what is left to where it was too much before
     down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
            by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth;
-           for others who wait not below what any controller bears with ease, unless they wait for twice as long as they may
+           for others who wait not below what any controller bears with ease, unless they wait for twice as long as they may; and
+           for the lines of brokers not below what was promised
 
 Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
 
@@ -153,7 +154,7 @@ def _pressed(
         return total, QuotaReason.RESTING
     # So little is not what makes others wait: with less nobody would be answered sooner, and whoever wants little would wait for
     # his quota instead, for seconds.
-    kept = min(cap, _near_least_per_s(course, limits)) if felt and pressure.ratio <= limits.felt_far_ratio else 0.0
+    kept = min(cap, _kept_per_s(pressure, course, limits)) if pressure.ratio <= limits.felt_far_ratio else 0.0
     if total.rate_per_s <= kept:
         return total, QuotaReason.AT_ITS_LEAST
     # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
@@ -174,6 +175,18 @@ def _lowered(
 def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
     """Whether the next look at what others feel may well be over the objective, and there is something to take from the total."""
     return course.felt_is_known and course.felt_likely_ratio > 1 and rate > _near_least_per_s(course, limits)
+
+
+def _kept_per_s(pressure: Pressure, course: Course, limits: MutationLimits) -> float:
+    """What is let through although others wait for longer than they may; of all else nothing is."""
+    match pressure.by:
+        case Measure.FELT:
+            return _near_least_per_s(course, limits)
+        case Measure.FORWARDING:
+            # It moves with what is let through, down to where next to nothing is.
+            return course.beyond_per_s + max(limits.ease_little_ratio * limits.rate_per_s_ease, course.promised_per_s)
+        case _:
+            return 0.0
 
 
 def _near_least_per_s(course: Course, limits: MutationLimits) -> float:

@@ -38,6 +38,7 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
         "event_processing_p99_ms": None, "event_processing_mean_ms": None, "events_per_s": None, "queue_depth_mean": None,
         "operations_per_s": None, "operations_timed_out_per_s": None, "mutations_rejected_per_s": None,
         "metadata_lag_ms": None, "create_mean_ms": None, "delete_mean_ms": None, "metadata_records_per_s": None,
+        "topic_requests_in_progress_mean": None,
         "active_brokers": None, "fenced_brokers": None,
     },
     TenantSignal: {"cluster": "", "window_end_ms": 0, "completeness": 1.0, "throttle_time_ms": None},

@@ -29,6 +29,8 @@ class ControllerObjective:
     # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
     burst_ms_max: float = 3_000.0
     create_felt_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
+    # How much of the time a broker may be handing a creation or deletion on, on average: it does so one at a time.
+    forwarding_busy_ratio_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,9 @@ class Beside:
     apply_lag_ms: float | None = None
     replicas: float | None = None  # That all brokers host.
     create_felt_ms: float | None = None  # By creations that rheostat asks for itself (model/felt_window.py).
+    forwarding_busy_ratio: float | None = (
+        None  # Of a broker in the middle of them: its line to the controller is taken.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +209,20 @@ def beside_of(
     told = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
     lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
     hosted = [s.partitions for s in told if s.partitions is not None]
-    return Beside(max(active, default=None), max(lags, default=None), _on_all(hosted, heard), create_felt_ms)
+    taken = [_forwarding_busy_ratio(s) for s in heard if s.active]
+    return Beside(
+        max(active, default=None),
+        max(lags, default=None),
+        _on_all(hosted, heard),
+        create_felt_ms,
+        max((ratio for ratio in taken if ratio is not None), default=None),
+    )
+
+
+def _forwarding_busy_ratio(controller: ControllerSignal) -> float | None:
+    """Every broker has one request at most under way to the controller, so those in progress are as many as lines are taken."""
+    in_progress, brokers = controller.topic_requests_in_progress_mean, controller.active_brokers
+    return min(1.0, in_progress / brokers) if in_progress is not None and brokers else None
 
 
 def _on_all(hosted: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:
