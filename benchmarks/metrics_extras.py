@@ -55,8 +55,8 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
     )
     written = SetQuota(QuotaEntity("team-payments-000"), None, 2.125, QuotaReason.FAIR_SHARE, "it gets 2.125")
     said = TotalSaid(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
-    board = QuotaBoard(cluster, ControllerObjective(create_felt_ms_max=60.0))
-    view = QuotaView(now_ms, {}, {5_000: controller}, books, Beside(create_felt_ms=41.5))
+    board = QuotaBoard(cluster, ControllerObjective(create_felt_ms_max=60.0, forwarding_busy_ratio_max=0.1))
+    view = QuotaView(now_ms, {}, {5_000: controller}, books, Beside(create_felt_ms=41.5, forwarding_busy_ratio=0.07))
     board.shared_out(view, Turn(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)))
     board.failed(1)
     return board
