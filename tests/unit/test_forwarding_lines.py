@@ -73,6 +73,35 @@ def test_it_is_cut_to_what_was_promised_at_most(
     assert (total.rate_per_s, why) == (pytest.approx(left), reason)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "left", "reason"),
+    [
+        (0.94, 20.0, QuotaReason.WITHIN_OBJECTIVE),
+        (0.96, 19.0, QuotaReason.NEAR_OBJECTIVE),
+        (0.81, 20.0, QuotaReason.WITHIN_OBJECTIVE),
+        (0.7, 20 * (1 + (0.85 / 0.7 - 1) / 2), QuotaReason.ROOM_IS_LEFT),
+    ],
+)
+def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_room(
+    ratio: float, left: float, reason: QuotaReason
+) -> None:
+    found = Pressure(ratio, Measure.FORWARDING, ratio / 10, 0.1)
+    total, why = next_total(Total(20.0), found, Course(), False, True, 20.0, 1_000.0, 100_000, LIMITS)
+    assert (total.rate_per_s, why) == (pytest.approx(left), reason)
+
+
+def test_after_a_step_from_near_the_window_is_given_time() -> None:
+    course = Course(felt_eased_at_ms=100_000)
+    for ratio, why in ((1.04, QuotaReason.RESTING), (1.07, QuotaReason.OVER_OBJECTIVE)):
+        found = Pressure(ratio, Measure.FORWARDING, ratio / 10, 0.1)
+        assert next_total(Total(19.0), found, course, False, True, 19.0, 1_000.0, 105_000, LIMITS)[1] is why
+    # What was promised is not taken, however near.
+    promised = Course(promised_per_s=20.0)
+    near = Pressure(0.99, Measure.FORWARDING, 0.099, 0.1)
+    found_near = next_total(Total(20.0), near, promised, False, True, 20.0, 1_000.0, 100_000, LIMITS)
+    assert found_near == (Total(20.0), QuotaReason.WITHIN_OBJECTIVE)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_storm_gets_what_the_lines_have_room_for(seed: int) -> None:
     """Two tenants who want 4/s and are promised 5 beside four that take what they get; half a minute's share of the lines moves with

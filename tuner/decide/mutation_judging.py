@@ -142,7 +142,7 @@ _WHY = {
     QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
-    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as what is felt wavers by so much",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as it wavers by so much",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.AT_ITS_LEAST: "too much, and it is the least that is given",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",

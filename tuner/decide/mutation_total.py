@@ -95,13 +95,13 @@ def next_total(
         ratio = limits.cut_ratio_least - limits.deadband_ratio
         total = with_missed(total, rate, course, now_ms, limits)
         return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
-    if _is_near(rate, course, limits) and binds and rested and course.newer:
+    near = _step_from_near(rate, pressure, course, limits)
+    if near < rate and binds and rested and course.newer:
         if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
             return total, QuotaReason.RESTING
         # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
-        least = max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio))
-        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
-    aim = limits.felt_aim if pressure.by is Measure.FELT else limits.aim
+        return replace(total, rate_per_s=_within(near, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
+    aim = {Measure.FELT: limits.felt_aim, Measure.FORWARDING: limits.forwarding_aim}.get(pressure.by, limits.aim)
     if pressure.ratio >= aim or course.felt_likely_ratio >= limits.felt_aim:
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:
@@ -149,8 +149,9 @@ def _pressed(
         return total, QuotaReason.RESTING
     felt = pressure.by is Measure.FELT
     # The window is still for the most part of before the step; much more than the step takes is something else.
+    step = {Measure.FELT: limits.felt_step_ratio, Measure.FORWARDING: 1 - limits.cut_ratio_least}.get(pressure.by, 0.0)
     eased = now_ms - course.felt_eased_at_ms < limits.rest_s * 1000
-    if felt and eased and pressure.ratio * (1 - limits.felt_step_ratio) <= 1:
+    if step and eased and pressure.ratio * (1 - step) <= 1:
         return total, QuotaReason.RESTING
     # So little is not what makes others wait: with less nobody would be answered sooner, and whoever wants little would wait for
     # his quota instead, for seconds.
@@ -172,9 +173,14 @@ def _lowered(
     return _cut(total, wanted, cap, now_ms, limits), why
 
 
-def _is_near(rate: float, course: Course, limits: MutationLimits) -> bool:
-    """Whether the next look at what others feel may well be over the objective, and there is something to take from the total."""
-    return course.felt_is_known and course.felt_likely_ratio > 1 and rate > _near_least_per_s(course, limits)
+def _step_from_near(rate: float, pressure: Pressure, course: Course, limits: MutationLimits) -> float:
+    """What is left of the total where one of the next looks may well be over the objective; at least the rate itself where none is,
+    or nothing may be taken for it."""
+    if course.felt_is_known and course.felt_likely_ratio > 1:
+        return max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio))
+    if pressure.by is Measure.FORWARDING and pressure.ratio > limits.forwarding_near:
+        return max(_kept_per_s(pressure, course, limits), rate * limits.cut_ratio_least)
+    return rate
 
 
 def _kept_per_s(pressure: Pressure, course: Course, limits: MutationLimits) -> float:

@@ -91,6 +91,10 @@ class MutationLimits:
     felt_step_ratio: float = 0.1
     # Up to so many times what they may, what others feel takes nothing from what any controller bears with ease.
     felt_far_ratio: float = 2.0
+    # Some two hundred requests in half a minute make the share of a line that is taken, so it wavers by a twentieth with the same
+    # total. Between these it is left alone.
+    forwarding_aim: float = 0.8
+    forwarding_near: float = 0.95
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
     cut_ratio_least: float = 0.95
     cut_ratio_most: float = 0.5
@@ -144,6 +148,7 @@ class MutationLimits:
         assert self.over_allocation >= 1
         assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_ease
         assert self.aim <= self.felt_aim < 1
+        assert self.forwarding_aim < self.forwarding_near < 1
         # One signal moves the total once: it is not trusted any more when the next move is due.
         assert self.hold_age_s < min(self.rest_s, self.raise_every_s)
 
