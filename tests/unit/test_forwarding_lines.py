@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from dataclasses import replace
 
 import pytest
-from mutation_rig import START_MS, Rig, controller, tenant
+from mutation_rig import START_MS, Rig, controller, reasons, tenant
+from tuner_cases import broker_signal
 
 from benchmarks.controllers.line_model import waits
+from streaming.contract import ControllerSignal
 from tuner.decide.mutation_backlog import Course
 from tuner.decide.mutation_pressure import Measure, Pressure, pressure, unmeasured
 from tuner.decide.mutation_total import next_total
@@ -16,7 +20,7 @@ from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, Mu
 from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import Total
 
-LIMITS = MutationLimits()
+LIMITS, FIRST = MutationLimits(), Course()
 ASKED = ControllerObjective(
     idle_ratio_min=None, queue_ms_max=None, forwarding_busy_ratio_max=0.1, burst_ms_max=1_000_000.0
 )
@@ -38,6 +42,16 @@ def test_requests_in_progress_are_lines_taken() -> None:
     assert ratio_of(0.3, 3.0, at_ms=START_MS - 16_000) is None
 
 
+def test_of_two_that_say_they_are_active_the_newer_one_counts_and_none_that_is_a_broker_too() -> None:
+    def one(node: int, in_progress: float, at_ms: int) -> ControllerSignal:
+        found = controller(at_ms, node=node)
+        return replace(found, topic_requests_in_progress_mean=in_progress, active_brokers=3.0)
+
+    both = {1: one(1, 2.7, START_MS - 5_000), 2: one(2, 0.3, START_MS)}
+    assert beside_of(both, {}, START_MS, 15.0).forwarding_busy_ratio == pytest.approx(0.1)
+    assert beside_of(both, {2: broker_signal(2)}, START_MS, 15.0).forwarding_busy_ratio is None
+
+
 def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() -> None:
     found = pressure(controller(START_MS), Beside(forwarding_busy_ratio=0.12), ASKED)
     assert found is not None
@@ -52,6 +66,21 @@ def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() ->
     assert other.by is Measure.QUEUE
 
 
+def lines(ratio: float) -> Pressure:
+    return Pressure(ratio, Measure.FORWARDING, ratio / 10, 0.1)
+
+
+def after(
+    rate: float, ratio: float, course: Course = FIRST, worst: Pressure | None = None
+) -> tuple[float, QuotaReason]:
+    """A hundred seconds after the last change."""
+    course = replace(course, lines=lines(ratio))
+    made, why = next_total(
+        Total(rate), worst or lines(ratio), course, False, True, rate, 1_000.0, 100_000, LIMITS
+    )  # fmt: skip
+    return made.rate_per_s, why
+
+
 @pytest.mark.parametrize(
     ("rate", "ratio", "promised", "left", "reason"),
     [
@@ -59,18 +88,19 @@ def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() ->
         # Below what any controller bears with ease as well: it moves with what is let through.
         (25.0, 1.25, 0.0, 20.0, QuotaReason.OVER_OBJECTIVE),
         (12.0, 1.25, 10.0, 10.0, QuotaReason.OVER_OBJECTIVE),
-        (10.0, 1.25, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
+        # Commits that take twice as long are no reason to break a promise.
+        (12.0, 2.5, 10.0, 10.0, QuotaReason.OVER_OBJECTIVE),
+        (10.0, 2.5, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
         (5.0, 1.9, 0.0, 5.0, QuotaReason.AT_ITS_LEAST),
-        (12.0, 2.5, 10.0, 6.0, QuotaReason.OVER_OBJECTIVE),
+        # It was broken for something else, and is given back.
+        (6.0, 1.5, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
+        (6.0, 0.9, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
     ],
 )
 def test_it_is_cut_to_what_was_promised_at_most(
     rate: float, ratio: float, promised: float, left: float, reason: QuotaReason
 ) -> None:
-    found = Pressure(ratio, Measure.FORWARDING, ratio / 10, 0.1)
-    course = Course(promised_per_s=promised)
-    total, why = next_total(Total(rate), found, course, False, True, rate, 1_000.0, START_MS, LIMITS)
-    assert (total.rate_per_s, why) == (pytest.approx(left), reason)
+    assert after(rate, ratio, Course(promised_per_s=promised)) == (pytest.approx(left), reason)
 
 
 @pytest.mark.parametrize(
@@ -79,27 +109,61 @@ def test_it_is_cut_to_what_was_promised_at_most(
         (0.94, 20.0, QuotaReason.WITHIN_OBJECTIVE),
         (0.96, 19.0, QuotaReason.NEAR_OBJECTIVE),
         (0.81, 20.0, QuotaReason.WITHIN_OBJECTIVE),
-        (0.7, 20 * (1 + (0.85 / 0.7 - 1) / 2), QuotaReason.ROOM_IS_LEFT),
+        (0.75, 20 * (1 + 0.05 / 0.75 / 2), QuotaReason.ROOM_IS_LEFT),
+        (0.0, 20.0, QuotaReason.RESTING),
     ],
 )
 def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_room(
     ratio: float, left: float, reason: QuotaReason
 ) -> None:
-    found = Pressure(ratio, Measure.FORWARDING, ratio / 10, 0.1)
-    total, why = next_total(Total(20.0), found, Course(), False, True, 20.0, 1_000.0, 100_000, LIMITS)
-    assert (total.rate_per_s, why) == (pytest.approx(left), reason)
+    assert after(20.0, ratio) == (pytest.approx(left), reason)
+
+
+def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
+    """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
+    felt, other = Pressure(1.2, Measure.FELT, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
+    course = Course(felt_ratio=1.2, felt_likely_ratio=1.4)
+    assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
+    assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_ITS_LEAST)
+    likely = Course(felt_ratio=0.9, felt_likely_ratio=1.1)
+    assert after(20.0, 0.96, likely, Pressure(0.9, Measure.FELT, 31.5, 35.0)) == (19.0, QuotaReason.NEAR_OBJECTIVE)
+    assert after(20.0, 0.97, worst=other) == (19.0, QuotaReason.NEAR_OBJECTIVE)
+    assert after(20.0, 0.81, worst=Pressure(0.84, Measure.QUEUE, 420.0, 500.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_after_a_step_from_near_the_window_is_given_time() -> None:
-    course = Course(felt_eased_at_ms=100_000)
-    for ratio, why in ((1.04, QuotaReason.RESTING), (1.07, QuotaReason.OVER_OBJECTIVE)):
-        found = Pressure(ratio, Measure.FORWARDING, ratio / 10, 0.1)
-        assert next_total(Total(19.0), found, course, False, True, 19.0, 1_000.0, 105_000, LIMITS)[1] is why
+    eased = Course(felt_eased_at_ms=95_000)
+    assert after(19.0, 1.04, eased) == (19.0, QuotaReason.RESTING)
+    assert after(19.0, 1.07, eased)[1] is QuotaReason.OVER_OBJECTIVE
     # What was promised is not taken, however near.
-    promised = Course(promised_per_s=20.0)
-    near = Pressure(0.99, Measure.FORWARDING, 0.099, 0.1)
-    found_near = next_total(Total(20.0), near, promised, False, True, 20.0, 1_000.0, 100_000, LIMITS)
-    assert found_near == (Total(20.0), QuotaReason.WITHIN_OBJECTIVE)
+    assert after(20.0, 0.99, Course(promised_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
+
+
+def test_a_single_look_is_no_room() -> None:
+    """Of what wavers one in five looks was below the aim, and each of them would have raised the total."""
+    rig = Rig(MutationPolicy(objective=ASKED))
+    totals = []
+    for look in range(60):
+        found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a")]
+        made = rig.cycle(found, beside=Beside(forwarding_busy_ratio=0.07 if look % 5 == 4 else 0.085))
+        assert made.memory.total is not None
+        totals.append(made.memory.total.rate_per_s)
+    assert totals == [50.0] * 60
+
+
+def test_after_a_fail_over_what_waited_at_brokers_is_left_out() -> None:
+    rig = Rig(MutationPolicy(objective=replace(ASKED, idle_ratio_min=0.3)))
+    rig.cycle([tenant(rig.now_ms, 10.0, -5.0, client_id="a")], beside=Beside(forwarding_busy_ratio=0.085))
+    for _ in range(6):
+        found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a", node=2)]
+        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(forwarding_busy_ratio=0.9))
+        assert made.memory.total is not None
+        assert made.memory.total.rate_per_s == 50.0
+        assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made)
+    rig.now_ms += 10_000
+    found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a", node=2)]
+    made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(forwarding_busy_ratio=0.9))
+    assert QuotaReason.OVER_OBJECTIVE in reasons(made)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -110,21 +174,23 @@ def test_a_storm_gets_what_the_lines_have_room_for(seed: int) -> None:
     rules = (TenantRule(client_id="calm-*", rate_per_s_min=5.0),)
     rig = Rig(MutationPolicy(objective=ASKED, rules=rules))
     ratios, storms = list[float](), list[float]()
-    last = [50.0] * 7  # What storms did in each of the cycles that a signal looks back on.
+    # What storms did, and by how much each cycle was odd, in those that a signal looks back on.
+    did, odd = [50.0] * 7, [0.0] * 6
     for cycle in range(240):
         total = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
-        last = [*last[1:], max(0.0, total - 8.0)]
-        busy = 0.05 + 0.0037 * sum(last[:-1]) / 6
-        busy *= 1 + rng.gauss(0.0, 1 / 15)
+        did, odd = [*did[1:], max(0.0, total - 8.0)], [*odd[1:], rng.gauss(0.0, math.sqrt(6) / 15)]
+        busy = (0.05 + 0.0037 * sum(did[:-1]) / 6) * (1 + sum(odd) / 6)
         found = [tenant(rig.now_ms, 4.0, 50.0, client_id=f"calm-{i}") for i in range(2)]
-        found += [tenant(rig.now_ms, last[-1] / 4, -5.0, client_id=f"storm-{i}") for i in range(4)]
+        found += [tenant(rig.now_ms, did[-1] / 4, -5.0, client_id=f"storm-{i}") for i in range(4)]
         rig.cycle(found, beside=Beside(forwarding_busy_ratio=busy))
         if cycle >= 120:
             ratios.append(busy / 0.1)
-            storms.append(last[-1])
+            storms.append(did[-1])
     # At the objective it would be 13.5/s.
-    assert 7.0 < sum(storms) / len(storms) < 13.5
-    assert sum(ratio > 1 for ratio in ratios) < 0.1 * len(ratios)
+    assert 6.5 < sum(storms) / len(storms) < 12.0
+    assert max(storms) - min(storms) < 5.0
+    assert sum(one != other for one, other in itertools.pairwise(storms)) <= 10
+    assert sum(ratio > 1 for ratio in ratios) <= 0.03 * len(ratios)
 
 
 def test_how_long_a_quiet_tenant_waits_goes_with_how_much_of_the_lines_is_taken() -> None:

@@ -36,8 +36,9 @@ class Course:
     felt_ratio: float = 0.0  # Of what others may feel, whatever presses most; 0: not asked for, or not known.
     felt_likely_ratio: float = 0.0  # What that may be by one of the next looks.
     felt_is_known: bool = True  # How it wavers was seen for long enough to act on.
-    felt_eased_at_ms: int = 0  # When the total went down a step as it was near the objective.
-    felt_full_at_ms: int = 0  # When it was last so much that there was no room.
+    felt_eased_at_ms: int = 0  # When the total went down a step as that, or the lines, were near their objective.
+    felt_full_at_ms: int = 0  # When either was last so much that there was no room.
+    lines: Pressure | None = None  # Of brokers' lines, whatever presses most; None: not asked for, or not known.
     promised_per_s: float = 0.0  # The floors of all tenants together, as far as they ask for them.
     beyond_per_s: float = 0.0  # What is done by those whom no quota of ours holds back.
     held_back: bool = False  # Somebody is, be it by something else than the total.

@@ -15,7 +15,7 @@ from tuner.decide.felt_margin import followed, is_known, likely_ratio
 from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_cost import at_start, of_window
 from tuner.decide.mutation_dealing import Place, claim_of, used_per_s
-from tuner.decide.mutation_pressure import Pressure, felt_ratio
+from tuner.decide.mutation_pressure import Pressure, felt_ratio, lines_pressure
 from tuner.decide.mutation_total import cap_per_s, first_total, next_total
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
 from tuner.model.mutation_decision import QuotaReason, TotalSaid
@@ -57,14 +57,15 @@ def judged(
     seen = memory.window
     assert seen is not None
     felt = seen.felt or Wavering()
-    full_at_ms = view.now_ms if likely_ratio(felt, limits) >= limits.felt_aim else seen.felt_full_at_ms
-    seen = replace(seen, felt_full_at_ms=full_at_ms)
+    lines = lines_pressure(view.beside, policy.objective)
+    full = likely_ratio(felt, limits) >= limits.felt_aim or (lines is not None and lines.ratio >= limits.forwarding_aim)
+    seen = replace(seen, felt_full_at_ms=view.now_ms if full else seen.felt_full_at_ms)
     cap = cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.FIRST_LOOK
     if total is None:
         total = first_total(pressed, done, cap, view.now_ms, limits)
     else:
-        course = _course(pressed, seen, same, newer, places, limits)
+        course = replace(_course(pressed, seen, same, newer, places, limits), lines=lines)
         late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
         binds = course.held_back and not brakes
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
@@ -142,7 +143,7 @@ _WHY = {
     QuotaReason.WAS_TOO_MUCH: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
-    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as it wavers by so much",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as one of the next looks may well be over it",
     QuotaReason.OVER_OBJECTIVE: "lowered",
     QuotaReason.AT_ITS_LEAST: "too much, and it is the least that is given",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",

@@ -75,8 +75,8 @@ class Pressure:
                 )
             case Measure.FORWARDING:
                 return (
-                    f"a broker's line to the controller is taken for {100 * self.measured:.1f} % of the time by creations and "
-                    f"deletions, {100 * self.objective:.1f} % are allowed"
+                    f"creations and deletions take brokers' lines to the controller for {100 * self.measured:.1f} % of the time, "
+                    f"{100 * self.objective:.1f} % are allowed"
                 )
 
 
@@ -104,6 +104,12 @@ def felt_ratio(beside: Beside, objective: ControllerObjective) -> float | None:
     """None: nobody asks for it, or it is not known."""
     felt_ms, allowed_ms = beside.create_felt_ms, objective.create_felt_ms_max
     return None if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
+
+
+def lines_pressure(beside: Beside, objective: ControllerObjective) -> Pressure | None:
+    """None: nobody asks for it, or it is not known."""
+    ratio, allowed = beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max
+    return None if ratio is None or allowed is None else Pressure(ratio / allowed, Measure.FORWARDING, ratio, allowed)
 
 
 def rested(beside: Beside, rests: Rests) -> Rests:

@@ -59,9 +59,10 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         text = "the controller heard of last is active no more, and no other is yet: quotas stay as they are"
         return _held(memory, view, QuotaReason.CONTROLLER_NOT_SEEN, text, gone)
     signal = replace(signal, idle_ratio=_evened_idle_ratio(signal, memory.window, limits))
-    # Whoever asked while there was no controller waited for the next one, and for nothing that a quota could help.
+    # Whoever asked while there was no controller waited for the next one, and for nothing that a quota could help; and whoever
+    # waited at a broker comes at once.
     if view.now_ms - _took_over_ms(signal, memory.window) <= 1000 * FELT_WINDOW_S:
-        view = replace(view, beside=replace(view.beside, create_felt_ms=None))
+        view = replace(view, beside=replace(view.beside, create_felt_ms=None, forwarding_busy_ratio=None))
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, rests=rested(view.beside, memory.rests))
     pressed = pressure(signal, view.beside, policy.objective, memory.rests)

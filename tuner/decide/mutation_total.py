@@ -82,10 +82,19 @@ def next_total(
     # Brokers are about to be fenced: every event that does not come is worth more than fairness.
     if heartbeats_time_out and rested:
         return _lowered(total, base * limits.heartbeat_cut, QuotaReason.HEARTBEATS_TIME_OUT, cap, now_ms, limits)
+    lines_ratio = 0.0 if course.lines is None else course.lines.ratio
+    least = min(cap, _lines_least_per_s(course, limits))
+    # Something else took of what was promised, and lines take nothing from it.
+    if pressure.by is Measure.FORWARDING and lines_ratio >= limits.forwarding_aim and rate < least and rested:
+        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.AT_ITS_LEAST
     if pressure.ratio > 1:
         if _is_little(done_per_s, limits) and not (binds or course.held_back):
             return _eased(total, rested and course.newer, cap, now_ms, limits)
-        return _pressed(total, pressure, course, base, cap, now_ms, limits)
+        made = _pressed(total, pressure, course, base, cap, now_ms, limits)
+        # Where what others feel takes nothing any more, lines may.
+        if made[1] is QuotaReason.AT_ITS_LEAST and course.lines is not None and lines_ratio > 1:
+            return _pressed(total, course.lines, course, base, cap, now_ms, limits)
+        return made
     # Not pressed, but a burst would press it.
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
@@ -95,20 +104,23 @@ def next_total(
         ratio = limits.cut_ratio_least - limits.deadband_ratio
         total = with_missed(total, rate, course, now_ms, limits)
         return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLS_BEHIND
-    near = _step_from_near(rate, pressure, course, limits)
+    near = _step_from_near(rate, course, limits)
     if near < rate and binds and rested and course.newer:
         if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
             return total, QuotaReason.RESTING
         # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
         return replace(total, rate_per_s=_within(near, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
-    aim = {Measure.FELT: limits.felt_aim, Measure.FORWARDING: limits.forwarding_aim}.get(pressure.by, limits.aim)
-    if pressure.ratio >= aim or course.felt_likely_ratio >= limits.felt_aim:
+    is_full = course.felt_likely_ratio >= limits.felt_aim or lines_ratio >= limits.forwarding_aim
+    if is_full or pressure.ratio >= _aim(pressure, limits):
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binds:
         return total, QuotaReason.NOT_BINDING
     if rate >= cap:
         return total, QuotaReason.AT_CAP
-    # The window has to see the last change before it is judged by it. And of a tail that wavers, the least of many looks promises
+    # Somebody waits, and in half a minute nothing at all was answered: no line is free for that.
+    if course.lines is not None and lines_ratio <= 0:
+        return total, QuotaReason.RESTING
+    # The window has to see the last change before it is judged by it. And of what wavers, the least of many looks promises
     # nothing: there is room where there was in all of a window.
     if not rested or now_ms - max(total.raised_at_ms, course.felt_full_at_ms) < limits.raise_every_s * 1000:
         return total, QuotaReason.RESTING
@@ -155,7 +167,7 @@ def _pressed(
         return total, QuotaReason.RESTING
     # So little is not what makes others wait: with less nobody would be answered sooner, and whoever wants little would wait for
     # his quota instead, for seconds.
-    kept = min(cap, _kept_per_s(pressure, course, limits)) if pressure.ratio <= limits.felt_far_ratio else 0.0
+    kept = min(cap, _kept_per_s(pressure, course, limits))
     if total.rate_per_s <= kept:
         return total, QuotaReason.AT_ITS_LEAST
     # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
@@ -173,31 +185,40 @@ def _lowered(
     return _cut(total, wanted, cap, now_ms, limits), why
 
 
-def _step_from_near(rate: float, pressure: Pressure, course: Course, limits: MutationLimits) -> float:
-    """What is left of the total where one of the next looks may well be over the objective; at least the rate itself where none is,
-    or nothing may be taken for it."""
+def _step_from_near(rate: float, course: Course, limits: MutationLimits) -> float:
+    """What is left of the total where one of the next looks may well be over the objective; the rate itself where none is, or
+    nothing may be taken for it."""
+    left = rate
     if course.felt_is_known and course.felt_likely_ratio > 1:
-        return max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio))
-    if pressure.by is Measure.FORWARDING and pressure.ratio > limits.forwarding_near:
-        return max(_kept_per_s(pressure, course, limits), rate * limits.cut_ratio_least)
-    return rate
+        left = min(left, max(_near_least_per_s(course, limits), rate * (1 - limits.felt_step_ratio)))
+    if course.lines is not None and course.lines.ratio > limits.forwarding_near:
+        left = min(left, max(_lines_least_per_s(course, limits), rate * limits.cut_ratio_least))
+    return left
 
 
 def _kept_per_s(pressure: Pressure, course: Course, limits: MutationLimits) -> float:
     """What is let through although others wait for longer than they may; of all else nothing is."""
     match pressure.by:
         case Measure.FELT:
-            return _near_least_per_s(course, limits)
+            return _near_least_per_s(course, limits) if pressure.ratio <= limits.felt_far_ratio else 0.0
         case Measure.FORWARDING:
-            # It moves with what is let through, down to where next to nothing is.
-            return course.beyond_per_s + max(limits.ease_little_ratio * limits.rate_per_s_ease, course.promised_per_s)
+            return _lines_least_per_s(course, limits)
         case _:
             return 0.0
+
+
+def _lines_least_per_s(course: Course, limits: MutationLimits) -> float:
+    # What lines are taken for moves with what is let through, down to where next to nothing is.
+    return course.beyond_per_s + max(limits.ease_little_ratio * limits.rate_per_s_ease, course.promised_per_s)
 
 
 def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
     # What was promised is kept as long as nothing is much over its objective; and who is not ours to hold back takes his first.
     return course.beyond_per_s + max(limits.rate_per_s_ease, course.promised_per_s)
+
+
+def _aim(pressure: Pressure, limits: MutationLimits) -> float:
+    return {Measure.FELT: limits.felt_aim, Measure.FORWARDING: limits.forwarding_aim}.get(pressure.by, limits.aim)
 
 
 def _is_little(done_per_s: float, limits: MutationLimits) -> bool:
@@ -209,7 +230,8 @@ def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits
     if ratio <= 0:
         return most
     step = most if ratio < limits.aim / 2 else min(most, limits.raise_of_cap * cap)
-    half_of_room = rate * (limits.aim / ratio - 1) / 2
+    aim = limits.forwarding_aim if pressure.by is Measure.FORWARDING else limits.aim
+    half_of_room = rate * (aim / ratio - 1) / 2
     if felt_ratio < 0.5:
         return min(step, half_of_room)
     # Whoever asks waits for the commit under way: that is soon so always, and then for long no more. How much is left says little.

@@ -29,7 +29,7 @@ class ControllerObjective:
     # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
     burst_ms_max: float = 3_000.0
     create_felt_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
-    # How much of the time a broker may be handing a creation or deletion on, on average: it does so one at a time.
+    # How much of the time a broker may be handing a creation or deletion on, on average of all: each does so one at a time.
     forwarding_busy_ratio_max: float | None = None
 
 
@@ -91,8 +91,8 @@ class MutationLimits:
     felt_step_ratio: float = 0.1
     # Up to so many times what they may, what others feel takes nothing from what any controller bears with ease.
     felt_far_ratio: float = 2.0
-    # Some two hundred requests in half a minute make the share of a line that is taken, so it wavers by a twentieth with the same
-    # total. Between these it is left alone.
+    # Some three hundred requests in half a minute make the share of the lines that is taken, so it wavers by a twentieth with the
+    # same total. Between these it is left alone.
     forwarding_aim: float = 0.8
     forwarding_near: float = 0.95
     # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
@@ -179,9 +179,7 @@ class Beside:
     apply_lag_ms: float | None = None
     replicas: float | None = None  # That all brokers host.
     create_felt_ms: float | None = None  # By creations that rheostat asks for itself (model/felt_window.py).
-    forwarding_busy_ratio: float | None = (
-        None  # Of a broker in the middle of them: its line to the controller is taken.
-    )
+    forwarding_busy_ratio: float | None = None  # How much of the time brokers' lines to it are taken, on average.
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +212,14 @@ def beside_of(
     told = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
     lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
     hosted = [s.partitions for s in told if s.partitions is not None]
-    taken = [_forwarding_busy_ratio(s) for s in heard if s.active]
+    newest = max((s for s in heard if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
     return Beside(
         max(active, default=None),
         max(lags, default=None),
         _on_all(hosted, heard),
         create_felt_ms,
-        max((ratio for ratio in taken if ratio is not None), default=None),
+        # A broker counts what it hands on as well: where both are one process, nobody can tell the two apart.
+        _forwarding_busy_ratio(newest) if newest is not None and newest.node not in brokers else None,
     )
 
 

@@ -73,7 +73,7 @@ class Wavering:
     since_ms: int = 0  # From when on it was known with every look.
     spread: float | None = None  # How much it wavers at one total, as a share of it; None: not seen yet.
     learned_s: float = 0.0  # For how long that was seen.
-    eased_at_ms: int = 0  # When the total went down a step as it was near the objective.
+    eased_at_ms: int = 0  # When the total went down a step as it, or what lines are taken for, was near its objective.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Window:
     idle_ratio: float | None = None  # Evened out.
     pressure: float | None = None
     apply_lag_ms: float | None = None
-    felt_full_at_ms: int = 0  # When others last felt so much that there was no room.
+    felt_full_at_ms: int = 0  # When others last felt so much, or lines were taken for so long, that there was no room.
     took_over_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
     felt: Wavering | None = None
 
