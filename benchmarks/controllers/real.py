@@ -102,6 +102,7 @@ class Bench:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._run = 0
+        self._was_released = False
         self._rests: Rests = {}
         self.objective = ControllerObjective(create_felt_ms_max=_FELT_MS_MAX_START)
         self._alone_p99_ms = 0.0
@@ -133,6 +134,7 @@ class Bench:
             rows.append(self._ours(OURS[0]))
             if late:
                 rows.append(self._ours(OURS[1], LATE_S))
+            self._resume()
             with self._supervised(self._tuner(dry_run=True), "looks-on-again.log"):
                 for _ in range(_BELOW):
                     if presses_less_than_statics(rows, OURS):
@@ -190,6 +192,7 @@ class Bench:
         with ExitStack() as stack:
 
             def begin() -> None:
+                self._resume()
                 stack.enter_context(self._supervised(tune, f"{policy}.log"))
 
             if late_s:
@@ -206,8 +209,15 @@ class Bench:
         done = [s.mutation_rate_per_s or 0.0 for s in self._signals.tenants.values() if s.sampled_at_ms >= oldest_ms]
         return sum(done) < _QUIET_PER_S
 
+    def _resume(self) -> None:
+        """A row of rheostat's ends with a release, which stands until a person takes it back."""
+        if self._was_released:
+            orders.give(self._settings, orders.resume)
+            self._was_released = False
+
     def _release(self) -> None:
         orders.give(self._settings, orders.release)
+        self._was_released = True
         self._until(lambda: not self._quotas.mutation_quotas(), "every quota of ours to be taken back")
 
     def _row(
@@ -248,6 +258,8 @@ class Bench:
             sum(r.mutations for r in requests if r.client_id == s.client_id and settled_s <= r.ended_s <= seconds)
             for s in storms
         ]
+        # What all tenants together create and delete, as in the simulation: the well-behaved ones press as well.
+        all_done = sum(r.mutations for r in requests if settled_s <= r.ended_s <= seconds)
         settled = [(at_s, ratio) for at_s, ratio in seen.pressures if at_s >= settled_s]
         row: Row = {
             "where": "real",
@@ -270,7 +282,8 @@ class Bench:
             "create_felt_p99_ms": percentile([felt for at_s, felt in seen.felt_ms if at_s >= settled_s], 99),
             "well_behaved_create_p99_ms": calm_ms,
             "well_behaved_ratio": None if calm_ms is None else calm_ms / self._alone_p99_ms,
-            "goodput_partitions_per_s": sum(done) / (seconds - settled_s),
+            "goodput_partitions_per_s": all_done / (seconds - settled_s),
+            "storms_partitions_per_s": sum(done) / (seconds - settled_s),
             "jain_index": jain(done),
             "time_to_settle_s": settled_after_s(seen.pressures, meanwhile[0] if meanwhile is not None else 0.0),
             "writes_per_tenant_min": writes_per_tenant_min(seen.writes, settled_s),
