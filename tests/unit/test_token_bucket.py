@@ -115,6 +115,7 @@ def test_in_the_long_run_no_more_passes_than_burst_and_rate_and_one_topic(rate: 
     later_ms=st.floats(0, 20_000),
 )
 @example(rate=1.0, bursts=[(65_528.9, 1_000.0)], later_ms=1_000.0)
+@example(rate=1.0, bursts=[(251_144.11740476938, 12.0)], later_ms=0.0)
 def test_whatever_was_held_against_it_a_mean_rate_lets_it_pass_within_its_window(
     rate: float, bursts: list[tuple[float, float]], later_ms: float
 ) -> None:

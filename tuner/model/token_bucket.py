@@ -105,4 +105,6 @@ class MeanRate:
         leaves = sorted(
             at_ms + quota.span_s * 1000 for at_ms, _ in self.recorded if at_ms + quota.span_s * 1000 > now_ms
         )
-        return next((at - now_ms) / 1000 for at in leaves if self.per_s(quota, at) <= quota.rate_per_s)
+        after_s = next((at - now_ms) / 1000 for at in leaves if self.per_s(quota, at) <= quota.rate_per_s)
+        # A sum that large has lost its last digits.
+        return min(quota.span_s, after_s)
