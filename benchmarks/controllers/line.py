@@ -2,8 +2,8 @@
 
 Brokers hand requests on to the controller one at a time (docs/performance.md). One client creates and deletes topics several
 times a second through the first broker; another creates one now and then, through the same broker, through another one, and with
-nobody beside it; twice in turn, on three controllers and three brokers with nothing else. No bound: it says what no quota can
-change.
+nobody beside it; twice in turn, on three controllers and three brokers with nothing else. No bound: it says where; how often, by
+what a quota lets through, line_model.py does.
 
     python -m benchmarks.controllers.line
 """

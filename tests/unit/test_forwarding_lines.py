@@ -103,6 +103,13 @@ def test_it_is_cut_to_what_was_promised_at_most(
     assert after(rate, ratio, Course(promised_per_s=promised)) == (pytest.approx(left), reason)
 
 
+def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
+    """Near the limit of partitions, or where something asked for is not told, something else does."""
+    course = Course(promised_per_s=10.0, lines=lines(0.9))
+    made, why = next_total(Total(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
+    assert (made, why) == (Total(6.0), QuotaReason.WITHIN_OBJECTIVE)
+
+
 @pytest.mark.parametrize(
     ("ratio", "left", "reason"),
     [

@@ -65,7 +65,7 @@ def judged(
     if total is None:
         total = first_total(pressed, done, cap, view.now_ms, limits)
     else:
-        course = replace(_course(pressed, seen, same, newer, places, limits), lines=lines)
+        course = _course(pressed, lines, seen, same, newer, places, limits)
         late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
         binds = course.held_back and not brakes
         total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
@@ -99,7 +99,13 @@ def _window(
 
 
 def _course(
-    pressed: Pressure, seen: Window, same: Window | None, newer: bool, places: Sequence[Place], limits: MutationLimits
+    pressed: Pressure,
+    lines: Pressure | None,
+    seen: Window,
+    same: Window | None,
+    newer: bool,
+    places: Sequence[Place],
+    limits: MutationLimits,
 ) -> Course:
     """
     Args:
@@ -119,6 +125,7 @@ def _course(
         felt_is_known=is_known(felt, limits),
         felt_full_at_ms=seen.felt_full_at_ms,
         felt_eased_at_ms=felt.eased_at_ms,
+        lines=lines,
         promised_per_s=math.fsum(claim_of(place, limits).least for place in ours),
         beyond_per_s=math.fsum(used_per_s(place) for place in places if place.left_alone is not None),
         # Whom a quota of ours for whoever has none holds back is held back by the total as well.

@@ -140,8 +140,10 @@ def _measured(
         (Measure.CREATE, beside.create_ms, objective.create_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
         (Measure.FELT, beside.create_felt_ms, objective.create_felt_ms_max),
-        (Measure.FORWARDING, beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
     ):
         if measured is not None and allowed is not None:
             rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0
             yield Pressure(max(0.0, measured - rest) / (allowed - rest), measure, measured, allowed)
+    lines = lines_pressure(beside, objective)
+    if lines is not None:
+        yield lines

@@ -85,7 +85,7 @@ def next_total(
     lines_ratio = 0.0 if course.lines is None else course.lines.ratio
     least = min(cap, _lines_least_per_s(course, limits))
     # Something else took of what was promised, and lines take nothing from it.
-    if pressure.by is Measure.FORWARDING and lines_ratio >= limits.forwarding_aim and rate < least and rested:
+    if pressure.by is Measure.FORWARDING and lines_ratio >= limits.forwarding_aim and rate < least and binds and rested:
         return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.AT_ITS_LEAST
     if pressure.ratio > 1:
         if _is_little(done_per_s, limits) and not (binds or course.held_back):
