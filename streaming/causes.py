@@ -68,10 +68,13 @@ def why(
     read = dict.fromkeys([topics.metrics, *(topic for feed in feeds for topic in feed.topics)])
     ours = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
     servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])
+    no_answer = f"no answer from {' or '.join(servers)}"
     causes = (
         (("SaslAuthentication", "SslAuthentication"), "Kafka refuses our credentials"),
         (("AuthorizationException", "AuthorizationFailed", "MissingRight"), f"no right to read or write {ours}"),
-        (("UnknownTopicOrPartition", "not present in metadata"), f"a topic is missing: {ours}"),
+        (("UnknownTopicOrPartition",), f"a topic is missing: {ours}"),
+        # A producer says the same of a topic that is not there as of brokers that never told it.
+        (("not present in metadata",), f"{no_answer}, or a topic is missing there: {ours}"),
         (
             ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata"),
             f"the checkpoint {settings.checkpoint_dir} does not fit this version or is damaged: remove that folder"
@@ -83,7 +86,7 @@ def why(
             ),
         ),
         (("OutOfMemoryError",), f"the heap of {settings.driver_memory_mb} MiB is full: raise stream.driver_memory_mb"),
-        (_LOST, f"no answer from {' or '.join(servers)}"),
+        (_LOST, no_answer),
     )
     for marks, cause in causes:
         if any(mark in report for mark in marks):

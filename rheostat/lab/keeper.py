@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import psutil
 
@@ -24,6 +26,7 @@ from rheostat.process import stop
 from rheostat.resources import state_dir
 
 _STOP_S_MAX = 20.0
+_REMOVE_S_MAX = 5.0
 _POLL_S = 0.05
 _WAKE_S = 0.5
 
@@ -31,8 +34,9 @@ _WAKE_S = 0.5
 def up(name: str, brokers: int, controllers: int) -> str:
     """Returns what to tell the user: where it is, how to use it."""
     file = _file(name)
-    if _keeper(file) is not None:
-        raise BadInputError(f"Lab {name!r} is up already: `rheostat lab down --name {name}`, or another --name.")
+    for other, how in ((file, "up"), (_starting(file), "starting")):
+        if _keeper(other) is not None:
+            raise BadInputError(f"Lab {name!r} is {how} already: `rheostat lab down --name {name}`, or another --name.")
     file.parent.mkdir(parents=True, exist_ok=True)
     _sweep(file)
     log = file.with_suffix(".log")
@@ -55,6 +59,7 @@ def up(name: str, brokers: int, controllers: int) -> str:
     finally:
         if not stands:
             stop(keeper, grace_s=_STOP_S_MAX)
+            _sweep(file)
     about = json.loads(file.read_text())
     return (
         f"Lab {name!r} is up: bootstrap_servers {about['bootstrap_servers']}\n"
@@ -65,7 +70,7 @@ def up(name: str, brokers: int, controllers: int) -> str:
 
 def down(name: str) -> str:
     file = _file(name)
-    keeper = _keeper(file)
+    keeper = _keeper(file) or _keeper(_starting(file))
     if keeper is None:
         _sweep(file)
         return f"No lab {name!r} is up."
@@ -82,28 +87,33 @@ def down(name: str) -> str:
 def keep(name: str, brokers: int, controllers: int) -> None:
     """Holds a lab until SIGTERM."""
     told = threading.Event()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        told.set()  # Also raised, and that is lost where it hits a finalizer: Python can only print it there.
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, leave)
     file = _file(name)
-    with Lab(LabSpec(brokers=brokers, controllers=controllers)) as lab:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: told.set())
-        config = lab.home / "rheostat.yaml"
-        config.write_text(lab_config(lab))
-        me = psutil.Process()
-        about = {
-            "pid": me.pid,
-            "started": me.create_time(),
-            "bootstrap_servers": lab.bootstrap_servers,
-            "config": str(config),
-            "home": str(lab.home),
-        }
-        partial = file.with_suffix(".part")
-        partial.write_text(json.dumps(about))
-        partial.rename(file)
-        try:
+    lab = Lab(LabSpec(brokers=brokers, controllers=controllers))
+    me = psutil.Process()
+    about = {"pid": me.pid, "started": me.create_time(), "home": str(lab.home)}
+    try:
+        _write(_starting(file), about)
+        with lab:
+            for number in numbers:
+                signal.signal(number, lambda *_: told.set())
+            config = lab.home / "rheostat.yaml"
+            config.write_text(lab_config(lab))
+            _write(file, {**about, "bootstrap_servers": lab.bootstrap_servers, "config": str(config)})
+            _starting(file).unlink()
             while not told.wait(_WAKE_S):
                 pass  # Not one endless wait: a signal that comes just before it would wake nobody.
-        finally:
-            file.unlink(missing_ok=True)
+    finally:
+        lab.close()
+        for one in (file, _starting(file)):
+            one.unlink(missing_ok=True)
 
 
 def lab_config(lab: Lab, **tuner: Any) -> str:
@@ -120,18 +130,40 @@ def lab_config(lab: Lab, **tuner: Any) -> str:
 
 
 def _sweep(file: Path) -> None:
-    """Removes what a keeper that was killed could not."""
-    try:
-        home = Path(json.loads(file.read_text())["home"])
-    except (FileNotFoundError, ValueError, KeyError):
-        return
-    if home.name.startswith(HOME_PREFIX):
+    """Removes what a keeper that was killed could not, also one that had not come to the end of its start."""
+    for one in (file, _starting(file)):
+        try:
+            home = Path(json.loads(one.read_text())["home"])
+        except (FileNotFoundError, ValueError, KeyError):
+            continue
+        if home.name.startswith(HOME_PREFIX):
+            _remove(home)
+        one.unlink(missing_ok=True)
+
+
+def _remove(home: Path) -> None:
+    deadline = time.monotonic() + _REMOVE_S_MAX
+    while home.exists():
         shutil.rmtree(home, ignore_errors=True)
-    file.unlink(missing_ok=True)
+        if time.monotonic() > deadline:
+            return
+        threading.Event().wait(_POLL_S)  # Nodes that the kernel is ending may have written into it meanwhile.
 
 
 def _file(name: str) -> Path:
     return state_dir() / "labs" / f"{name}.json"
+
+
+def _starting(file: Path) -> Path:
+    """Where a keeper tells of itself before its lab stands."""
+    return file.with_suffix(".starting")
+
+
+def _write(file: Path, about: Mapping[str, Any]) -> None:
+    """Whole or not at all: others look at it while it is written."""
+    partial = file.with_name(f"{file.name}.part")
+    partial.write_text(json.dumps(about))
+    partial.rename(file)
 
 
 def _keeper(file: Path) -> psutil.Process | None:

@@ -77,6 +77,25 @@ def test_a_keeper_that_was_killed_does_not_stand_in_the_way(env: dict[str, str],
     assert rheostat("lab", "down", "--name", "a", env=env).stdout.strip() == "Lab 'a' is down."
 
 
+def test_a_keeper_that_was_killed_while_it_started_leaves_nothing_either(env: dict[str, str], tmp_path: Path) -> None:
+    up = [sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1"]
+    starting = tmp_path / "state" / "labs" / "lab.starting"
+    with running(*up, log=tmp_path / "up.log", env=env) as first:
+        until(starting.exists, 60, "a keeper tells of itself", every_s=0.01)
+        second = rheostat("lab", "up", "--brokers", "1", env=env)
+        assert (second.returncode, second.stderr.strip()) == (
+            2,
+            "Lab 'lab' is starting already: `rheostat lab down --name lab`, or another --name.",
+        )
+        os.kill(json.loads(starting.read_text())["pid"], signal.SIGKILL)
+        until(lambda: not first.alive(), 30, "it says so")
+        assert "The lab ended at once" in first.said()
+
+    until(lambda: java_of(tmp_path) == [], 10, "its nodes went with it")
+    assert not starting.exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_up_that_is_interrupted_leaves_no_lab(env: dict[str, str], tmp_path: Path) -> None:
     with running(
         sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1", log=tmp_path / "up.log", env=env
@@ -86,7 +105,7 @@ def test_up_that_is_interrupted_leaves_no_lab(env: dict[str, str], tmp_path: Pat
         assert up.left() == []
 
     assert java_of(tmp_path) == []
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [str(left) for left in (tmp_path / "tmp").rglob("*")] == [], (tmp_path / "state/labs/lab.log").read_text()
     assert rheostat("lab", "down", env=env).stdout.strip() == "No lab 'lab' is up."
 
 

@@ -52,7 +52,7 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
         ("x\n org.apache.kafka.common.errors.UnknownTopicOrPartitionException: y", "a topic is missing: rheostat.metr"),
         (
             "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after",
-            "a topic is missing",
+            "no answer from kafka:9092, or a topic is missing there: rheostat.metr",
         ),
         (
             "TimeoutException: Timed out waiting for a node assignment. Call: describeTopics",
