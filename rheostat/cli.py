@@ -53,8 +53,10 @@ def _unwind(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 -
 
 
 def main() -> None:
-    """Entry point; every ending goes through the ``with`` blocks, SIGTERM's too."""
+    """Entry point; every ending goes through the ``with`` blocks: SIGTERM's, and that of a terminal that has gone."""
     signal.signal(signal.SIGTERM, _unwind)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # As under nohup.
+        signal.signal(signal.SIGHUP, _unwind)
     try:
         code = app(standalone_mode=False)
     except CommandError as error:

@@ -207,8 +207,9 @@ class Reassigning:
             return
         if self._would_do is None:
             self._watcher.awaited()
-        # Partition limits count what every broker has, of whatever topic.
-        topics = None if self._bounds.partitions != PartitionLimits() else {t for plan in plans for t, _ in plan.parts}
+        topics = {topic for plan in plans for topic, _ in plan.parts}
+        # They count what every broker has, of whatever topic.
+        limited = self._bounds.partitions != PartitionLimits()
         self._measures_whole = now_s >= self._measure_due_s
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
@@ -225,7 +226,7 @@ class Reassigning:
         )
 
         def find() -> _Found | ClusterError:
-            look = self._reassignments.look(topics, to_measure)
+            look = self._reassignments.look(topics, to_measure, others=limited)
             if isinstance(look, ClusterError):
                 return look
             figures = measured(known, look, terms.now_ms, whole=whole)

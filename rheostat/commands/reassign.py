@@ -13,6 +13,7 @@ from rheostat.commands.options import Config, Json, out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 
 if TYPE_CHECKING:
+    from rheostat.reassign.say import Said
     from tuner.plan.batches import BatchLimits
 
 _START = "plan"
@@ -102,7 +103,7 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
 
 @app.command("pause")
 def pause(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Nothing new is begun; what is under way ends."""
+    """Nothing new is begun; what is under way ends. Exit code 1, as of every word: no tuner has heeded it yet."""
     _word(config, plan, "pause", as_json)
 
 
@@ -113,9 +114,19 @@ def resume(config: Config, plan: Id = None, as_json: Json = False) -> None:
 
 
 @app.command("cancel")
-def cancel(config: Config, plan: Id = None, as_json: Json = False) -> None:
+def cancel(
+    config: Config,
+    plan: Id = None,
+    leave: Annotated[
+        bool,
+        typer.Option(
+            "--leave", help="every partition stays where it stands; as where the broker to go back to is gone"
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Puts back what is on its way; partitions that have arrived stay."""
-    _word(config, plan, "cancel", as_json)
+    _word(config, plan, "leave" if leave else "cancel", as_json)
 
 
 @app.command("limits")
@@ -150,8 +161,7 @@ def limits(
         return
     before = None if none else known.head.limits
     after = _limits(before, leader_movements, partition_movements, replica_movements)
-    said = say.set_limits(settings, known, after)
-    out(json.dumps({"plan": said.plan, "heeded": said.heeded}) if as_json else said.text)
+    _say(say.set_limits(settings, known, after), as_json)
 
 
 def _limits(
@@ -178,5 +188,12 @@ def _word(config: Path, plan: str | None, name: str, as_json: bool) -> None:
     settings = load_settings(config)
     probe(settings)
     known = record.read(settings).of(plan)
-    said = {"pause": say.pause, "resume": say.resume, "cancel": say.cancel}[name](settings, known)
+    words = {"pause": say.pause, "resume": say.resume, "cancel": say.cancel, "leave": say.leave}
+    _say(words[name](settings, known), as_json)
+
+
+def _say(said: Said, as_json: bool) -> None:
+    """Who waits for it to be so must not take it for done where nobody has heeded it."""
     out(json.dumps({"plan": said.plan, "heeded": said.heeded}) if as_json else said.text)
+    if not said.heeded:
+        raise typer.Exit(EXIT_NOT_WELL)

@@ -2,7 +2,8 @@
 
 Kafka starts every fetcher thread anew at each step, so nothing else should move meanwhile, and whoever asked for it should see that
 followers keep up. Whatever ends it early, Ctrl-C as well, puts back what stood, through the same steps; only where partitions began
-to move meanwhile it stays at the step that it had reached, as that one was found well, and a further change would disturb them.
+to move meanwhile it stays at the step that it had reached, as a further change would disturb them, and says whether that one was
+found well: what followers lack while partitions move is not the threads' doing, so nobody can tell.
 """
 
 from __future__ import annotations
@@ -88,6 +89,13 @@ class Applying:
         try:
             for number, value in enumerate(steps):
                 why = self._set(value) or self._watch(was, number)
+                if isinstance(why, Look):
+                    return Outcome(
+                        value, changed=True,
+                        why=f"{_moving(why)}. They began while {value} was looked at, so whether followers keep up with it is "
+                        f"not known. It stays; `rheostat fetchers --apply --value {change.stands}` puts back what stood, once "
+                        "they are done",
+                    )  # fmt: skip
                 if why is not None:
                     return self._back(why)
                 if number + 1 < len(steps) and (look := self._seen()) is not None and look.moving:
@@ -128,8 +136,8 @@ class Applying:
                 return f"not in force within {SHOWN_S_MAX:g} s on broker {shown}"
             self._clock.wait(0.5)
 
-    def _watch(self, was: Before, number: int) -> str | None:
-        """What the step has harmed; None after ``settle_s`` in which it has not."""
+    def _watch(self, was: Before, number: int) -> str | Look | None:
+        """What the step has harmed; None after ``settle_s`` in which it has not; a look at which partitions moved before that."""
         looks: list[Look] = []
         blind, began_s = 0, self._clock.now_s()
         said_s = began_s
@@ -143,7 +151,7 @@ class Applying:
             if look is None:
                 continue
             if look.moving:
-                return None  # What it looks like now is not the threads' doing; asked again before the next step.
+                return look
             looks.append(look)
             if (harm := worse(was, looks)) is not None:
                 return harm

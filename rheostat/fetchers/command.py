@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.fetchers.asked import Wanted, applied, check_asked
 from rheostat.fetchers.heat import Map, as_svg, as_text
 from rheostat.fetchers.knob import LiveKnob
 from rheostat.fetchers.report import Report, as_record, report
 from rheostat.moves.standing import ending_failures, look, write_rates
+from rheostat.reassign.unfinished import may_begin_steps, unfinished
 from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
 from streaming.kafka.fetchers import FetcherClient
@@ -41,6 +43,8 @@ def run_fetchers(
     check_asked(wanted, somebody=sys.stdin.isatty())
     settings = load_settings(config)
     probe(settings)
+    if wanted is not None:
+        check_no_plan_goes_on(settings, _say)
     with FetcherClient(settings.kafka, _CLIENT_ID) as client, ending_failures():
         made = _report(client, settings, by_partitions, watch_s, thread_bytes_per_s_max)
         if plot is not None:
@@ -56,6 +60,24 @@ def run_fetchers(
     if outcome is None:
         return made.exit_code()
     return EXIT_DONE if outcome.why is None else EXIT_NOT_WELL
+
+
+def check_no_plan_goes_on(settings: Settings, say: Callable[[str], None]) -> None:
+    """Between two steps of a plan Kafka tells of no move, and the next one begins in the middle of the change.
+
+    Raises:
+        CommandError: a plan is on record that has not ended.
+    """
+    try:
+        plans = [plan for plan in unfinished(settings) if may_begin_steps(plan)]
+    except CommandError as error:
+        say(f"Whether a plan of reassignments goes on is not known: {error}")
+        return
+    if plans:
+        raise CommandError(
+            f"Plan {plans[0].id}, given by {plans[0].head.by}, has not ended, and every change of {NUM_REPLICA_FETCHERS} starts "
+            f"all fetcher threads anew: nothing was changed. Wait for its end, or `rheostat reassign pause {plans[0].id}` first."
+        )
 
 
 def _report(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rheostat.errors import BadInputError
 from tuner.limits_settings import LimitsSettings
 from tuner.model.partition_limits import PRESETS, PartitionLimits, set_or_none
+from tuner.plan.plan_json import TOPIC_NAME_RULE, is_topic_name
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 
@@ -72,10 +72,8 @@ def check_topic(name: str) -> None:
     Raises:
         BadInputError: Kafka would not take it.
     """
-    if _TOPIC.fullmatch(name) is None or name in (".", ".."):
-        raise BadInputError(
-            f"--topic: expected 1 to 249 letters, digits, '.', '_' or '-', and not only dots, found {name!r}"
-        )
+    if not is_topic_name(name):
+        raise BadInputError(f"--topic: expected {TOPIC_NAME_RULE}, found {name!r}")
 
 
 def parse_topic_configs(texts: Sequence[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from rheostat.plan.report import Asked as TimesAsked
 from rheostat.plan.report import Report as Times
 from rheostat.plan.report import report as times_report
 from rheostat.plan.sources import Figures
+from rheostat.reassign.unfinished import said_of_unfinished
 from rheostat.settings import load_settings
 from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.generate import NoPlace, Plan
@@ -51,6 +52,8 @@ def run_move(
         try:
             plan = asked.planned(ground)
         except NoPlace as error:
+            if limits == PartitionLimits():
+                raise CommandError(f"No plan can be made: {error}.") from error
             raise CommandError(
                 f"POLICY_VIOLATION: {error}. max.broker.partitions={limit_text(limits.broker_partitions_max)}, "
                 f"max.partitions={limit_text(limits.partitions_max)}."
@@ -68,7 +71,7 @@ def run_move(
     else:
         if plan.targets and out is None:
             sys.stdout.write(json.dumps(plan_json(plan)) + "\n")
-        for line in (*sentences(made), "Nothing was changed."):
+        for line in (*sentences(made), *said_of_unfinished(settings), "Nothing was changed."):
             _say(line)
     return EXIT_DONE if made.times is None else made.times.exit_code()
 

@@ -6,6 +6,7 @@ said: a disk that would be full forbids, one that would be nearly full is told.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from streaming.contract import Side
 from streaming.kafka.reassignments import Disk
 from tuner.decide.reassign_words import named
 from tuner.model.cluster import BrokerSide, side_name
-from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted, overfull
+from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
 from tuner.model.reassigning import Plan
 from tuner.plan.batches import BatchLimits
 from tuner.plan.expected_time import expected_s
@@ -53,7 +54,7 @@ def checked(
     forbidden = [
         *_factor(given, may_change_factor),
         *_dead_targets(given, ground),
-        *_over_limits(given, ground, limits),
+        *_over_limits(given, ground, limits, others),
         *_full_disks(added, ground),
         *_never_end(best, rate_bytes_per_s_max),
     ]
@@ -114,29 +115,45 @@ def _dead_targets(given: Given, ground: Ground) -> list[str]:
     ]
 
 
-def _over_limits(given: Given, ground: Ground, limits: PartitionLimits) -> list[str]:
-    more: dict[int, int] = {}
+def _over_limits(given: Given, ground: Ground, limits: PartitionLimits, others: Sequence[Plan]) -> list[str]:
+    """Brokers to which the plan brings something, and that have more than they may once it, and those on record, are done."""
+    comes = Counter[int]()
+    grows = 0  # By this plan alone.
+    more = _others_more(ground, others)
     for (topic, _), part in given.parts.items():
         if topic not in INTERNAL_TOPICS:
-            for broker in {*part.target} - {*part.before}:
-                more[broker] = more.get(broker, 0) + 1
-            for broker in {*part.before} - {*part.target}:
-                more[broker] = more.get(broker, 0) - 1
+            new, gone = {*part.target} - {*part.before}, {*part.before} - {*part.target}
+            comes.update(new)
+            more.update(new)
+            more.subtract(gone)
+            grows += len(new) - len(gone)
     counts = counted(((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers)
-    grows = sum(more.values())
+    total = counts.total + sum(more.values())
     most = limits.cluster_max
-    whole = (
-        f"the cluster would have {counts.total + grows}, and max.partitions is {'not set' if most is None else most}"
-    )
+    whole = f"the cluster would have {total}, and max.partitions is {'not set' if most is None else most}"
     said = [
         f"POLICY_VIOLATION: broker {broker} would have {count} partitions, and its max.broker.partitions is {limits.of(broker)} "
         f"({whole})"
-        for broker, count in sorted(overfull(counts, more, limits).items())
+        for broker in sorted(comes)
+        for count in [counts.of(broker) + more[broker]]
+        if count > limits.of(broker)
     ]
     # What only moves may do so where the cluster is full (the KIP's Compatibility); what grows is as if it were created.
-    if most is not None and grows > 0 and counts.total + grows > most:
+    if most is not None and grows > 0 and total > most:
         said.append(f"POLICY_VIOLATION: {whole}; the plan adds {grows} replicas more than it takes away")
     return said
+
+
+def _others_more(ground: Ground, others: Sequence[Plan]) -> Counter[int]:
+    """By broker, what plans on record still bring there, less what they take away."""
+    more = Counter[int]()
+    for plan in others:
+        for key, part in plan.parts.items():
+            now = ground.standing.partitions.get(key)
+            if now is not None and key[0] not in INTERNAL_TOPICS and not plan.head.leaves:
+                more.update({*plan.goal(part)} - {*now.replicas})
+                more.subtract({*now.replicas} - {*plan.goal(part)})
+    return more
 
 
 def _added_bytes(given: Given, ground: Ground, others: Sequence[Plan]) -> dict[int, float]:
@@ -161,10 +178,16 @@ def _volumes(disks: Sequence[Disk]) -> tuple[float, float]:
     return float(sum(usable for _, usable in seen)), float(sum(total for total, _ in seen))
 
 
+def _usable_at_most(disks: Sequence[Disk]) -> float:
+    """If each is a disk of its own: new disks of one make say the same, too."""
+    return float(sum(disk.usable_bytes for disk in disks))
+
+
 def _full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
     said = []
     for broker, added in sorted(added_bytes.items()):
-        usable, total = _volumes(ground.disks.get(broker, ()))
+        usable = _usable_at_most(ground.disks.get(broker, ()))
+        _, total = _volumes(ground.disks.get(broker, ()))
         if total and added > usable:
             said.append(
                 f"broker {broker}: {size_text(added)} are to be copied there, and its disks have room for {size_text(usable)}; "
@@ -176,7 +199,13 @@ def _full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
 def _nearly_full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
     said = []
     for broker, added in sorted(added_bytes.items()):
-        usable, total = _volumes(ground.disks.get(broker, ()))
+        disks = ground.disks.get(broker, ())
+        usable, total = _volumes(disks)
+        if total and usable < added <= _usable_at_most(disks):
+            said.append(
+                f"broker {broker}: {size_text(added)} are to be copied there. Its {len(disks)} directories tell of the same room: "
+                f"if they are on one disk, that has room for {size_text(usable)}"
+            )
         if total and added <= usable and total - usable + added > DISK_SHARE_WARN * total:
             share = (total - usable + added) / total
             said.append(f"broker {broker}: its disks will be {share:.0%} full")

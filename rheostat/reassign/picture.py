@@ -28,12 +28,20 @@ class Picture:
     grown: tuple[str, ...] = ()  # Topics with partitions that are no part of the plan, for people.
 
     @property
+    def counted(self) -> bool:
+        """False: an older program saw it end, and did not say how many partitions it had."""
+        return self.plan.active or self.plan.state.tally is not None
+
+    @property
     def partitions(self) -> int:
-        return len(self.plan.parts)
+        tally = self.plan.state.tally
+        return len(self.plan.parts) if tally is None else tally.parts
 
     @property
     def arrived(self) -> int:
-        return len(self.parts.arrived)
+        """With those that were put back, as long as it has not ended; then those at their target."""
+        tally = self.plan.state.tally
+        return len(self.parts.arrived) if tally is None else tally.at_target
 
     @property
     def remaining_bytes(self) -> float:
@@ -41,8 +49,8 @@ class Picture:
 
     @property
     def eta_s(self) -> float | None:
-        """At the mean pace since it was given; None: nothing has been copied, or nothing is being begun."""
-        elapsed_s = (self.at_ms - self.plan.head.given_at_ms) / 1000
+        """At the mean pace since it was given, but for pauses of its own; None: nothing has been copied, or nothing is begun."""
+        elapsed_s = (self.at_ms - self.plan.head.given_at_ms - self.plan.state.rested_ms) / 1000
         if self.copied_bytes <= 0 or elapsed_s <= 0 or self.plan.head.wanted is not Wanted.RUNNING:
             return None
         return self.remaining_bytes * elapsed_s / self.copied_bytes
@@ -57,7 +65,9 @@ class Picture:
 
 def picture(plan: Plan, look: ClusterLook, at_ms: int) -> Picture:
     if not plan.active:
-        return Picture(plan, Parts(dropped=dict(plan.state.dropped)), at_ms, 0.0, 0.0)
+        tally = plan.state.tally
+        total, copied = (0.0, 0.0) if tally is None else (tally.total_bytes, tally.copied_bytes)
+        return Picture(plan, Parts(dropped=dict(plan.state.dropped)), at_ms, total, copied)
     parts = stand(plan, look, Recent(), at_ms)
     figures = measured(Figures(), look, at_ms)
     total = copied = 0.0
@@ -101,15 +111,15 @@ def as_record(shown: Picture) -> dict[str, Any]:
         "heeded": state.heeded_at_ms >= plan.head.at_ms,
         "ending": None if state.ending is None else state.ending.value,
         "ended_at_ms": state.ended_at_ms or None,
-        "partitions": shown.partitions,
-        "arrived": shown.arrived,
+        "partitions": shown.partitions if shown.counted else None,
+        "arrived": shown.arrived if shown.counted else None,
         "under_way": len(parts.running),
         "waiting": len(parts.ready),
         "somebody_elses": len(parts.foreign),
         "left": [f"{topic}-{number}: {why}" for (topic, number), why in state.left.items()],
         "dropped": [f"{topic}-{number}: {why}" for (topic, number), why in state.dropped.items()],
-        "total_bytes": shown.total_bytes,
-        "copied_bytes": shown.copied_bytes,
+        "total_bytes": shown.total_bytes if shown.counted else None,
+        "copied_bytes": shown.copied_bytes if shown.counted else None,
         "eta_s": shown.eta_s,
         "limits": limits_record(plan.head.limits),
         "said": list(state.said),

@@ -48,10 +48,20 @@ def resume(settings: Settings, plan: Plan) -> Said:
 
 def cancel(settings: Settings, plan: Plan) -> Said:
     _still_runs(plan)
+    if plan.head.leaves:
+        raise BadInputError(f"plan {plan.id} was cancelled with --leave: nothing of it is put back")
     return _say(
         settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING),
         "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
         "before, those that have arrived stay",
+    )  # fmt: skip
+
+
+def leave(settings: Settings, plan: Plan) -> Said:
+    _still_runs(plan)
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING, leaves=True),
+        "ends where it stands: steps under way are stopped, and nothing is put back",
     )  # fmt: skip
 
 

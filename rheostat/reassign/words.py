@@ -33,9 +33,16 @@ def standing(shown: Picture) -> str:
             else f"done, but for {len(state.dropped)} partitions that are not there any more."
         )
     if state.ending is Ending.CANCELLED:
-        return "cancelled."
+        tally = state.tally
+        return (
+            "cancelled."
+            if tally is None
+            else f"cancelled; {tally.at_target} of {tally.parts} partitions are at their target."
+        )
     if state.heeded_at_ms < plan.head.at_ms:
         return f"{plan.head.wanted.value}, as soon as a tuner heeds it."
+    if plan.head.leaves:
+        return "ending where it stands."
     return {Wanted.RUNNING: "running.", Wanted.PAUSED: "paused.", Wanted.CANCELLING: "being put back."}[
         plan.head.wanted
     ]

@@ -48,7 +48,13 @@ class Cluster:
     topic_ids: dict[str, str] = field(default_factory=dict)
     kill_after: int | None = None  # So many partitions asked for, within a request or after it.
 
-    def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:  # noqa: ARG002 - the port's shape
+    def look(
+        self,
+        topics: Collection[str],  # noqa: ARG002 - the port's shape
+        measured: Collection[Key] = (),  # noqa: ARG002
+        *,
+        others: bool = False,  # noqa: ARG002
+    ) -> ClusterLook | ClusterError:
         if self.away:
             return ClusterError("nobody answers")
         return ClusterLook(
@@ -221,6 +227,12 @@ class Rig:
                 course_at_ms=head.course_at_ms if wanted is None else now_ms,
             )
         )  # fmt: skip
+
+    def leave(self, *, plan: str = "p") -> None:
+        """Cancelled, and nothing is put back."""
+        head = self.plan(plan).head
+        now_ms = max(round(self.now_s * 1000), head.at_ms + 1)
+        self._say(replace(head, wanted=Wanted.CANCELLING, leaves=True, at_ms=now_ms, course_at_ms=now_ms))
 
     def _say(self, head: PlanHead) -> None:
         self._from_people(head_key("c", head.id), encode_head(head))

@@ -308,10 +308,12 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
     class Port:
         looks = 0
 
-        def look(self, topics: Collection[str], measured: Collection[Key]) -> ClusterLook | ClusterError:
+        def look(
+            self, topics: Collection[str], measured: Collection[Key], *, others: bool = False
+        ) -> ClusterLook | ClusterError:
             self.looks += 1
             now_s[0] += 2.0  # As long as of a large plan.
-            return executor.cluster.look(topics, measured)
+            return executor.cluster.look(topics, measured, others=others)
 
     port = Port()
     follower = SimpleNamespace(now=lambda: OnRecord(executor.journal.recovered().plans))

@@ -74,9 +74,16 @@ class Rig:
 ALL = {1: Setting(1), 2: Setting(1), 3: Setting(1)}
 
 
-def applied(rig: Rig, to: int, *, settings: Mapping[int, Setting] = ALL, settle_s: float = 30.0) -> Outcome:
+def applied(
+    rig: Rig,
+    to: int,
+    *,
+    settings: Mapping[int, Setting] = ALL,
+    settle_s: float = 30.0,
+    say: Callable[[str], None] | None = None,
+) -> Outcome:
     asked = change(settings, rig.default, to)
-    return Applying(rig, asked, settle_s, rig, rig.said.append, rig.shares.append).run()
+    return Applying(rig, asked, settle_s, rig, say or rig.said.append, rig.shares.append).run()
 
 
 def test_it_goes_by_doubling_and_says_every_step() -> None:
@@ -143,8 +150,38 @@ def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> N
     assert found.changed
     assert not found.put_back
     assert found.why is not None
-    assert found.why.endswith("It stays at 2, which was found well")
+    assert found.why.endswith(
+        "They began while 2 was looked at, so whether followers keep up with it is not known. It stays; `rheostat fetchers --apply "
+        "--value 1` puts back what stood, once they are done"
+    )
     assert rig.read() == {1: 2, 2: 2, 3: 2}
+
+
+def test_a_move_that_begins_during_the_last_step_is_no_proof_that_it_was_well() -> None:
+    rig = Rig(ALL)
+    rig.health = lambda r: Look(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
+    found = applied(rig, 2)
+    assert (found.stands, found.put_back) == (2, False)
+    assert found.why is not None
+    assert "is not known" in found.why
+
+
+def test_a_move_that_begins_between_two_steps_leaves_the_one_that_was_found_well() -> None:
+    rig = Rig(ALL)
+    moving = 0
+
+    def health(r: Rig) -> Look:
+        return Look(r.at_s, 0, 0, round(100 * r.at_s), moving=moving)
+
+    def watched(line: str) -> None:
+        nonlocal moving
+        moving = 4 if "well after" in line else moving
+
+    rig.health = health
+    found = applied(rig, 8, say=watched)
+    assert found.stands == 2
+    assert found.why is not None
+    assert found.why.endswith("It stays at 2, which was found well")
 
 
 def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:

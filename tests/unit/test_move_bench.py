@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks.move import missed, missed_for_real
+from benchmarks.moves import simulated
 from benchmarks.moves.real import BROKERS, of_rounds, target
 from benchmarks.moves.simulated import EXECUTORS, OURS, optimum
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
+from tuner.simulation.reassign_run import PlanRun
+from tuner.simulation.world import World
 
 
 def row(executor: str = OURS, **others: Any) -> dict[str, Any]:
@@ -69,6 +72,19 @@ def test_brokers_that_join_hold_nothing_and_take_everything() -> None:
     best = optimum(made).time_s
     assert best is not None
     assert best > 100.0
+
+
+def test_a_rival_is_given_up_after_three_times_the_optimum_and_ours_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def run_plan(world: World, _executor: object) -> PlanRun:
+        given.append(world.duration_s_max)
+        return PlanRun(world.duration_s_max, False, 7, 0.0, 5, 2, 5, 0.0, 1.0)
+
+    monkeypatch.setattr(simulated, "run_plan", run_plan)
+    _, rival = (simulated.run("joining", name, 3, brokers=10, partitions=200) for name in (OURS, "batches of 5"))
+    assert given == [joining(3, brokers=10, partitions=200).duration_s_max, pytest.approx(3 * rival["optimum_s"])]
+    assert (rival["completed"], rival["ratio_to_optimum"]) == (False, pytest.approx(3))
 
 
 def test_ours_is_the_first() -> None:

@@ -18,16 +18,19 @@ from tuner.journal.plan_records import (
     head_key,
     part_key,
     parts_of,
+    read_state,
     state_key,
     tombstones,
 )
-from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, TopicThen, Wanted
+from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, Tally, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits
 
 HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk")
 PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): Part((1,), (2,))}
 ASKED = {("t", 0): Asked((3, 1, 2), (1, 2), True, True, True)}
-STATE = PlanState(9, Ending.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",))
+STATE = PlanState(
+    9, Ending.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",), 7, 3_000, Tally(2, 1, 9.0, 4.5)
+)  # fmt: skip
 
 
 def test_what_is_written_is_read_back() -> None:
@@ -48,6 +51,25 @@ def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
     book.take(part_key("c", "p", 0), b'{"v": 1, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
     assert book.plans[0].parts == {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5)}
+
+
+def test_a_state_of_an_older_program_tells_of_no_pauses_and_no_tally() -> None:
+    body = json.loads(encode_state(STATE))
+    for key in ("paused_at_ms", "rested_ms", "tally"):
+        del body[key]
+    assert read_state(body) == replace(STATE, paused_at_ms=0, rested_ms=0, tally=None)
+
+
+def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a_late_cancel() -> None:
+    book = PlanBook("c")
+    leave = replace(GIVEN, at_ms=20, wanted=Wanted.CANCELLING, leaves=True, course_at_ms=20)
+    limits = replace(GIVEN, at_ms=30, limits=BatchLimits(2))
+    cancel = replace(GIVEN, at_ms=40, wanted=Wanted.CANCELLING, course_at_ms=40)
+    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    for head in (GIVEN, leave, limits, cancel):
+        book.take(head_key("c", "p"), encode_head(head))
+    (plan,) = book.plans
+    assert (plan.head.wanted, plan.head.leaves) == (Wanted.CANCELLING, True)
 
 
 def test_a_large_plan_is_there_when_all_of_it_is() -> None:

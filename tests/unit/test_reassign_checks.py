@@ -13,7 +13,7 @@ from rheostat.reassign.given import Given, Ground
 from streaming.kafka.cluster import PartitionState
 from streaming.kafka.reassignments import Disk
 from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import Part
+from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits
 
 GB = 1_000_000_000
@@ -78,7 +78,7 @@ def test_a_target_that_is_down_forbids() -> None:
 
 
 def test_a_disk_without_room_forbids_and_a_nearly_full_one_is_told() -> None:
-    small = {**dict.fromkeys(RACKS, ROOMY), 3: (Disk("/a", 10 * GB, GB // 2), Disk("/b", 10 * GB, GB // 2))}
+    small = {**dict.fromkeys(RACKS, ROOMY), 3: (Disk("/a", 10 * GB, GB // 4), Disk("/b", 10 * GB, GB // 4))}
     (said,) = forbids(one((1, 3)), ground(HERE, disks=small))
     assert said.startswith("broker 3: 1.00 GB are to be copied there, and its disks have room for 500 MB")
     nearly = {**small, 3: (Disk("/a", 10 * GB, 3 * GB // 2),)}
@@ -88,6 +88,18 @@ def test_a_disk_without_room_forbids_and_a_nearly_full_one_is_told() -> None:
     assert "how much room the disks of brokers 3 have is not known" in notes(one((1, 3)), unknown)
 
 
+def test_equal_directories_may_be_one_disk_or_several() -> None:
+    """New disks of one make tell of the same room; so do directories on one disk. What may be is told, what is certain forbids."""
+    new = {**dict.fromkeys(RACKS, ROOMY), 3: tuple(Disk(f"/{n}", 10 * GB, 4 * GB // 5) for n in range(4))}
+    assert forbids(one((1, 3)), ground(HERE, disks=new)) == ()
+    assert (
+        "broker 3: 1.00 GB are to be copied there. Its 4 directories tell of the same room: if they are on one disk, that has room "
+        "for 800 MB"
+    ) in notes(one((1, 3)), ground(HERE, disks=new))
+    (said,) = forbids(one((1, 3), size=4 * GB), ground(HERE, disks=new))
+    assert said.startswith("broker 3: 4.00 GB are to be copied there, and its disks have room for 3.20 GB")
+
+
 def test_a_broker_above_its_limit_forbids() -> None:
     full = {**HERE, ("t", 1): PartitionState("t", 1, 3, (3,), (3,))}
     (said,) = forbids(one((1, 3)), ground(full), limits=PartitionLimits(by_broker={3: 1}))
@@ -95,6 +107,38 @@ def test_a_broker_above_its_limit_forbids() -> None:
         "POLICY_VIOLATION: broker 3 would have 2 partitions, and its max.broker.partitions is 1 (the cluster would have 3, and "
         "max.partitions is not set)"
     )
+
+
+def test_a_broker_that_stays_above_its_limit_gets_nothing_though_it_gives_more() -> None:
+    """It would wait for ever: it is at its limit when all that goes has gone."""
+    states = {("t", n): PartitionState("t", n, 3, (3,), (3,)) for n in range(4)} | {
+        ("u", 0): PartitionState("u", 0, 1, (1,), (1,))
+    }
+    given = Given(
+        (),
+        {("t", 0): Part((1,), (3,), GB, 0.0), ("t", 1): Part((1,), (3,), GB, 0.0), ("u", 0): Part((3,), (1,), GB, 0.0)},
+    )
+    (said,) = forbids(given, ground(states), limits=PartitionLimits(by_broker={3: 2}))
+    assert said.startswith("POLICY_VIOLATION: broker 3 would have 3 partitions, and its max.broker.partitions is 2")
+    assert forbids(given, ground(states), limits=PartitionLimits(by_broker={3: 3})) == ()
+
+
+def test_what_plans_on_record_will_bring_counts() -> None:
+    states = {**HERE, ("u", 0): PartitionState("u", 0, 1, (1,), (1,))}
+    limits = PartitionLimits(by_broker={3: 1})
+    other = Plan(PlanHead("p", "kim", 0, 0, 1), {("u", 0): Part((3,), (1,))})
+
+    def said(plan: Plan) -> tuple[str, ...]:
+        return checked(
+            one((1, 3)), ground(states), rate_bytes_per_s_max=100e6, limits=limits, may_change_factor=False, others=[plan]
+        ).forbidden  # fmt: skip
+
+    assert forbids(one((1, 3)), ground(states), limits=limits) == ()
+    (found,) = said(other)
+    assert "broker 3 would have 2 partitions" in found
+    # It is put back, or left where it stands.
+    assert said(replace(other, head=replace(other.head, wanted=Wanted.CANCELLING))) == ()
+    assert said(replace(other, head=replace(other.head, wanted=Wanted.CANCELLING, leaves=True))) == ()
 
 
 def test_a_plan_that_grows_is_held_against_the_clusters_limit_and_one_that_moves_is_not() -> None:

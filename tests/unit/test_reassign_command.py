@@ -28,6 +28,7 @@ from tuner.model.reassigning import (
     Plan,
     PlanHead,
     PlanState,
+    Tally,
     TopicThen,
     Wanted,
 )
@@ -172,6 +173,25 @@ def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
     held = picture(a_plan(said=("t-0: waiting for brokers that are down: 4",)), LOOK, 1)
     assert not held.well
     assert "  t-0: waiting for brokers that are down: 4" in sentences(held)
+
+
+def test_how_many_partitions_a_plan_had_is_known_when_it_has_ended() -> None:
+    head = Plan(HEAD, {}, {}, PlanState(5, Ending.CANCELLED, 9, tally=Tally(200, 3, 8e9, 1e9)))
+    found = picture(head, LOOK, 1)
+    record = as_record(found)
+    assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [200, 3, 8e9, 1e9]
+    assert sentences(found)[0].endswith("cancelled; 3 of 200 partitions are at their target.")
+    # An older program saw it end.
+    record = as_record(picture(replace(head, state=replace(head.state, tally=None)), LOOK, 1))
+    assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [None] * 4
+
+
+def test_the_time_to_its_end_leaves_pauses_out() -> None:
+    plan = a_plan({("t", 1): Asked((3, 4), (1, 2))})
+    at_once = picture(plan, LOOK, 100_000).eta_s
+    assert at_once is not None
+    rested = picture(replace(plan, state=replace(plan.state, rested_ms=900_000)), LOOK, 1_000_000).eta_s
+    assert rested == pytest.approx(at_once)
 
 
 def test_a_plan_that_is_put_back_has_no_time_to_its_end() -> None:

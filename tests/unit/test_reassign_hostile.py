@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -10,12 +10,12 @@ from reassign_rig import Rig, still
 
 from rheostat.reassign.record import _new_id
 from streaming.kafka.reassignments import _not_there
-from streaming.kafka.values import Unreachable
+from streaming.kafka.values import Endpoint, MissingRight, PartitionState, Unreachable
 from tuner.actuate.reassignments import KafkaReassignments, _refusal
 from tuner.decide.reassign_parts import SHOWN_S_MAX
 from tuner.journal.plan_records import asked_key, encode_asked
 from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import Asked, Ending, Wanted
+from tuner.model.reassigning import Asked, ClusterLook, Ending, Wanted
 from tuner.plan.batches import BatchLimits
 
 T = TypeVar("T")
@@ -228,3 +228,40 @@ def test_each_request_asks_whether_this_tuner_may_still_act() -> None:
     outcome = port.ask({("t", n): (1, 2) for n in range(1_500)})
     assert taking.requests == 1
     assert sum(refusal is not None for refusal in outcome.values()) == 500
+
+
+class _Watching:
+    """A client that is shown no topic but one, and may not see another that is named."""
+
+    def __init__(self) -> None:
+        self.named: list[set[str] | None] = []
+
+    def brokers(self) -> list[Endpoint]:
+        return [Endpoint(1, "h", 1)]
+
+    def reassignments(self) -> list[PartitionState]:
+        return []
+
+    def min_in_sync(self, topics: Collection[str], _online: Collection[int]) -> dict[str, int]:
+        return dict.fromkeys(topics, 1)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        return dict.fromkeys(topics, "id")
+
+    def partitions(self, topics: Iterable[str] | None) -> list[PartitionState]:
+        self.named.append(None if topics is None else set(topics))
+        if topics is not None and "hidden" in (self.named[-1] or ()):
+            raise MissingRight("Describe on Topic hidden", "to list partitions")
+        return [PartitionState("seen", 0, 1, (1,), (1,))]
+
+
+def test_of_all_topics_one_that_may_not_be_seen_is_an_error_and_not_gone() -> None:
+    """Kafka leaves it out of all topics; who is named is told of. Else an ACL that was taken away would end a plan's parts."""
+    client = _Watching()
+    port = KafkaReassignments(client)  # type: ignore[arg-type]  # what a look asks
+    found = port.look({"seen"}, others=True)
+    assert isinstance(found, ClusterLook)
+    assert (list(found.partitions), client.named) == ([("seen", 0)], [None, set()])
+    refused = port.look({"seen", "hidden"}, others=True)
+    assert isinstance(refused, MissingRight)
+    assert client.named[-1] == {"hidden"}

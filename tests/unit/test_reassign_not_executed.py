@@ -85,7 +85,7 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
     rig.cycle(finish=False)
     assert rig.loop.pending_bytes
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise TypeError("a bug")
 
     rig.cluster.look = broken  # type: ignore[assignment, method-assign]  # what it answers is never read

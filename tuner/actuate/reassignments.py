@@ -27,8 +27,15 @@ Outcome = dict[Key, Refusal | None]
 
 
 class Reassignments(Protocol):
-    def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:
-        """How these topics (None: all) stand now, and how large the logs of ``measured`` are on every broker that has them."""
+    def look(
+        self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+    ) -> ClusterLook | ClusterError:
+        """How these topics stand now, and how large the logs of ``measured`` are on every broker that has them.
+
+        Args:
+            others: also all other topics that are shown to us. A topic that is named and may not be seen is an error; of all
+                topics Kafka leaves those out.
+        """
 
     def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
         """Asks for these replicas, or stops what is under way (None)."""
@@ -54,17 +61,22 @@ class KafkaReassignments:
         """From now on nothing is asked for, also of what is under way in another thread."""
         self._ended.set()
 
-    def look(self, topics: Collection[str] | None, measured: Collection[Key] = ()) -> ClusterLook | ClusterError:
+    def look(
+        self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+    ) -> ClusterLook | ClusterError:
         client = self._client
         try:
             online = frozenset(endpoint.node for endpoint in client.brokers())
             # First what moves, then where all is: what ends in between is seen where it is.
             moving = client.reassignments()
-            states = {(s.topic, s.partition): s for s in client.partitions(topics)}
-            states |= {(s.topic, s.partition): s for s in moving if topics is None or s.topic in topics}
+            states = {(s.topic, s.partition): s for s in client.partitions(None if others else topics)}
+            if others:
+                seen = {topic for topic, _ in states}
+                states |= {(s.topic, s.partition): s for s in client.partitions(t for t in topics if t not in seen)}
+            states |= {(s.topic, s.partition): s for s in moving if others or s.topic in topics}
             self._learn_min_in_sync({t for t, _ in states if t not in self._min_in_sync}, online)
             sizes = self._sizes(states, measured)
-            ids = client.topic_ids({t for t, _ in states} if topics is None else topics)
+            ids = client.topic_ids(topics)
         except ClusterError as error:
             return error
         found = {key: PartitionNow(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}

@@ -69,8 +69,9 @@ def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> f
 
 
 def _eta_s(turn: PlanTurn, total: float, copied: float, at_ms: int) -> float | None:
-    """At the mean pace since it was given; None: nothing is copied yet, or it does not go on."""
-    head, elapsed_s = turn.plan.head, (at_ms - turn.plan.head.given_at_ms) / 1000
+    """At the mean pace since it was given, but for pauses of its own; None: nothing is copied yet, or it does not go on."""
+    head = turn.plan.head
+    elapsed_s = (at_ms - head.given_at_ms - turn.plan.state.rested_ms) / 1000
     goes_on = turn.parts.running or turn.begins
     if head.wanted is not Wanted.RUNNING or not goes_on or copied <= 0 or elapsed_s <= 0:
         return None

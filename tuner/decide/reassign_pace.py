@@ -21,7 +21,10 @@ from tuner.model.partition_limits import PartitionCounts, PartitionLimits, count
 from tuner.model.reassigning import ClusterLook, Key, Plan
 from tuner.plan.batches import BatchLimits
 from tuner.plan.refill import refill
-from tuner.plan.refill_terms import Refill, Running, Terms, Waiting, keep_up, pending_bytes, taken, wanted
+from tuner.plan.refill_terms import Refill, Running, Terms, Waiting, copied, keep_up, pending_bytes, taken, wanted
+
+# A broker that is restarted is back by then, and its steps go on; so long they count as any others.
+STUCK_S_MIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ def begin(
         plans: how each stands, and whether parts of it may begin.
         resting: parts that failed just now.
     """
-    running = [one for plan, parts, _ in plans for one in _running(plan, parts, look, measures.figures)]
+    running = [one for plan, parts, _ in plans for one in _running(plan, parts, look, measures.figures, now_ms)]
+    copying = copied(running, look.online)
     waiting = [
         Waiting(way, measures.figures.size(key, plan.parts[key]), measures.figures.write_rate(key, plan.parts[key]))
         for plan, parts, goes_on in plans
@@ -96,10 +100,10 @@ def begin(
     ]
     # Who was not watched at the plan's start is measured with the second look.
     writes_known = bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
-    slots_taken, slots_wanted = taken(running, measures.throttling.meant), wanted(waiting)
+    slots_taken, slots_wanted = taken(copying, measures.throttling.meant), wanted(waiting)
     view = PaceView(
         now_ms, frozenset(slots_taken) | frozenset(slots_wanted), slots_taken, slots_wanted, measures.throttling.meant,
-        keep_up(running), measures.asked, measures.brokers, measures.controllers, bounds.controller,
+        keep_up(copying), measures.asked, measures.brokers, measures.controllers, bounds.controller,
     )  # fmt: skip
     paced = pace(view, memory, bounds.pace)
     terms = Terms(
@@ -113,14 +117,15 @@ def begin(
     return Begun(refilled, replace(paced, memory=seen), pending_bytes(waiting, running))
 
 
-def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures) -> list[Running]:
+def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures, now_ms: int) -> list[Running]:
     found = []
     for key, step in parts.running.items():
         part, now = plan.parts[key], look.partitions[key]
         size = figures.size(key, part)
         way = replace(way_of(key, plan.goal(part), now, look), replicas=plan.asked[key].since)
         remaining = figures.remaining_bytes.get(key, size * len(step.adding))
-        found.append(Running(way, step, remaining, size, figures.write_rate(key, part)))
+        stuck = now_ms - parts.stuck.get(key, now_ms) > STUCK_S_MIN * 1000
+        found.append(Running(way, step, remaining, size, figures.write_rate(key, part), stuck))
     return found
 
 

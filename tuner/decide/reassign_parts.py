@@ -3,7 +3,7 @@
 Intuition: the cluster knows best. A part is looked at as it stands now, against where it is going and what was last asked for,
 and nothing else is remembered; so it makes no difference whether the tuner that asked is the one that looks.
 
-    under way, as asked for          running
+    under way, as asked for          running; stuck, if a broker is down that it would leave: Kafka ends a step once all are in sync
     under way, otherwise             somebody else's; waited for
     not under way, asked for         reached; or not yet shown; or, after a while, stopped by somebody or never taken
     not under way, nothing asked     arrived, or ready
@@ -33,14 +33,16 @@ class Recent:
     taken: frozenset[Key] = frozenset()  # Steps that Kafka has said to have taken.
     unclear_since_ms: Mapping[Key, int] = field(default_factory=dict)  # Neither under way nor reached, or not there.
     refused: bool = False  # Of the steps that were asked for last none was taken.
+    stuck_since_ms: Mapping[Key, int] = field(default_factory=dict)  # Steps under way that need a broker that is down.
 
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of one plan. Each is in one of these, those in ``reached`` and ``ready`` in both."""
+    """The parts of one plan. Each is in one of these, those in ``reached`` and ``ready`` in both, and ``stuck`` run."""
 
     arrived: list[Key] = field(default_factory=list)
     running: dict[Key, Step] = field(default_factory=dict)
+    stuck: dict[Key, int] = field(default_factory=dict)  # Of those, which need a broker that is down, and since when.
     ready: dict[Key, Way] = field(default_factory=dict)
     reached: list[Key] = field(default_factory=list)  # Whose step has ended as asked.
     to_elect: list[Key] = field(default_factory=list)  # Reached, but for the leader.
@@ -86,6 +88,10 @@ def _stand(
     elif now.under_way:
         if asked is not None and now.aimed_at == frozenset(asked.replicas):
             found.running[key] = running_step(key, asked, now, plan.goal(part))
+            if not look.online >= {*asked.replicas}:
+                found.stuck[key] = recent.stuck_since_ms.get(key, now_ms)
+        elif plan.head.leaves:
+            found.arrived.append(key)
         else:
             found.foreign.append(key)
     elif asked is None or asked.replicas == now.replicas:
@@ -97,7 +103,8 @@ def _stand(
         if asked is not None:
             found.reached.append(key)
         _settled(key, part, now, plan, look, found)
-    elif not late and not (asked.cancels and asked.since == now.replicas):
+    # Of a step that was stopped Kafka keeps what stood before it, not always in that order.
+    elif not late and not (asked.cancels and {*asked.since} == {*now.replicas}):
         found.unclear.append(key)
     elif plan.head.wanted is Wanted.CANCELLING:
         found.put_back.append(key)
@@ -118,6 +125,9 @@ def is_another(key: Key, part: Part, look: ClusterLook) -> bool:
 def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterLook, found: Parts) -> None:
     """Nothing is under way there, and how the last step ended is known."""
     goal = plan.goal(part)
+    if plan.head.leaves:
+        found.arrived.append(key)
+        return
     # Who cancels a plan keeps what has been copied to the end.
     # What is on a broker of neither, somebody else has moved, or made anew: that is not ours to put back.
     cancelling = plan.head.wanted is Wanted.CANCELLING
@@ -159,4 +169,4 @@ def remembered(parts: Parts, recent: Recent, now_ms: int) -> Recent:
     """What this life knows after a look."""
     unclear = {key: recent.unclear_since_ms.get(key, now_ms) for key in parts.unclear}
     over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left}
-    return Recent(recent.taken - over, unclear, recent.refused)
+    return Recent(recent.taken - over, unclear, recent.refused, dict(parts.stuck))

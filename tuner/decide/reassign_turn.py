@@ -5,8 +5,8 @@ the next look or within seconds, of all plans together, as the limits are the cl
 it is busy with.
 
     paused       nothing is begun; what is under way ends
-    cancelling   what is under way is stopped; parts on an intermediate step go back by steps of their own, those that have
-                 arrived stay
+    cancelling   what is under way and leads away is stopped; parts on an intermediate step go back by steps of their own, those
+                 that have arrived stay. Or every part stays where it stands, if that was said
     left         where somebody stopped a step of ours, it is theirs until a person pauses, resumes or cancels the plan
 
 Invariant: what is asked for is within the limits together with what runs, and never twice for one partition. A plan has ended
@@ -23,7 +23,7 @@ from tuner.decide.reassign_pace import Begun, Bounds, Measures, begin
 from tuner.decide.reassign_parts import Parts, Recent, remembered, stand
 from tuner.decide.reassign_words import held_up, paces
 from tuner.model.pace import PaceMemory
-from tuner.model.reassigning import Asked, ClusterLook, Ending, Key, Plan, Wanted
+from tuner.model.reassigning import Asked, ClusterLook, Ending, Key, Part, Plan, Tally, Wanted
 from tuner.plan.batches import BatchLimits
 from tuner.plan.reassignment_steps import Step
 
@@ -92,7 +92,7 @@ def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: R
     )  # fmt: skip
     steps = {(start.step.topic, start.step.partition): start.step for start in begun.refill.starts}
     made = tuple(
-        _made(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, terms)
+        _made(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, look, terms)
         for plan, parts, known in zip(heeded, stands, recent, strict=True)
     )
     after = {
@@ -100,6 +100,18 @@ def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: R
         for plan, parts, known in zip(heeded, stands, recent, strict=True)
     }
     return Turn(made, Remembered(after, begun.paced.memory), begun, bounds.batch)
+
+
+def _tally(plan: Plan, parts: Parts, look: ClusterLook) -> Tally:
+    total = copied = 0.0
+    at_target = 0
+    for key, part in plan.parts.items():
+        now = None if key in parts.dropped else look.partitions.get(key)
+        added = {*part.target} - {*part.before}
+        total += len(added) * part.size_bytes
+        copied += 0.0 if now is None else len(added & {*now.replicas}) * part.size_bytes
+        at_target += now is not None and now.replicas == part.target
+    return Tally(len(plan.parts), at_target, total, copied)
 
 
 def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
@@ -112,19 +124,39 @@ def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
 
 def _heeded(plan: Plan) -> Plan:
     """With the newest word about it, which also ends that parts are left alone, if it is not about the limits."""
-    state = plan.state
-    if state.heeded_at_ms >= plan.head.at_ms:
+    state, head = plan.state, plan.head
+    if state.heeded_at_ms >= head.at_ms:
         return plan
-    left = {} if plan.head.course_at_ms > state.heeded_at_ms else state.left
-    return replace(plan, state=replace(state, heeded_at_ms=plan.head.at_ms, left=left))
+    left = {} if head.course_at_ms > state.heeded_at_ms else state.left
+    paused_at_ms, rested_ms = state.paused_at_ms, state.rested_ms
+    if head.wanted is Wanted.PAUSED:
+        paused_at_ms = paused_at_ms or head.course_at_ms
+    elif paused_at_ms:
+        paused_at_ms, rested_ms = 0, rested_ms + max(0, head.course_at_ms - paused_at_ms)
+    return replace(
+        plan,
+        state=replace(
+            state, heeded_at_ms=head.at_ms, left=left, paused_at_ms=paused_at_ms, rested_ms=rested_ms
+        ),
+    )  # fmt: skip
+
+
+def _is_to_stop(step: Step, plan: Plan, part: Part) -> bool:
+    """Of a cancelled plan: a step that brings a part back is what was asked for."""
+    goal = {*plan.goal(part)}
+    return plan.head.leaves or not goal >= {*step.adding} or bool(goal & {*step.dropping})
 
 
 def _made(
-    plan: Plan, parts: Parts, known: Recent, starts: tuple[Step, ...], begun: Begun, terms: Terms
+    plan: Plan, parts: Parts, known: Recent, starts: tuple[Step, ...], begun: Begun, look: ClusterLook, terms: Terms
 ) -> PlanTurn:  # fmt: skip
     cancels: tuple[Key, ...] = ()
     if plan.head.wanted is Wanted.CANCELLING and terms.paused is None:
-        cancels = tuple(key for key in parts.running if key not in terms.resting)
+        cancels = tuple(
+            key
+            for key, step in parts.running.items()
+            if key not in terms.resting and _is_to_stop(step, plan, plan.parts[key])
+        )
     over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left, *parts.dropped}
     asked = {
         key: a for key, a in plan.asked.items() if key in plan.parts and key not in over and key not in parts.foreign
@@ -136,11 +168,14 @@ def _made(
     unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
     state = replace(
         plan.state, dropped=parts.dropped, left=parts.left,
-        said=held_up(plan, parts, begun.refill, terms.paused, terms.refused), pace=paces(begun.paced),
+        said=held_up(plan, parts, begun.refill, look.online, terms.paused, terms.refused), pace=paces(begun.paced),
     )  # fmt: skip
     if not unsettled:
         cancelled = plan.head.wanted is Wanted.CANCELLING
-        state = replace(state, ending=Ending.CANCELLED if cancelled else Ending.DONE, ended_at_ms=terms.now_ms)
+        state = replace(
+            state, ending=Ending.CANCELLED if cancelled else Ending.DONE, ended_at_ms=terms.now_ms,
+            tally=_tally(plan, parts, look),
+        )  # fmt: skip
     # A large plan finds others to try each time: where none was taken, nobody knows that these will be.
     starting = frozenset((step.topic, step.partition) for step in starts)
     doubted = starting if known.refused else starting.intersection(terms.refused)

@@ -125,7 +125,7 @@ def _set(known: dict[Any, Any], key: Any, value: Any) -> None:
 
 def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> PlanHead:
     """A word that is read late changes nothing; of two said at the same time one about the limits leaves the course as it is, one
-    about the course the limits, and none takes a cancel back.
+    about the course the limits, and none takes a cancel back, nor that nothing is to be put back.
 
     Args:
         tells_apart: whoever wrote it says which of the two it is about.
@@ -135,8 +135,12 @@ def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> Pla
     if tells_apart and head.course_at_ms == head.at_ms:
         head = replace(head, limits=known.limits)
     elif head.course_at_ms < known.course_at_ms:
-        head = replace(head, wanted=known.wanted, word_by=known.word_by, course_at_ms=known.course_at_ms)
-    return replace(head, wanted=Wanted.CANCELLING) if known.wanted is Wanted.CANCELLING else head
+        head = replace(
+            head, wanted=known.wanted, leaves=known.leaves, word_by=known.word_by, course_at_ms=known.course_at_ms
+        )
+    if known.wanted is not Wanted.CANCELLING:
+        return head
+    return replace(head, wanted=Wanted.CANCELLING, leaves=head.leaves or known.leaves)
 
 
 def _spoken(known: PlanHead | None, body: Mapping[str, Any]) -> PlanHead:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple
 from itertools import islice
 from typing import Any
 
-from tuner.model.reassigning import Asked, Ending, Key, Part, PlanHead, PlanState, TopicThen, Wanted
+from tuner.model.reassigning import Asked, Ending, Key, Part, PlanHead, PlanState, Tally, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits
 
 VERSION = 1
@@ -58,6 +59,7 @@ def encode_head(head: PlanHead) -> bytes:
         "limits": [limits.leader_movements_max, limits.partition_movements_max, limits.replica_movements_max],
         "word_by": head.word_by,
         "course_at_ms": head.course_at_ms,
+        "leaves": head.leaves,
     }
     return json.dumps(body).encode()
 
@@ -92,6 +94,9 @@ def encode_state(state: PlanState) -> bytes:
         "left": _reasons(state.left),
         "said": list(state.said),
         "pace": list(state.pace),
+        "paused_at_ms": state.paused_at_ms,
+        "rested_ms": state.rested_ms,
+        "tally": None if state.tally is None else list(astuple(state.tally)),
     }
     return json.dumps(body).encode()
 
@@ -117,6 +122,7 @@ def read_head(body: Mapping[str, Any]) -> PlanHead:
         word_by=str(body["word_by"]),
         # An older program does not tell its words apart.
         course_at_ms=int(body.get("course_at_ms", body["at_ms"])),
+        leaves=bool(body.get("leaves", False)),
     )
 
 
@@ -138,7 +144,7 @@ def read_asked(body: Mapping[str, Any]) -> dict[Key, Asked]:
 
 
 def read_state(body: Mapping[str, Any]) -> PlanState:
-    ending = body["ending"]
+    ending, tally = body["ending"], body.get("tally")  # An older program tells of no tally, and of no pauses.
     return PlanState(
         heeded_at_ms=int(body["heeded_at_ms"]),
         ending=None if ending is None else Ending(ending),
@@ -147,6 +153,9 @@ def read_state(body: Mapping[str, Any]) -> PlanState:
         left=_by_key(body["left"]),
         said=tuple(body["said"]),
         pace=tuple(body["pace"]),
+        paused_at_ms=int(body.get("paused_at_ms", 0)),
+        rested_ms=int(body.get("rested_ms", 0)),
+        tally=None if tally is None else Tally(int(tally[0]), int(tally[1]), float(tally[2]), float(tally[3])),
     )
 
 

@@ -66,6 +66,7 @@ class PlanHead:
     limits: BatchLimits = field(default_factory=BatchLimits)
     word_by: str = ""  # Who said the newest word, where it is not the first.
     course_at_ms: int = 0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
+    leaves: bool = False  # Cancelled, and nothing is put back: every part stays where it stands.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,16 @@ class Asked:
     moves_leader: bool = False
     elect: bool = False  # The preferred leader is to be elected once it has ended.
     cancels: bool = False  # And it is asked to stop.
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of a plan that has ended: its parts are off the record then."""
+
+    parts: int
+    at_target: int
+    total_bytes: float
+    copied_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,9 @@ class PlanState:
     )  # Somebody stopped these: left alone until the next word on its course.
     said: tuple[str, ...] = ()  # What holds it up, for people.
     pace: tuple[str, ...] = ()  # How many at a time each side of a broker has, and why.
+    paused_at_ms: int = 0  # When the pause was said that holds now; 0: none does.
+    rested_ms: int = 0  # In pauses that are over.
+    tally: Tally | None = None  # None: it has not ended, or an older program saw it end.
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tuner.plan.json_lines import Path, Twice, keys_twice, lines_of, once
 
 VERSION = 1
 FAULTS_SHOWN_MAX = 20
+TOPIC_NAME_RULE = "1 to 249 letters, digits, dots, underscores and hyphens, and neither . nor .."  # Kafka's.
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PLAIN_KEYS = {"topic", "partition", "replicas"}  # Which everybody may name.
 
 
@@ -130,8 +134,7 @@ def _is_plain(entry: Mapping[str, Any]) -> bool:
         return False
     replicas = entry["replicas"]
     return (
-        isinstance(entry["topic"], str)
-        and entry["topic"] != ""
+        _is_topic(entry["topic"])
         and _is_id(entry["partition"])
         and isinstance(replicas, list)
         and replicas != []
@@ -142,8 +145,8 @@ def _is_plain(entry: Mapping[str, Any]) -> bool:
 
 def _check_entry(entry: Mapping[str, Any], at: Path, faults: Faults) -> None:
     topic, replicas, log_dirs = entry.get("topic"), entry.get("replicas"), entry.get("log_dirs")
-    if not isinstance(topic, str) or not topic:
-        faults.add((*at, "topic"), f"expected a topic's name, found {_shown(topic)}")
+    if not _is_topic(topic):
+        faults.add((*at, "topic"), f"expected a topic's name ({TOPIC_NAME_RULE}), found {_shown(topic)}")
     if not _is_id(entry.get("partition")):
         faults.add(
             (*at, "partition"), f"expected a partition's number, 0 or more, found {_shown(entry.get('partition'))}"
@@ -188,6 +191,15 @@ def _check_keys(body: Mapping[str, Any], at: Path, known: KeysView[str], faults:
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+
+
+@lru_cache(maxsize=10_000)  # A large plan names the same ones again and again.
+def is_topic_name(text: str) -> bool:
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in (".", "..")
+
+
+def _is_topic(value: Any) -> bool:
+    return isinstance(value, str) and is_topic_name(value)
 
 
 def _is_amount(value: Any) -> bool:

@@ -29,8 +29,9 @@ from itertools import takewhile
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
+from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits
 from tuner.plan.gather import gathers
-from tuner.plan.reassignment_steps import Step, StepReason, Wait, next_step
+from tuner.plan.reassignment_steps import Step, StepReason, Wait, Way, next_step
 from tuner.plan.refill_room import Room
 from tuner.plan.refill_terms import (
     HeldBy,
@@ -51,9 +52,9 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     Args:
         waiting: partitions that have no step under way; those that have arrived are passed over.
     """
-    room = Room(running, terms)
-    in_use = room.slots_taken
     queue = _Queue(waiting, terms)
+    room = Room(running, terms, queue.leaving.union(*(_leaving(one.way) for one in running if not one.stuck)))
+    in_use = room.slots_taken
     for index, step in queue.first:
         if room.request_is_full:
             break
@@ -74,12 +75,17 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     held = Counter(room.held.values())
     others = len(queue.sides.keys() - room.begun.keys() - room.held.keys())
     if others:
-        held[HeldBy.REQUEST if room.request_is_full else HeldBy.SLOTS] += others
+        held[room.full_of if room.request_is_full else HeldBy.SLOTS] += others
     starts = tuple(room.begun.values())
     if gathers(starts, running, in_use, terms, room.starts_max):
         held[HeldBy.REQUEST] += len(starts)
         starts = ()
-    return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()))
+    return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()), frozenset(room.at_limit))
+
+
+def _leaving(way: Way) -> set[int]:
+    """Brokers that it goes from; what internal topics have does not count there."""
+    return {*way.replicas} - {*way.target} if way.topic not in INTERNAL_TOPICS else set()
 
 
 def _turn(one: Waiting, giant_bytes: float) -> tuple[bool, float, float]:
@@ -117,6 +123,8 @@ class _Queue:
         self.waits: list[Wait] = []
         self.by_side: dict[BrokerSide, list[int]] = {}
         self.sides: dict[int, list[BrokerSide]] = {}
+        self.leaving: set[int] = set()  # Brokers from which one goes that does not wait for a broker that is down.
+        limited = terms.limits != PartitionLimits()
         online, most = terms.online, terms.batch.replica_movements_max
         free: list[tuple[int, Step]] = []
         for index, one in enumerate(waiting):
@@ -124,18 +132,21 @@ class _Queue:
             plain = way.isr <= online and online.issuperset(way.target) and online.issuperset(way.replicas)
             # Nearly all are well, and their steps are only worked out when there is room for them.
             if not (plain and missing and len(way.isr) >= way.min_in_sync and way.leader in online):
-                match next_step(way, online, most):
-                    case Wait() as wait:
-                        self.waits.append(wait)
-                        continue
-                    case Step(reason=StepReason.MIN_IN_SYNC) as step:
-                        self.first.append((index, step))
-                        continue
-                    case Step(adding=()) as step:
-                        free.append((index, step))
-                        continue
-                    case None:
-                        continue
+                step = next_step(way, online, most)
+                if isinstance(step, Wait):
+                    self.waits.append(step)
+                if not isinstance(step, Step):
+                    continue
+                if limited:
+                    self.leaving |= _leaving(way)
+                if step.reason is StepReason.MIN_IN_SYNC:
+                    self.first.append((index, step))
+                    continue
+                if not step.adding:
+                    free.append((index, step))
+                    continue
+            elif limited:
+                self.leaving |= _leaving(way)
             self.sides[index] = sides = sides_of(way.leader, missing)
             for side in sides:
                 self.by_side.setdefault(side, []).append(index)

@@ -1,11 +1,15 @@
 """What is left of every limit while a refill is made, and what has been begun on it.
 
-Invariant: what has been begun fits, together with what runs, into every limit that it was held against.
+Invariant: what has been begun fits, together with what runs, into every limit that it was held against. But for two things that
+would else hold a plan up for good: a step that has long been stuck, as a broker is down, leaves its place among KIP-435's numbers
+to others; and a broker from which a partition of the plan is about to go may have one more than KIP-578's limit meanwhile, as two
+that are full could not change places otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.limits import MB
@@ -20,6 +24,7 @@ from tuner.plan.refill_terms import (
     Start,
     Terms,
     Waiting,
+    copied,
     keep_up,
     step_keep_up,
     taken,
@@ -32,22 +37,30 @@ KEEP_UP_SHARE_MAX = 1 / 1.2
 class Room:
     """What is left of every limit, and what has been begun."""
 
-    def __init__(self, running: Sequence[Running], terms: Terms) -> None:
+    def __init__(self, running: Sequence[Running], terms: Terms, leaving: AbstractSet[int] = frozenset()) -> None:
+        """
+        Args:
+            leaving: brokers from which a partition that has begun, or may, will go.
+        """
         self._terms = terms
-        self._taken = taken(running, {**terms.rates, **terms.meant}, writes_known=terms.writes_known)
+        self._leaving = leaving
+        copying = copied(running, terms.online)
+        ending = [one for one in running if not one.stuck]
+        self._taken = taken(copying, {**terms.rates, **terms.meant}, writes_known=terms.writes_known)
         every = {*terms.slots, *self._taken}
         self._full = {side for side in every if not self._fits(side)}
         self._used = dict(terms.beside)
-        for side, bytes_per_s in keep_up(running).items():
+        for side, bytes_per_s in keep_up(copying).items():
             self._used[side] = self._used.get(side, 0.0) + bytes_per_s
-        self._copying = sum(bool(one.step.adding) for one in running)
-        self._partitions = terms.batch.partition_movements_max - len(running)
-        self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in running)
+        self._copying = sum(bool(one.step.adding) for one in copying)
+        self._partitions = terms.batch.partition_movements_max - len(ending)
+        self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in ending)
         self._hosted = dict(terms.hosted.by_broker)
         self._starts = min(terms.starts_max, REQUEST_PARTITIONS_MAX)
         self.begun: dict[int, Start] = {}
         self.held: dict[int, HeldBy] = {}
         self.never: dict[int, Held] = {}
+        self.at_limit: set[int] = set()
 
     @property
     def starts_max(self) -> int:
@@ -57,6 +70,11 @@ class Room:
     @property
     def request_is_full(self) -> bool:
         return len(self.begun) >= self.starts_max
+
+    @property
+    def full_of(self) -> HeldBy:
+        """What a full request is full of."""
+        return HeldBy.PARTITION_MOVEMENTS if self._partitions < self._starts else HeldBy.REQUEST
 
     @property
     def slots_taken(self) -> dict[BrokerSide, float]:
@@ -98,8 +116,11 @@ class Room:
         if step.moves_leader and self._leaders <= 0:
             return HeldBy.LEADER_MOVEMENTS
         if one.way.topic not in INTERNAL_TOPICS:
-            more = dict.fromkeys(step.adding, 1)
-            if overfull(PartitionCounts(self._hosted), more, self._terms.limits):
+            more, limits = dict.fromkeys(step.adding, 1), self._terms.limits
+            over = overfull(PartitionCounts(self._hosted), more, limits)
+            full = {broker for broker, count in over.items() if count > limits.of(broker) + (broker in self._leaving)}
+            if full:
+                self.at_limit |= full
                 return HeldBy.PARTITION_LIMIT
         return None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -67,6 +68,7 @@ class Running:
     remaining_bytes: float  # Of all replicas that the step adds.
     size_bytes: float
     write_bytes_per_s: float
+    stuck: bool = False  # For long it has needed a broker that is down: nobody knows when it ends.
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Refill:
     waits: tuple[Wait, ...]  # Partitions that can't go on, and why.
     held: Mapping[HeldBy, int]  # Of those looked at, how many were kept back by what.
     never: tuple[Held, ...]
+    at_limit: frozenset[int] = frozenset()  # Brokers that have as many partitions as they may, and for which some wait.
 
 
 def sides_of(leader: int, adding: Iterable[int]) -> list[BrokerSide]:
@@ -150,6 +153,21 @@ def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, keep_up_by
     if rate_bytes_per_s is None:
         return part  # No quota is known that keeping up could take.
     return max(part, min(keep_up_bytes_per_s / (KEEP_UP_A_SLOT * rate), lasts_s / FILLED_SLOT_S, WRITTEN_SLOTS_MAX))
+
+
+def copied(running: Iterable[Running], online: AbstractSet[int]) -> list[Running]:
+    """What is copied of what runs: from a broker that is away, or to one, nothing is."""
+    found = []
+    for one in running:
+        adding = tuple(b for b in one.step.adding if b in online) if one.way.leader in online else ()
+        if len(adding) < len(one.step.adding):
+            one = replace(one, step=replace(one.step, adding=adding), remaining_bytes=_share(one, adding))
+        found.append(one)
+    return found
+
+
+def _share(one: Running, adding: Sequence[int]) -> float:
+    return one.remaining_bytes * len(adding) / len(one.step.adding)
 
 
 def taken(
