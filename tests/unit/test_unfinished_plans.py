@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from rheostat.fetchers import command
 from rheostat.fetchers.command import check_no_plan_goes_on
 from rheostat.reassign import unfinished as of_record
 from rheostat.reassign.unfinished import said_of_unfinished
-from rheostat.settings import Settings, load_settings
+from rheostat.settings import Settings, parse_settings
 from tuner.model.reassigning import Asked, Part, Plan, PlanHead, Wanted
 
 RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): Part((3,), (1,))})
@@ -21,10 +20,9 @@ ENDS = replace(PAUSED, asked={("t", 0): Asked((3,), (1,))})
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    file = tmp_path / "rheostat.yaml"
-    file.write_text("cluster: c\nkafka:\n  bootstrap_servers: 127.0.0.1:1\n")
-    return load_settings(file, {})
+def settings() -> Settings:
+    text = "cluster: c\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 1000000}\n"
+    return parse_settings(text, "f.yaml", {})
 
 
 def away(_: Settings) -> tuple[Plan, ...]:
