@@ -76,6 +76,28 @@ def test_the_largest_goes_first_and_slots_are_not_exceeded() -> None:
     assert found.held == {HeldBy.SLOTS: 1}
 
 
+def test_what_the_kips_limit_keeps_back_is_said_to_be_kept_back_by_it() -> None:
+    found = refill([waits(0), waits(1)], [], terms(9, batch=BatchLimits(partition_movements_max=1)))
+    assert (len(found.starts), found.held) == (1, {HeldBy.PARTITION_MOVEMENTS: 1})
+    found = refill([waits(0), waits(1)], [], terms(9, starts_max=1))
+    assert (len(found.starts), found.held) == (1, {HeldBy.REQUEST: 1})
+
+
+def test_to_a_broker_that_is_down_nothing_is_copied_so_its_leader_has_room() -> None:
+    dead = runs(waits(9, to=(1, 3)))
+    without = terms(1, online=ONLINE - {3})
+    assert begun(refill([waits(0, to=(1, 4))], [dead], terms(1))) == []
+    assert begun(refill([waits(0, to=(1, 4))], [dead], without)) == [0]
+    assert (
+        begun(refill([waits(0, to=(1, 4))], [dead], replace(without, batch=BatchLimits(partition_movements_max=1))))
+        == []
+    )
+    stuck = replace(dead, stuck=True)
+    assert begun(
+        refill([waits(0, to=(1, 4))], [stuck], replace(without, batch=BatchLimits(partition_movements_max=1)))
+    ) == [0]
+
+
 def test_what_runs_counts() -> None:
     assert begun(refill([waits(0), waits(1)], [runs(waits(9))], terms(2))) == [0]
     assert begun(refill([waits(0)], [runs(waits(8)), runs(waits(9))], terms(2))) == []

@@ -21,7 +21,7 @@ ENDS = replace(PAUSED, asked={("t", 0): Asked((3,), (1,))})
 
 @pytest.fixture
 def settings() -> Settings:
-    text = "cluster: c\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 1000000}\n"
+    text = "cluster: c\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50000000}\n"
     return parse_settings(text, "f.yaml", {})
 
 
