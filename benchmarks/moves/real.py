@@ -46,6 +46,8 @@ from benchmarks.moves.writing import NUMBER_BYTES, Writer
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
+from rheostat.reassign.record import throttles_stand
+from rheostat.settings import load_settings
 from rheostat.supervisor import Supervisor, children_for
 from streaming.contract import Side
 from streaming.kafka.reassignments import ReassignmentClient
@@ -96,6 +98,7 @@ class Bench:
         self._client = client
         self._writer = writer
         self._config = config
+        self._settings = load_settings(config)
         self._back = False
         self._begin: dict[str, Callable[[Target], None]] = {
             OURS: self._ours,
@@ -132,6 +135,8 @@ class Bench:
         }
         say(f"{policy}: {row}")
         awaited("lists are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
+        # Else this run's end would come into the next one.
+        awaited("nothing is the tuner's", lambda: not throttles_stand(self._settings), _LEFT_S_MAX, every_s=1.0)
         self._rate(None)
         return row
 

@@ -31,7 +31,7 @@ from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.decide.policy import decide, intend, settle
 from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
-from tuner.model.limits import MB
+from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Pause
 
@@ -42,8 +42,10 @@ GONE = live({}, moves=(), lists={})
 SET = SetRate(*SOURCE, 4_500_000, 21 * MB, Reason.STALLED_BELOW_KEEP_UP, "")
 
 
-def think(seen: LiveCluster | Observation, memory: Memory) -> tuple[Memory, tuple[Decision, ...]]:
-    return decide(seen if isinstance(seen, Observation) else observation(seen), memory, LIMITS, STALL)
+def think(
+    seen: LiveCluster | Observation, memory: Memory, *, limits: Limits = LIMITS
+) -> tuple[Memory, tuple[Decision, ...]]:
+    return decide(seen if isinstance(seen, Observation) else observation(seen), memory, limits, STALL)
 
 
 def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
@@ -165,6 +167,28 @@ def test_one_idle_look_is_perhaps_the_moment_between_two_batches() -> None:
 def test_two_idle_looks_are_the_end() -> None:
     _, decisions = think(IDLE, Memory(owned=OURS, seen=SEEN, throttled=True, idle_looks=1))
     assert [type(d) for d in decisions] == [ClearLists, PutBackRate]
+
+
+def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_away_with_the_last() -> None:
+    """Somebody takes the throttle of the last move off and puts one on for the next, before it was certain that the last is over:
+    the same rate, and lists that name the same replicas."""
+    limits = replace(LIMITS, idle_looks_before_end=4)
+    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    found: list[Decision] = []
+    for cluster in (IDLE, GONE, IDLE, IDLE, IDLE):
+        memory, decisions = think(cluster, memory, limits=limits)
+        found += decisions
+    assert [d for d in found if isinstance(d, PutBackRate | ClearLists)] == []
+    # Without the gap nobody could tell.
+    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    for _ in range(4):
+        memory, decisions = think(IDLE, memory, limits=limits)
+    assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
+    # What moves meanwhile is of the next move, and its end takes its throttle away.
+    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    for cluster in (IDLE, GONE, IDLE, live({SOURCE: 21 * MB, TARGET: 10 * MB}), IDLE, IDLE, IDLE, IDLE):
+        memory, decisions = think(cluster, memory, limits=limits)
+    assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
 
 
 def test_a_move_between_two_idle_looks_starts_the_count_anew() -> None:

@@ -1,12 +1,14 @@
 """The moves have ended: what has to go, and what is put back?
 
-Two kinds of throttle look alike while a move runs and must not be treated alike when it ends:
+Kinds of throttle that look alike while a move runs and must not be treated alike when it ends:
     the move's own     every list names a replica that moved, and was not there before the move, as far as we saw: it was put
                        on for this move, so it goes, lists first, then the rates of the brokers that took part, but for
                        those that stood there before anything moved. ``kafka-reassign-partitions --verify`` does the same
                        and spares nothing, if only somebody remembers to run it.
     a standing one     some list was there before, is "*", or names nobody who moved: the rates serve it too. So the lists
                        stay, and every rate that we changed becomes again what it was.
+
+    the next one's      it was gone, or not there yet, at a look at which nothing moved: somebody is about to begin. It stays.
 
 Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a rate removed first
 leaves the listed replicas unlimited for a moment, a list removed first throttles nobody.
@@ -58,8 +60,9 @@ def _serves_others(live: LiveCluster, memory: Memory) -> bool:
     catch-up of another topic. One that does name some is the move's; the others in it belong to partitions that were done
     before our first look.
     """
+    lists_came = memory.after.lists_came if memory.after is not None else ()
     for topic, throttle in live.lists.items():
-        if throttle.leader.every or throttle.follower.every:
+        if throttle.leader.every or throttle.follower.every or topic in lists_came:
             return True
         if memory.standing_lists is not None and topic in memory.standing_lists:
             return True
@@ -86,9 +89,10 @@ def _clear_lists(live: LiveCluster) -> list[ClearLists]:
 
 def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[PutBackRate]:
     found = []
+    came = memory.after.rates_came if memory.after is not None else ()
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
-        if setting is None or not setting.own or side in memory.theirs_until_ms:
+        if setting is None or not setting.own or side in memory.theirs_until_ms or side in came:
             continue
         stood = memory.standing.get(side)
         if stood is None:

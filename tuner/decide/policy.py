@@ -29,7 +29,7 @@ from tuner.decide.urgency import may_hold_back
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
 from tuner.model.decision import Decision, Hold, PutBackRate, Reason, RemovePairs, SetRate, StartRate
 from tuner.model.limits import Limits, StallLimits
-from tuner.model.memory import Memory, Owned
+from tuner.model.memory import After, Memory, Owned
 from tuner.model.orders import Pause
 
 _FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS})
@@ -73,7 +73,7 @@ def decide(
         return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
-    memory = replace(memory, idle_looks=0, seen=seen, throttled=throttled)
+    memory = replace(memory, idle_looks=0, after=None, seen=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept)
     # Where the law steers it knows itself since when.
     untold = [] if limits.steers else [side for side in memory.owned if view.signal(side) is None]
@@ -124,6 +124,7 @@ def _paused(
         stalls={},
         rescued=frozenset(),
         idle_looks=0,
+        after=None,
         seen=seen,
         throttled=throttled,
         unseen_since_ms={},
@@ -180,7 +181,7 @@ def _without_moves(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Args: keeps_open: throttles that are not lowered yet."""
     looks = memory.idle_looks + 1
-    memory = replace(memory, idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
+    memory = replace(memory, after=_after(live, memory), idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
     removals = take_off(memory, {})
     if looks < limits.idle_looks_before_end:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
@@ -192,6 +193,19 @@ def _without_moves(
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
     left = [_left_there(side, owned) for side, owned in sorted(memory.owned.items()) if side[0] not in live.brokers]
     return memory if endings else _settled(live, memory, limits), (*changed, *endings, *left)
+
+
+def _after(live: LiveCluster, memory: Memory) -> After | None:
+    """A throttle that was gone and is there again is not the one of the moves that have ended, though it may look the same."""
+    if not memory.seen:
+        return None
+    rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
+    before = memory.after
+    if before is None:
+        return After(rates, lists)
+    rates_came = before.rates_came | (rates - before.rates - memory.owned.keys())
+    lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
+    return After(rates, lists, rates_came & rates, lists_came & lists)
 
 
 def _left_there(side: BrokerSide, owned: Owned) -> Hold:
@@ -230,6 +244,7 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
         standing_lists=idle_lists & memory.idle_lists,
         idle_lists=idle_lists,
         idle_rates=stands,
+        after=None,
         to_clear=to_clear,
     )
 

@@ -42,6 +42,16 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """What throttles there were at the last look at which nothing moved any more, and which of them had come since the first."""
+
+    rates: frozenset[BrokerSide]
+    lists: frozenset[str]
+    rates_came: frozenset[BrokerSide] = frozenset()
+    lists_came: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     stalls: Mapping[int, StallState] = field(default_factory=dict)  # By destination broker.
     rescued: frozenset[int] = frozenset()  # Destinations whose stall we have answered, until their move ends.
@@ -58,6 +68,7 @@ class Memory:
     standing_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # At the idle look before. Not on record.
+    after: After | None = None  # The throttles of idle looks since something was seen to move. Not on record.
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
     to_clear: frozenset[int] = frozenset()
     # Replicas that we have put on the throttled-replica lists, by topic: on record before they are listed, and until they are not.
