@@ -365,6 +365,29 @@ def test_who_died_and_is_never_heard_of_again_is_gone_after_an_hour() -> None:
     assert ALICE not in after.memory.owned
 
 
+@pytest.mark.parametrize("presses", [False, True])
+def test_in_the_first_cycle_of_another_term_those_who_are_held_back_are_known_to_be(presses: bool) -> None:
+    """Other settings in the middle of a storm: its books are of a few seconds before, and everybody would seem to do nothing."""
+    rig = Rig()
+    for _ in range(20):
+        rig.cycle("alice", "bob")
+    found, stands = rig.memory.total, dict(rig.quotas.rates)
+    assert found is not None
+    assert found.rate_per_s > 60.0
+    after = Rig(rig.quotas, journal=rig.journal, now_s=rig.now_s)
+    after.storm("alice", "bob")
+    if presses:
+        after.signals.controllers = {1: controller(round(after.now_s * 1000), queue=600.0)}
+    after.now_s += 2.0
+    after.cycle()
+    assert after.memory.total is not None
+    assert all(state.hungry for state in after.memory.tenants.values())
+    if presses:  # A fifth too much takes a sixth, and not all but what any controller bears.
+        assert after.memory.total.rate_per_s == pytest.approx(found.rate_per_s / 1.2)
+    else:
+        assert rig.quotas.rates == stands
+
+
 def test_the_total_that_was_found_outlives_its_finder() -> None:
     rig = Rig()
     for _ in range(30):

@@ -22,7 +22,7 @@ def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> Mu
     later = {
         t: _tenant(s, now_ms)
         for t, s in memory.tenants.items()
-        if s.judged_at_ms > ahead_ms or s.written_at_ms > now_ms
+        if max(s.judged_at_ms, s.active_at_ms) > ahead_ms or s.written_at_ms > now_ms
     }
     return replace(
         memory,

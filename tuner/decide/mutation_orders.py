@@ -52,11 +52,11 @@ def _heard(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> Mu
 
 def recalled(memory: MutationMemory, now_ms: int) -> MutationMemory:
     """After a restart: those whose quota is ours are known from now on, so that whoever is never heard of again is gone
-    in an hour, and not at once nor never."""
+    in an hour, and not at once nor never. Nothing of them is judged yet: what was heard a moment ago is still news."""
     known = dict(memory.tenants)
     for entity in memory.owned:
         user, client_id = entity.user, entity.client_id
         if not any(name is not None and not isinstance(name, str) for name in (user, client_id)):
             tenant = Tenant(user if isinstance(user, str) else None, client_id if isinstance(client_id, str) else None)
-            known.setdefault(tenant, TenantState(judged_at_ms=now_ms))
+            known.setdefault(tenant, TenantState(active_at_ms=now_ms))
     return replace(memory, tenants=known)

@@ -42,8 +42,8 @@ class Total:
 class TenantState:
     rate_per_s: float = 0.0  # What it does, slowly forgotten.
     hungry: bool = False  # Held back, so that nobody knows what it would do.
-    active_at_ms: int = 0  # When it last did anything.
-    judged_at_ms: int = 0  # Of its newest signal.
+    active_at_ms: int = 0  # When it last did anything, or was known for the first time.
+    judged_at_ms: int = 0  # Of its newest signal; 0: nothing was heard of it yet.
     written_at_ms: int = 0
     written_before_at_ms: int = 0  # The write before that.
 
