@@ -65,6 +65,9 @@ class QuotaWatcher(Protocol):
     def failed(self, count: int) -> None:
         """So many writes did, now."""
 
+    def ended(self) -> None:
+        """Nothing is shared out any more."""
+
 
 class MutationLoop:
     """``policy`` is None where nobody asks for quotas any more: then what is still ours is taken back."""
@@ -121,6 +124,10 @@ class MutationLoop:
     def next_due_s(self) -> float:
         busy = self._reading is not None or self._writing is not None
         return self._monotonic() + _POLL_S if busy else self._due_s
+
+    def ended(self) -> None:
+        """After an error that nobody foresaw: what was told last is not how it is."""
+        self._watcher.ended()
 
     def tick(self) -> None:
         """Goes on where something is due or has been answered; never waits."""

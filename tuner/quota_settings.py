@@ -18,12 +18,13 @@ _DEFAULTS = {
 # Our own clients create rheostat's topics, and a throttled one could not take a quota back.
 _OWN = TenantRule(client_id="rheostat-*", exempt=True)
 _RATE_MIN = 0.1  # Below it one partition is a debt of more than ten seconds.
+_RATE_MAX = 1_000_000  # Far above what any controller does; no sum of such numbers is too large to be one.
 
 
 class ControllerObjectiveSettings(BaseModel):
     """What the controller is kept within; of those that are measured the worst counts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     idle_ratio_min: float | None = Field(
         default=0.3, gt=0, lt=1, description="share of the time in which it is to have nothing to do"
@@ -74,7 +75,7 @@ class ControllerObjectiveSettings(BaseModel):
 class TenantSettings(BaseModel):
     """Tenants that are not like the others. The rule that names them most exactly wins, user before client-id; then the first."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     user: str | None = Field(default=None, min_length=1, description="name or pattern (`*`, `?`) of the user")
     client_id: str | None = Field(default=None, min_length=1, description="name or pattern of the client-id")
@@ -82,7 +83,7 @@ class TenantSettings(BaseModel):
         default=1.0, gt=0, le=1_000_000, description="its part of what there is, against others' weights"
     )
     rate_per_s_min: float | None = Field(
-        default=None, ge=_RATE_MIN, description="what it has in any case, in partitions/s"
+        default=None, ge=_RATE_MIN, le=_RATE_MAX, description="what it has in any case, in partitions/s"
     )
     exempt: bool = Field(
         default=False,
@@ -113,7 +114,7 @@ class TenantSettings(BaseModel):
 class MutationQuotaSettings(BaseModel):
     """Quotas for creating and deleting topics (KIP-599), turned as the controller bears it; absent: nobody touches them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     objective: ControllerObjectiveSettings = Field(
         default_factory=ControllerObjectiveSettings, description="what the controller is kept within"

@@ -64,7 +64,8 @@ def run(
     monotonic: Callable[[], float],
     may_act: Callable[[], bool],
 ) -> None:
-    """Each as often as it is due. An error of the plans' own ends the plans, and not the throttles."""
+    """Each as often as it is due. An error of the plans' own ends the plans, and one of the quotas' own the quotas; not the
+    throttles."""
     due_s = monotonic()
     was_ready = False
     while not stop.is_set() and may_act():
@@ -80,8 +81,14 @@ def run(
         loop.tick()
         next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S)
         if mutations is not None:
-            mutations.tick()
-            next_s = min(next_s, mutations.next_due_s())
+            try:
+                mutations.tick()
+                next_s = min(next_s, mutations.next_due_s())
+            except Exception as error:  # whatever it is, the throttles have their seconds
+                why = "no mutation quota is changed until this tuner is started anew"
+                log.exception(why)
+                mutations.ended()
+                board.no_quotas_why, mutations = f"{why}: {type(error).__name__}: {error}", None
         if plans is not None:
             try:
                 plans.tick()

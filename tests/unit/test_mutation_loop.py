@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -16,6 +18,9 @@ from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.contract.quotas import Default, QuotaEntity
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Outcome, Quotas, Rates
+from tuner.api.board import Board
+from tuner.api.metrics import registry_of
+from tuner.api.quota_board import QuotaBoard
 from tuner.decide.mutation_defaults import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.decide.mutation_orders import recalled
 from tuner.decide.mutation_quota import Turn
@@ -23,6 +28,7 @@ from tuner.journal.entries import QUOTAS, Entry
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Recovered
+from tuner.model.limits import Limits
 from tuner.model.mutation import MutationPolicy, QuotaView, TenantRule
 from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import MutationMemory
@@ -30,6 +36,7 @@ from tuner.model.orders import Orders, Pause
 from tuner.model.quota_window import QuotaWindow
 from tuner.mutation_ledger import MutationLedger
 from tuner.mutation_loop import SHOWN_S_MAX, MutationLoop
+from tuner.term import run
 
 T = TypeVar("T")
 ALICE, BOB = QuotaEntity(user="alice"), QuotaEntity(user="bob")
@@ -99,6 +106,8 @@ class Watcher:
 
     def failed(self, count: int) -> None:
         self.failures += count
+
+    def ended(self) -> None: ...
 
 
 class Rig:
@@ -541,6 +550,50 @@ def test_a_surprise_beside_the_loop_ends_nothing() -> None:
     rig.loop.tick()
     rig.loop.tick()
     assert "ValueError: an answer that nobody foresaw" in str(rig.journal.entries[-1].failure)
+
+
+def test_an_error_of_the_quotas_own_ends_them_and_not_the_throttles_and_is_told() -> None:
+    class Throttles:
+        cycles = 0
+
+        def cycle_is_due(self) -> bool:
+            return True
+
+        def cycle(self) -> None:
+            self.cycles += 1
+
+        def tick(self) -> None: ...
+
+        def next_due_s(self) -> float:
+            return 0.0
+
+    throttles: Any = Throttles()
+    rig, shown = Rig(), QuotaBoard("c")
+    rig.loop._watcher = shown
+    board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    registry = registry_of(board, shown)
+    for broken in (False, True):
+        board.acts()
+        if broken:
+            rig.signals.tenants = {1: None}  # type: ignore[dict-item]  # What nobody foresaw.
+        else:
+            rig.storm("alice")
+        rig.now_s += 5.0
+        with structlog.testing.capture_logs() as told:
+            run(
+                throttles, rig.loop, None, board,
+                cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=partial(next, iter([True] * 4), False),
+            )  # fmt: skip
+        seen = registry.get_sample_value("rheostat_quotas_seen", {"cluster": "c"})
+        assert seen == (0.0 if broken else 1.0)
+    assert throttles.cycles == 8
+    assert "no mutation quota is changed until this tuner is started anew: AttributeError" in board.ready()[1]
+    assert any("no mutation quota is changed" in line["event"] for line in told)
+    assert registry.get_sample_value("rheostat_controller_pressure_ratio", {"cluster": "c"}) is None
+    board.acts()
+    shown.stands_by()
+    assert "no mutation quota" not in board.ready()[1], "another term turns them again"
+    assert registry.get_sample_value("rheostat_quotas_seen", {"cluster": "c"}) is None
 
 
 class FailingCaller(HeldCaller):

@@ -75,13 +75,14 @@ class Board:
         self.acting = False
         self._waits_for = STANDING_BY
         self.no_plans_why: str | None = None  # Why this tuner executes no plans any more; None: nothing has ended that.
+        self.no_quotas_why: str | None = None  # The same of mutation quotas.
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
     def acts(self) -> None:
         self._acts_since_s = self._wall_clock()
         self.acting = True
-        self.no_plans_why = None
+        self.no_plans_why = self.no_quotas_why = None
 
     def stands_by(self, waits_for: str | None = None) -> None:
         """What was seen last is somebody else's to tell from now on.
@@ -91,7 +92,8 @@ class Board:
         """
         with self._lock:
             self._waits_for = waits_for or STANDING_BY
-            self.acting, self._observation, self.cycled_at_s, self.no_plans_why = False, None, None, None
+            self.acting, self._observation, self.cycled_at_s = False, None, None
+            self.no_plans_why = self.no_quotas_why = None
             self._newest, self._acts_since_s = None, None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
@@ -154,7 +156,7 @@ class Board:
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""
         sees, why = self._sees()
-        return sees, why if self.no_plans_why is None else f"{why}; {self.no_plans_why}"
+        return sees, "; ".join(said for said in (why, self.no_plans_why, self.no_quotas_why) if said is not None)
 
     def _sees(self) -> tuple[bool, str]:
         if not self.acting:

@@ -49,6 +49,7 @@ class QuotaBoard:
         self._lock = threading.Lock()
         self._shown: Shown | None = None
         self._failures = 0
+        self.has_ended = False  # By an error of its own, what turns them.
         self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
@@ -64,10 +65,16 @@ class QuotaBoard:
         with self._lock:
             self._failures += count
 
+    def ended(self) -> None:
+        """By an error of its own: what was seen last is not how it is, and nobody looks any more."""
+        with self._lock:
+            self._shown, self.has_ended = None, True
+            self.number += 1
+
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on."""
         with self._lock:
-            self._shown = None
+            self._shown, self.has_ended = None, False
             self.number += 1
 
     def shown(self) -> tuple[Shown | None, int, dict[tuple[str, str], int]]:
@@ -120,6 +127,8 @@ class QuotaCollector(Collector):
         if decisions:
             yield family(OfTuner.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
             yield family(OfTuner.QUOTA_FAILURES, {c: float(failures)})
+        if self._board.has_ended:
+            yield family(OfTuner.QUOTAS_SEEN, {c: 0.0})
         if shown is None:
             return
         total, memory = shown.total, shown.memory

@@ -259,7 +259,9 @@ def _default(
 
 def gone_of(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> set[Tenant]:
     """Of whom nobody has heard for so long that Kafka has forgotten them."""
-    return {t for t, s in memory.tenants.items() if now_ms - max(s.judged_at_ms, s.active_at_ms) > limits.absent_s * 1000}
+    return {
+        t for t, s in memory.tenants.items() if now_ms - max(s.judged_at_ms, s.active_at_ms) > limits.absent_s * 1000
+    }
 
 
 def _gone(
