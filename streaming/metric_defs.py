@@ -480,8 +480,8 @@ class OfTuner:
 
     QUOTAS_SEEN = MetricDef(
         "rheostat_quotas_seen", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while the mutation quotas can be read, else 0, also once an error of its own has ended what turns them; absent where none "
-        "are asked for.",
+        "1 while the mutation quotas can be read, else 0, also once an error of its own has ended what turns them; absent where "
+        "none are asked for.",
     )  # fmt: skip
     CONTROLLER_PRESSURE = MetricDef(
         "rheostat_controller_pressure_ratio", "gauge", Unit.RATIO, ("cluster",),

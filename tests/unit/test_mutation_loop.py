@@ -506,6 +506,20 @@ def test_where_no_quota_stands_one_that_holds_nobody_back_makes_kafka_count() ->
     assert rig.quotas.rates == {}
 
 
+def test_who_takes_away_what_makes_kafka_count_wants_it_away() -> None:
+    rig = Rig(policy=MutationPolicy(default_entity=None, measures=True))
+    rig.signals.controllers = {1: controller(START_MS)}
+    for _ in range(3):
+        rig.cycle()
+    assert EVERY_PAIR in rig.quotas.rates
+    del rig.quotas.rates[EVERY_PAIR]
+    for _ in range(60):
+        rig.signals.controllers = {1: controller(round(rig.now_s * 1000))}
+        rig.cycle()
+        assert rig.quotas.rates == {}
+    assert EVERY_PAIR in rig.memory.theirs_until_ms
+
+
 @pytest.mark.parametrize(
     ("stands", "measures"), [({BOB: 7.0}, True), ({}, False)], ids=["some quota stands", "nobody asked for it"]
 )

@@ -15,9 +15,14 @@ from tuner.model.mutation_memory import MutationMemory
 
 
 def to_measure(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> SetQuota | None:
+    """
+    Args:
+        memory: as it is once what somebody changed is let go of.
+    """
     if not policy.measures or policy.default_entity is not None or isinstance(view.quotas, NotSeen) or view.quotas:
         return None
-    if EVERY_PAIR in memory.theirs_until_ms:
+    # Who takes it away wants it away, also before that is certain.
+    if EVERY_PAIR in memory.theirs_until_ms or EVERY_PAIR in memory.doubted:
         return None
     text = (
         f"{EVERY_PAIR}: no quota → {NOBODY_HELD_PER_S:g}/s: holds nobody back, and lets Kafka count what each tenant does "

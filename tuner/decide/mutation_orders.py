@@ -26,7 +26,8 @@ def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None
     limits = policy.limits if policy is not None else MutationLimits()
     memory = _heard(orders, memory, limits)
     if policy is not None and orders.pause is None:
-        made, measuring = turn(view, memory, policy), to_measure(view, memory, policy)
+        made = turn(view, memory, policy)
+        measuring = to_measure(view, made.memory, policy)
         return made if measuring is None else replace(made, decisions=(*made.decisions, measuring))
     if isinstance(view.quotas, NotSeen):
         text = f"the quotas could not be read: {view.quotas.reason}"
