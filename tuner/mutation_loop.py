@@ -119,6 +119,8 @@ class MutationLoop:
         self._writing: Call[Outcome] | None = None
         self._may = False  # Of what is being written, as far as it was asked.
         self._asked: dict[QuotaEntity, Written] = {}
+        # When a write ended last. Whoever was the tuner before may have died in one just now.
+        self._asked_at_s = monotonic()
         self._unseen: dict[QuotaEntity, tuple[Written, float]] = {}  # Written, and since when it is waited for.
 
     def next_due_s(self) -> float:
@@ -178,20 +180,29 @@ class MutationLoop:
         made = ruled(view, memory, policy, orders)
         if self._inputs is not None:
             self._inputs.quotas(view, orders, policy, memory, made.memory, made.decisions)
-        memory, changes = made.memory, list[Written]()
+        memory, there, changes = made.memory, list[Written](), list[Written]()
         for decision in made.decisions:
             if not isinstance(decision, SetQuota | PutBackQuota):
                 continue
-            waits = decision.entity in self._unseen and decision.entity not in seen
-            if waits or self.ledger.pausing(decision.entity):
+            if decision.entity in self._unseen and decision.entity not in seen:
                 continue
-            changes.append(decision)
-            memory = memory if self._dry_run else intend(memory, decision)
-        self.ledger.record(made.decisions, changes, memory, _inputs(made))
+            if self._is_there(decision):
+                there.append(decision)
+                memory = settle(memory, decision)
+            elif not self.ledger.pausing(decision.entity):
+                changes.append(decision)
+                memory = memory if self._dry_run else intend(memory, decision)
+        self.ledger.record(made.decisions, [*there, *changes], memory, _inputs(made))
         self._came_out(seen)
         self._watcher.shared_out(view, made, memory)
         if changes and not self._dry_run:
             self._write(changes)
+
+    def _is_there(self, decision: Written) -> bool:
+        """What is to be put back stands already, as what we asked for was refused, and nothing that was asked for can still come:
+        there is nothing to ask Kafka for, which may refuse that as well."""
+        back = isinstance(decision, PutBackQuota) and decision.live_per_s == decision.value_per_s
+        return back and self._monotonic() - self._asked_at_s > SHOWN_S_MAX
 
     def _looked_back(
         self, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
@@ -226,7 +237,7 @@ class MutationLoop:
     def _answered(self, outcome: Outcome) -> None:
         """Where Kafka did not take it, or nobody knows, what may stand there stays as it was put on record."""
         failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
-        now_s = self._monotonic()
+        now_s = self._asked_at_s = self._monotonic()
         self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
         self._asked = {}
         self._failed(failures)

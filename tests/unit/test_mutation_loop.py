@@ -332,6 +332,42 @@ def test_where_kafka_refuses_it_says_so_once_goes_on_watching_and_asks_more_seld
     assert len([line for line in told if "not done: the quota of" in line["event"]]) == 1
 
 
+def test_what_kafka_refused_is_released_without_asking_it_again_and_again() -> None:
+    port = Refusing()
+    rig = Rig(port=port)
+    for _ in range(24):
+        rig.cycle("alice")
+    assert rig.memory.owned.keys() == {ALICE, EVERYBODY}
+    rig.orders.latest = RELEASED
+    for _ in range(12):  # A minute; who releases waits for a minute and a half.
+        rig.cycle("alice")
+    assert rig.memory.owned == {}
+    assert rig.journal.recovered().owned == {}
+    assert [e.action for e in rig.journal.entries if e.kind == QUOTAS][-1] == "put_back_quota"
+    asked = port.asked
+    for _ in range(12):
+        rig.cycle("alice")
+    assert port.asked == asked
+
+
+def test_what_may_still_come_is_taken_back_though_nothing_stands() -> None:
+    """Somebody died in the write, and it may come to the controller after the look of whoever takes it back."""
+
+    class Told(FakeQuotas):
+        asked: Rates | None = None
+
+        def write(self, rates: Rates) -> Outcome:
+            self.asked = rates
+            return super().write(rates)
+
+    rig, quotas = Rig(), Told()
+    rig.cycle("alice")
+    after = Rig(quotas, journal=rig.journal, now_s=rig.now_s)
+    after.orders.latest = RELEASED
+    after.cycle("alice")
+    assert quotas.asked == {ALICE: None, EVERYBODY: None}
+
+
 # -- a life after a death -------------------------------------------------------------------------------------------------
 
 
