@@ -12,6 +12,7 @@ Invariant: a quota that is not yet seen to stand as written may still stand as b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from typing import Any, Protocol
 
 import structlog
@@ -180,7 +181,9 @@ class MutationLoop:
         made = ruled(view, memory, policy, orders)
         if self._inputs is not None:
             self._inputs.quotas(view, orders, policy, memory, made.memory, made.decisions)
-        memory, there, changes = made.memory, list[Written](), list[Written]()
+        # Who only looks on cannot tell what a tuner that acts writes from what people do.
+        memory = replace(made.memory, looked=False) if self._dry_run else made.memory
+        there, changes = list[Written](), list[Written]()
         for decision in made.decisions:
             if not isinstance(decision, SetQuota | PutBackQuota):
                 continue

@@ -114,6 +114,7 @@ class World:
         ours = self.memory.owned.get(entity)
         if ours is None:
             _put(self.meant, entity, value)
+            self._noted(entity, value)
         elif any(_same(value, may_stand) for may_stand in ours.may_stand):
             # What we would have written: nobody could tell. Also if it stood otherwise for a moment, or was away.
             _put(self.meant, entity, ours.before_per_s)
@@ -121,6 +122,16 @@ class World:
         else:
             _put(self.meant, entity, value)
             self.theirs_at_ms[entity] = self.now_ms
+
+    def _noted(self, entity: QuotaEntity, value: float | None) -> None:
+        """Where none is ours: what was not there with the last look is theirs from now on, and before the first everything was
+        there. While it is theirs already, another value makes that no longer."""
+        if entity in self.memory.theirs_until_ms:
+            return
+        if self.memory.looked and value is not None and not _same(value, self.memory.others.get(entity)):
+            self.theirs_at_ms[entity] = self.now_ms
+        else:
+            self.theirs_at_ms.pop(entity, None)
 
     def _checked(self, decisions: Any, event: dict[str, Any], at_ms: int) -> None:
         blind = abs(self.now_ms - at_ms) > 15_000 or event["active"] != 1.0

@@ -527,6 +527,17 @@ def test_a_dry_run_writes_nothing_and_no_memory_over_a_real_ones() -> None:
     assert any(e.dry_run and e.kind == QUOTAS for e in real.journal.entries)
 
 
+def test_beside_a_tuner_that_acts_one_that_looks_on_takes_nothing_for_a_persons() -> None:
+    quotas = FakeQuotas()
+    dry, real = Rig(quotas, dry_run=True), Rig(quotas)
+    for cycle in range(12):
+        dry.cycle("alice")
+        if cycle >= 2:
+            real.cycle("alice")
+    assert ALICE in quotas.rates
+    assert {**dry.memory.doubted, **dry.memory.theirs_until_ms} == {}
+
+
 # -- measuring ------------------------------------------------------------------------------------------------------------
 
 

@@ -251,6 +251,52 @@ def test_a_quota_that_somebody_took_away_stays_away() -> None:
     assert A not in rig.quotas
 
 
+def test_a_quota_that_somebody_sets_while_we_look_is_theirs_until_the_hold_expires() -> None:
+    """A person who stops a tenant that has no quota of ours, by name, is not overruled with the next look."""
+    rig = Rig(PLAIN, {B: 40.0})
+    rig.cycle([])
+    rig.quotas |= {A: 0.5, B: 0.5}
+    said = []
+    for _ in range(60):
+        made = rig.cycle(three(rig, 30, 30, a=-5.0, b=-5.0))
+        said += [d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.SOMEBODY_ELSES]
+        assert (rig.quotas[A], rig.quotas[B]) == (0.5, 0.5)
+    assert [share.reason for share in made.shares[:2]] == [QuotaReason.SOMEBODY_ELSES] * 2
+    assert len(said) == 2
+    assert "client-id 'b': 0.5/s stands there now, where 40/s stood before and none is ours" in said[0]
+    assert "client-id 'a': 0.5/s stands there now, where none stood before" in said[1]
+    rig.now_ms += 3_600_000
+    rig.cycle(three(rig, 30, 30, a=-5.0, b=-5.0))
+    assert rig.quotas[A] != 0.5
+    assert rig.memory.owned[A].before_per_s == 0.5
+
+
+def test_what_we_put_back_is_nobodys_news() -> None:
+    rig = Rig(PLAIN, {A: 3.0})
+    rig.cycle(three(rig, 30))
+    rig.now_ms += 3_601_000
+    rig.cycle([tenant(rig.now_ms, client_id="b")])
+    assert rig.quotas[A] == 3.0
+    rig.cycle([tenant(rig.now_ms, client_id="b")])
+    rig.cycle(three(rig, 30))
+    assert A in rig.memory.owned
+
+
+def test_a_broker_that_is_behind_and_shows_what_was_taken_back_is_nobodys_word() -> None:
+    rig = Rig(PLAIN)
+    rig.cycle(three(rig, 30))
+    old = rig.quotas[A]
+    rig.now_ms += 3_601_000
+    rig.cycle([tenant(rig.now_ms, client_id="b")])
+    assert A not in rig.quotas
+    rig.quotas[A] = old
+    for _ in range(3):
+        rig.cycle([tenant(rig.now_ms, client_id="b")])
+    del rig.quotas[A]
+    rig.cycle([tenant(rig.now_ms, client_id="b")])
+    assert A not in {**rig.memory.theirs_until_ms, **rig.memory.doubted}
+
+
 def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.decide.mutation_measuring import to_measure
-from tuner.decide.mutation_ownership import let_go_of_changed, release
+from tuner.decide.mutation_others import looked_at
+from tuner.decide.mutation_ownership import release
 from tuner.decide.mutation_quota import Turn, turn
 from tuner.model.cluster import NotSeen
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
@@ -32,7 +33,7 @@ def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None
     if isinstance(view.quotas, NotSeen):
         text = f"the quotas could not be read: {view.quotas.reason}"
         return Turn(memory, (HoldQuota(None, QuotaReason.QUOTAS_NOT_SEEN, text),))
-    memory, gone = let_go_of_changed(view.quotas, memory, view.now_ms, limits)
+    memory, gone = looked_at(view.quotas, memory, view.now_ms, limits)
     if orders.pause is not None and not orders.pause.released:
         text = f"paused by {orders.pause.by}: no quota is changed until `rheostat resume`"
         return Turn(memory, (*gone, HoldQuota(None, QuotaReason.PAUSED, text)))

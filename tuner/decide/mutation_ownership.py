@@ -31,14 +31,12 @@ def let_go_of_changed(
     owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, Doubt]()
     for entity, ours in memory.owned.items():
         found = quotas.get(entity)
-        if any(_same(found, value) for value in ours.may_stand):
+        if any(is_same(found, value) for value in ours.may_stand):
             continue
         # A broker that is behind shows what stood before. Until it is certain, nothing is written here.
-        before = memory.doubted.get(entity)
-        # A clock that was set back began to doubt later than now.
-        since_ms = min(before.since_ms, now_ms) if before is not None and _same(before.found_per_s, found) else now_ms
-        if now_ms - since_ms < limits.shown_s * 1000:
-            doubted[entity] = Doubt(found, since_ms)
+        doubts = doubt(memory.doubted.get(entity), found, now_ms)
+        if now_ms - doubts.since_ms < limits.shown_s * 1000:
+            doubted[entity] = doubts
             continue
         until_ms = now_ms + round(limits.yield_s * 1000)
         del owned[entity]
@@ -53,7 +51,15 @@ def let_go_of_changed(
     return replace(memory, owned=owned, theirs_until_ms=theirs, doubted=doubted), decisions
 
 
-def _same(found: float | None, value: float | None) -> bool:
+def doubt(before: Doubt | None, found: float | None, now_ms: int) -> Doubt:
+    """The same one where the same stands; else one that begins now."""
+    if before is None or not is_same(before.found_per_s, found):
+        return Doubt(found, now_ms)
+    # A clock that was set back began to doubt later than now.
+    return Doubt(found, min(before.since_ms, now_ms))
+
+
+def is_same(found: float | None, value: float | None) -> bool:
     if found is None or value is None:
         return found is value
     return abs(found - value) <= _SAME * max(abs(found), abs(value))
@@ -99,8 +105,10 @@ def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
             # What stood before us is somebody's word again from now on.
             written = tuple(value for value in ours.may_stand if value not in (ours.before_per_s, wanted))
             return _with(memory, entity, replace(ours, may_stand=(*written[-_KEPT:], wanted)))
-        case PutBackQuota(entity=entity):
-            return _with(memory, entity, None)
+        case PutBackQuota(entity=entity, value_per_s=value):
+            memory = _with(memory, entity, None)
+            # With the next look it is not taken for what somebody has just set.
+            return memory if value is None else replace(memory, others={**memory.others, entity: value})
         case _:
             return memory
 

@@ -20,7 +20,7 @@ from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_dealing import Place, Quotas, dealt, gone_of, left_alone, place_of
 from tuner.decide.mutation_judging import News, judged
-from tuner.decide.mutation_ownership import let_go_of_changed
+from tuner.decide.mutation_others import looked_at
 from tuner.decide.mutation_pressure import pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
 from tuner.decide.mutation_total import counted_against, partitions_left_ratio, sunk
@@ -44,7 +44,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
     limits, quotas = policy.limits, view.quotas
     if isinstance(quotas, NotSeen):
         return _held(memory, view, QuotaReason.QUOTAS_NOT_SEEN, f"the quotas could not be read: {quotas.reason}")
-    memory, gone = let_go_of_changed(quotas, up_to_now(memory, view.now_ms, limits), view.now_ms, limits)
+    memory, gone = looked_at(quotas, up_to_now(memory, view.now_ms, limits), view.now_ms, limits)
     signal = _active(view)
     seen_at_ms = signal.sampled_at_ms if signal is not None else memory.window.sampled_at_ms if memory.window else None
     # Never heard of, or of nobody who is active: a fail-over, or no metrics at all.
