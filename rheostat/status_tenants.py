@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from rheostat.quotas.live import asked_now
@@ -13,6 +13,7 @@ from tuner.model.cluster import NotSeen
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.model.quota_entity import QuotaEntity
+from tuner.model.quota_window import QuotaWindow
 from tuner.observe.signals import NewestSignals
 
 EVERY_S = 5.0
@@ -38,7 +39,12 @@ class Tenants:
         self._quotas: Mapping[QuotaEntity, float] | NotSeen = {}
 
     def told(
-        self, signals: NewestSignals, memory: MutationMemory, orders: Orders, now_ms: int
+        self,
+        signals: NewestSignals,
+        memory: MutationMemory,
+        orders: Orders,
+        now_ms: int,
+        windows: Set[QuotaWindow] = frozenset(),
     ) -> dict[str, Any] | None:
         """As ``rheostat quotas --json`` has them; None: no quotas are turned here."""
         if self._settings.tuner.mutation_quota is None:
@@ -46,7 +52,7 @@ class Tenants:
         if self._monotonic() >= self._due_s:
             self._quotas = self._looked()
             self._due_s = self._monotonic() + EVERY_S
-        return asked_now(self._settings, self._quotas, signals, memory, orders, now_ms)
+        return asked_now(self._settings, self._quotas, signals, memory, orders, now_ms, windows=windows)
 
     def _looked(self) -> Mapping[QuotaEntity, float] | NotSeen:
         try:

@@ -127,7 +127,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             if isinstance(live, LiveCluster):
                 now_ms, newest = round(time.time() * 1000), followed.newest
                 status = status_json(settings, live, signals, newest, now_ms, onlooker)
-                tenants = held.told(signals, followed.quotas, newest.orders, now_ms)
+                tenants = held.told(signals, followed.quotas, newest.orders, now_ms, looks.quota_windows)
                 course.take(status)
             else:
                 trouble = live

@@ -175,6 +175,11 @@ class MutationQuotaSettings(BaseModel):
             )
         return self
 
+    @property
+    def window_is_given(self) -> bool:
+        """How large a bucket is; else what brokers have says it."""
+        return not self.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
+
     def policy(self, yield_s: float, replicas_max: int | None = None) -> MutationPolicy:
         limits = MutationLimits(
             samples=self.quota_samples,

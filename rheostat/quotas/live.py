@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -23,7 +24,7 @@ from rheostat.quotas.felt import felt_now_ms
 from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterError, Unreachable
+from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.kafka.quotas import QuotaClient
 from tuner.api.quota_board import Shown, quotas_json
 from tuner.decide.mutation_orders import ruled
@@ -32,7 +33,9 @@ from tuner.model.mutation import MutationPolicy, QuotaView, beside_of
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.model.quota_entity import QuotaEntity
-from tuner.observe.signals import NewestSignals, SignalReader
+from tuner.model.quota_window import QuotaWindow, with_window
+from tuner.observe.live import quota_windows_of
+from tuner.observe.signals import TROUBLE, NewestSignals, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0
@@ -71,6 +74,7 @@ def gather(settings: Settings) -> dict[str, Any]:
             known.orders,
             round(time.time() * 1000),
             felt_ms=felt_now_ms(settings),
+            windows=_windows(settings),
         ),
         "quotas": [
             {"entity": str(entity), "rate_per_s": rate, "ours": entity in known.quotas.owned}
@@ -87,13 +91,18 @@ def asked_now(
     orders: Orders,
     now_ms: int,
     felt_ms: float | None = None,
+    windows: Set[QuotaWindow] = frozenset(),
 ) -> dict[str, Any]:
     """What the law says, asked once.
 
     Args:
         felt_ms: how long creations take for whoever asks; None: that is not known here, and not counted.
+        windows: of the buckets, that brokers have; what the settings say of them comes before.
     """
+    asked = settings.tuner.mutation_quota
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
+    if asked is None or not asked.window_is_given:
+        policy = with_window(policy, windows)
     unfelt = felt_ms is None and policy.objective.create_felt_ms_max is not None
     if unfelt:
         policy = replace(policy, objective=replace(policy.objective, create_felt_ms_max=None))
@@ -116,12 +125,26 @@ def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int
         console.file.write(json.dumps(found, indent=2) + "\n")
         return exit_code(found)
     shown(found, console)
-    while watch:
-        time.sleep(_WATCH_S)
-        found = gather(settings)
-        console.clear()
-        shown(found, console)
+    if watch:
+        watched(found, partial(gather, settings), console, time.sleep)
     return exit_code(found)
+
+
+def watched(
+    found: dict[str, Any], look: Callable[[], dict[str, Any]], console: Console, sleep: Callable[[float], None]
+) -> None:
+    """Until Ctrl-C. What cannot be seen for a moment is said, and the picture before it stays."""
+    while True:
+        sleep(_WATCH_S)
+        trouble = None
+        try:
+            found = look()
+        except (CommandError, *TROUBLE) as error:
+            trouble = f"Not seen now, and as it was before: {error}"
+        console.clear()
+        if trouble is not None:
+            console.print(trouble, highlight=False, soft_wrap=True)
+        shown(found, console)
 
 
 def exit_code(found: dict[str, Any]) -> int:
@@ -130,6 +153,15 @@ def exit_code(found: dict[str, Any]) -> int:
     judged = found["tenants"] is not None or found["paused"] is not None
     held = any(row["throttled"] for row in found["tenants"] or ())
     return EXIT_NOT_WELL if pressed or held or not judged else EXIT_DONE
+
+
+def _windows(settings: Settings) -> Set[QuotaWindow]:
+    try:
+        with ClusterClient(settings.kafka, "rheostat-quotas-windows") as client:
+            return quota_windows_of(client)
+    except ClusterError:
+        # As a tuner that does not see them: the settings' own.
+        return frozenset()
 
 
 def _signals(settings: Settings) -> SignalReader:

@@ -6,13 +6,15 @@ import random
 
 import pytest
 from fake_asker import FakeAsker
-from mutation_rig import START_MS, controller
+from mutation_rig import START_MS, controller, tenant
 
 from rheostat.quotas.felt import felt_ms
 from rheostat.quotas.live import asked_now
 from rheostat.settings import parse_settings
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
+from tuner.model.quota_entity import QuotaEntity
+from tuner.model.quota_window import QuotaWindow
 from tuner.observe.signals import NewestSignals
 
 
@@ -42,6 +44,30 @@ def test_nobody_is_waited_for_for_long() -> None:
     asker = FakeAsker(takes_s=3.0)
     assert felt(asker) is None
     assert asker.now_s <= 15
+
+
+@pytest.mark.parametrize(
+    ("given", "windows", "held_back"),
+    [("", {QuotaWindow()}, False), ("", {QuotaWindow(60)}, True), ("quota_samples: 11", {QuotaWindow(60)}, False)],
+)
+def test_who_looks_knows_how_large_a_bucket_is_as_a_tuner_does(
+    given: str, windows: set[QuotaWindow], held_back: bool
+) -> None:
+    """30 tokens at 10/s: a quarter of a bucket of eleven seconds, a twentieth of one of sixty."""
+    text = f"""
+    cluster: c
+    kafka: {{bootstrap_servers: "k:9092"}}
+    stream: {{checkpoint_dir: /var/lib/rheostat}}
+    tuner:
+      rate_bytes_per_s_max: 50_000_000
+      mutation_quota: {{{given}}}
+    """
+    signals = NewestSignals()
+    signals.take(controller(START_MS))
+    signals.take(tenant(START_MS, 8.0, 30.0, user="alice"))
+    settings, stands = parse_settings(text, "f.yaml", {}), {QuotaEntity("alice"): 10.0}
+    found = asked_now(settings, stands, signals, MutationMemory(), Orders(), START_MS, windows=windows)
+    assert [row["throttled"] for row in found["tenants"]] == [held_back]
 
 
 @pytest.mark.parametrize(("felt_ms", "pressure", "said"), [(30.0, 0.75, False), (None, 0.04 / 0.7, True)])

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rheostat.quotas.live import exit_code, shown
+from rheostat.errors import UnreachableError
+from rheostat.quotas.live import exit_code, shown, watched
 
 
 def found(**changes: Any) -> dict[str, Any]:
@@ -64,3 +65,24 @@ def test_without_the_setting_it_says_that_nothing_is_turned() -> None:
 )
 def test_the_exit_code_says_whether_somebody_suffers(changes: dict[str, Any], code: int) -> None:
     assert exit_code(found(**changes)) == code
+
+
+def test_who_watches_goes_on_watching_through_a_moment_in_which_nothing_is_seen() -> None:
+    console, looks = Console(width=120), iter([found(), None, found(why="60.0 partitions/s in all")])
+    pauses = iter([None, None, None])
+
+    def look() -> dict[str, Any]:
+        seen = next(looks)
+        if seen is None:
+            raise UnreachableError("No broker answers")
+        return seen
+
+    def pause(_: float) -> None:
+        if next(pauses, KeyboardInterrupt) is KeyboardInterrupt:
+            raise KeyboardInterrupt
+
+    with console.capture() as capture, pytest.raises(KeyboardInterrupt):
+        watched(found(), look, console, pause)
+    told = capture.get()
+    assert told.count("client-id nightly") == 3
+    assert told.index("Not seen now, and as it was before: No broker answers") < told.index("60.0 partitions/s in all")

@@ -33,7 +33,6 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
     means.ends.callback(quotas.end)
     dry_run, asked = settings.dry_run, settings.mutation_quota
     felt = policy is not None and policy.objective.create_felt_ms_max is not None
-    window_said = asked is not None and not asked.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
     memory = recalled(journal.quotas, round(means.wall_clock() * 1000))
     # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
     memory = replace(memory, owned={}) if dry_run else memory
@@ -59,7 +58,7 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
         monotonic=means.monotonic,
         dry_run=dry_run,
         inputs=means.inputs,
-        windows=None if window_said else lambda: live.quota_windows,
+        windows=None if asked is not None and asked.window_is_given else lambda: live.quota_windows,
         felt_ms=_felt(means).felt_ms if felt else None,
     )
 

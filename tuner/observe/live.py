@@ -122,6 +122,16 @@ class LiveReader:
             raise ValueError(f"topic {topic}: {error}") from error
 
 
+def quota_windows_of(client: ClusterClient) -> Set[QuotaWindow]:
+    """That the brokers have who answer, each once; as a full look finds them.
+
+    Raises:
+        ClusterError: it is not known who is there.
+    """
+    brokers = [endpoint.node for endpoint in client.brokers()]
+    return frozenset(_windows(client.broker_configs(brokers, (words.MUTATION_SAMPLES, words.MUTATION_WINDOW_S))))
+
+
 def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int) -> dict[int, int]:
     found = {}
     for broker, configs in answers.items():
