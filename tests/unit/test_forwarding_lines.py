@@ -19,11 +19,13 @@ from tuner.decide.mutation_total import next_total
 from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy, TenantRule, beside_of
 from tuner.model.mutation_decision import QuotaReason
 from tuner.model.mutation_memory import Total
+from tuner.model.quota_entity import DEFAULT, QuotaEntity
 
 LIMITS, FIRST = MutationLimits(), Course()
 ASKED = ControllerObjective(
     idle_ratio_min=None, queue_ms_max=None, forwarding_busy_ratio_max=0.1, burst_ms_max=1_000_000.0
 )
+POLICY = MutationPolicy(objective=ASKED, default_entity=QuotaEntity(client_id=DEFAULT))
 
 
 def ratio_of(
@@ -148,7 +150,7 @@ def test_after_a_step_from_near_the_window_is_given_time() -> None:
 
 def test_a_single_look_is_no_room() -> None:
     """Of what wavers one in five looks was below the aim, and each of them would have raised the total."""
-    rig = Rig(MutationPolicy(objective=ASKED))
+    rig = Rig(POLICY)
     totals = []
     for look in range(60):
         found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a")]
@@ -159,7 +161,7 @@ def test_a_single_look_is_no_room() -> None:
 
 
 def test_after_a_fail_over_what_waited_at_brokers_is_left_out() -> None:
-    rig = Rig(MutationPolicy(objective=replace(ASKED, idle_ratio_min=0.3)))
+    rig = Rig(replace(POLICY, objective=replace(ASKED, idle_ratio_min=0.3)))
     rig.cycle([tenant(rig.now_ms, 10.0, -5.0, client_id="a")], beside=Beside(forwarding_busy_ratio=0.085))
     for _ in range(6):
         found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a", node=2)]
@@ -179,7 +181,7 @@ def test_a_storm_gets_what_the_lines_have_room_for(seed: int) -> None:
     what was let through, and wavers by a fifteenth as counted requests do. Ten minutes in, ten minutes long."""
     rng = random.Random(seed)
     rules = (TenantRule(client_id="calm-*", rate_per_s_min=5.0),)
-    rig = Rig(MutationPolicy(objective=ASKED, rules=rules))
+    rig = Rig(replace(POLICY, rules=rules))
     ratios, storms = list[float](), list[float]()
     # What storms did, and by how much each cycle was odd, in those that a signal looks back on.
     did, odd = [50.0] * 7, [0.0] * 6

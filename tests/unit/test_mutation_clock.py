@@ -26,9 +26,13 @@ def remembered(at_ms: int) -> MutationMemory:
     return MutationMemory(
         total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
         window=Window(1, at_ms, felt_full_at_ms=at_ms, took_over_ms=at_ms),
-        tenants={ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms, at_ms)},
+        tenants={
+            ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms, at_ms),
+            Tenant("bob"): TenantState(active_at_ms=at_ms),  # Not heard of yet.
+        },
         theirs_until_ms={A: at_ms + HOUR},
         turned_at_ms=at_ms,
+        default_written_at_ms=at_ms,
     )
 
 

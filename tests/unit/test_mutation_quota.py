@@ -21,6 +21,7 @@ from tuner.model.mutation_memory import Total
 from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant
 
 A, B, C = QuotaEntity(client_id="a"), QuotaEntity(client_id="b"), QuotaEntity(client_id="c")
+EVERY_CLIENT = QuotaEntity(client_id=DEFAULT)
 # No default of ours, and room enough, so that shares are round numbers.
 PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_ms_max=1e6))
 
@@ -162,9 +163,9 @@ def test_quotas_add_up_to_no_more_than_the_over_allocation() -> None:
 
 
 def test_whoever_comes_anew_has_the_defaults_standing_share() -> None:
-    rig = Rig(MutationPolicy(objective=ControllerObjective(burst_ms_max=1e6)))
+    rig = Rig(replace(PLAIN, default_entity=EVERY_CLIENT))
     made = rig.cycle(three(rig))
-    assert written(made)[QuotaEntity(DEFAULT)] == pytest.approx(50 / (3 + 10), abs=0.001)
+    assert written(made)[EVERY_CLIENT] == pytest.approx(50 / (3 + 10), abs=0.001)
     assert QuotaReason.DEFAULT_SHARE in reasons(made)
 
 
@@ -415,8 +416,68 @@ def test_near_the_limit_of_partitions_quotas_shrink_but_not_of_the_exempt() -> N
     assert written(made) == {A: 0.1, B: 0.1}
 
 
+@pytest.mark.parametrize("partitions", [1_980, 2_100])
+def test_at_the_limit_of_partitions_everybody_keeps_what_he_was_promised(partitions: int) -> None:
+    rules = (TenantRule(client_id="a", rate_per_s_min=20.0), TenantRule(client_id="c", exempt=True))
+    rig = Rig(replace(PLAIN, rules=rules, partitions_max=2_000))
+    for _ in range(3):
+        rig.cycle(three(rig, 20, 20, 3, a=-1.0, b=-1.0))
+    made = rig.cycle(three(rig, 20, 20, 3, a=-1.0, b=-1.0), [controller(rig.now_ms, partitions=partitions)])
+    assert rig.quotas[A] == 20.0
+    # Of what the brake leaves its standing share.
+    assert rig.quotas[B] == (0.1 if partitions > 2_000 else 1.188)
+    assert QuotaReason.FLOORS_CUT not in reasons(made)
+    [text] = [d.text for d in made.decisions if d.reason is QuotaReason.PARTITIONS_NEAR_LIMIT]
+    assert "but not below what was promised" in text
+
+
+def test_a_tenant_at_its_floor_is_said_to_be() -> None:
+    rules = (TenantRule(client_id="a", rate_per_s_min=40.0), TenantRule(client_id="b", rate_per_s_min=30.0))
+    rig = Rig(replace(PLAIN, rules=rules))
+    rig.cycle(three(rig, 20, 0, 20))
+    made = rig.cycle(three(rig, 20, 0, 20, a=-1.0, c=-1.0))
+    assert [share.reason for share in made.shares] == [
+        QuotaReason.AT_ITS_FLOOR, QuotaReason.AT_ITS_FLOOR, QuotaReason.STANDING_SHARE,
+    ]  # fmt: skip
+    rig = Rig(replace(PLAIN, rules=rules))
+    texts = [d.text for d in rig.cycle(three(rig, 10, 0, 20)).decisions if isinstance(d, SetQuota)]
+    assert "→ 40/s: does 10.00/s; the 40/s that it was promised (rule 1)" in texts[0]
+    assert "→ 30/s: does 0.00/s; the 30/s that it was promised (rule 2)" in texts[1]
+    assert "→ 25/s: does 20.00/s, and may do a quarter more" in texts[2]
+
+
+def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
+    rig = Rig(replace(PLAIN, limits=MutationLimits(rate_per_s_start=30.0, over_allocation=1.0)))
+    rig.memory = replace(rig.memory, total=Total(30.0))
+    made = rig.cycle(three(rig, 40, 40, 0))
+    assert [share.reason for share in made.shares[:2]] == [QuotaReason.FAIR_SHARE] * 2
+    texts = [d.text for d in made.decisions if isinstance(d, SetQuota)]
+    assert "does 40.00/s; its share by weight 1 × 15.00/s" in texts[0]
+
+
+def test_the_quota_of_everybody_else_is_written_no_more_than_twice_a_minute() -> None:
+    """Tenants come by tens and leave again, and the standing share of whoever comes anew goes up and down with them."""
+    rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=MutationLimits(absent_s=4.0))), []
+    for cycle in range(120):
+        at_s = (rig.now_ms - START_MS) // 1000
+        made = rig.cycle([tenant(rig.now_ms, 1.0, 50.0, client_id=f"c{i}") for i in range(60 if cycle % 2 else 5)])
+        writes += [at_s] if EVERY_CLIENT in written(made) else []
+    assert len(writes) > 2
+    assert all(sum(minute <= at_s < minute + 60 for at_s in writes) <= 2 for minute in range(600))
+
+
+def test_the_quota_of_everybody_else_goes_down_at_once_where_it_holds_somebody_back() -> None:
+    limits = MutationLimits(tenants_max=1)
+    rig = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=limits))
+    for _ in range(10):
+        rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0))
+    before = rig.quotas[EVERY_CLIENT]
+    rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [controller(rig.now_ms, queue=2_000.0)])
+    assert rig.quotas[EVERY_CLIENT] < 0.7 * before
+
+
 def test_the_brake_of_the_partitions_does_not_wind_the_total_up() -> None:
-    rig = Rig(MutationPolicy(partitions_max=2_000, objective=ControllerObjective(burst_ms_max=1e6)))
+    rig = Rig(replace(PLAIN, partitions_max=2_000))
     for _ in range(30):
         rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [controller(rig.now_ms, partitions=1_950)])
     assert rig.memory.total is not None

@@ -119,7 +119,7 @@ def test_a_cycle_costs_no_more_for_a_tenant_of_a_thousand_than_for_one_of_a_hund
     """Counted in calls, which no busy machine makes more: at 1,000 tenants a cycle is 25 to 45 ms of CPU."""
 
     def calls(tenants: int) -> int:
-        rig, count = Rig(dry=True), 0
+        rig, count = Rig(quotas={QuotaEntity(DEFAULT, "app"): 5.0}, dry=True), 0
         books = [
             tenant(rig.now_ms, i % 7, -1.0, user=f"u{i}", client_id="app" if i % 2 else None) for i in range(tenants)
         ]

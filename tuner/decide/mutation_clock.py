@@ -31,6 +31,7 @@ def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> Mu
         tenants={**memory.tenants, **later} if later else memory.tenants,
         theirs_until_ms={entity: min(until, until_ms) for entity, until in memory.theirs_until_ms.items()},
         turned_at_ms=min(memory.turned_at_ms, now_ms),
+        default_written_at_ms=min(memory.default_written_at_ms, now_ms),
     )
 
 

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 from tuner.decide.mutation_ownership import put_back
 from tuner.model.mutation import MutationPolicy
-from tuner.model.mutation_decision import PutBackQuota, QuotaReason
+from tuner.model.mutation_decision import HoldQuota, PutBackQuota, QuotaReason, SetQuota
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.quota_entity import DEFAULT, QuotaEntity, rank
 
+_DIGITS = 3  # After the point.
 EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
 # Above what any controller does, and far from where a double loses a partition.
 NOBODY_HELD_PER_S = 1e9
@@ -27,6 +28,49 @@ def made_void(
     """Those that somebody set, also where they are ours for now, that come after it in Kafka's order."""
     ours = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
     return tuple(sorted((e for e in quotas if e not in ours and rank(e) > rank(entity)), key=str))
+
+
+def default_share(
+    quotas: Mapping[QuotaEntity, float],
+    memory: MutationMemory,
+    wanted: float,
+    policy: MutationPolicy,
+    now_ms: int,
+    *,
+    holds_back: bool,
+    lowers_only: bool,
+) -> SetQuota | HoldQuota | None:
+    """For whom nobody knows yet: one standing share each, of a weight of one.
+
+    Args:
+        holds_back: somebody is held back by it.
+        lowers_only: nothing is known that would allow more.
+    """
+    entity, limits = policy.default_entity, policy.limits
+    if entity is None or entity in memory.theirs_until_ms or entity in memory.doubted:
+        return None
+    if void := made_void(entity, quotas, memory):
+        text = (
+            f"{entity}: a quota there would put {len(void)} that somebody set out of force, such as that of {void[0]}: none is "
+            "kept. Set tuner.mutation_quota.default_entity to what they are for, or to none"
+        )
+        return HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text)
+    live, wanted = quotas.get(entity), round(wanted, _DIGITS)
+    if live is not None and entity not in memory.owned and not policy.adopts:
+        return None
+    if lowers_only and (live is None or wanted > live):
+        return None
+    # Seldom and by much: it counts for nobody that is known. Half of the time in which there may be two writes has to be over
+    # since the last one, but for what is lowered at once for the controller's sake, as with a tenant.
+    if live is not None:
+        if abs(wanted - live) <= 3 * limits.deadband_ratio * live:
+            return None
+        urgent = holds_back and wanted < (1 - limits.urgent_ratio) * live
+        if not urgent and now_ms - memory.default_written_at_ms < limits.third_write_s / 2 * 1000:
+            return None
+    stands = "no quota" if live is None else f"{live:g}/s"
+    text = f"{entity}: {stands} → {wanted:g}/s: the standing share of whoever comes anew"
+    return SetQuota(entity, live, wanted, QuotaReason.DEFAULT_SHARE, text)
 
 
 def put_back_defaults(

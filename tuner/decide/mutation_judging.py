@@ -14,7 +14,7 @@ from streaming.contract import ControllerSignal
 from tuner.decide.felt_margin import followed, is_known, likely_ratio
 from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_cost import at_start, of_window
-from tuner.decide.mutation_dealing import Place, claim_of, used_per_s
+from tuner.decide.mutation_places import Place, claim_of, used_per_s
 from tuner.decide.mutation_pressure import Pressure, felt_ratio, lines_pressure
 from tuner.decide.mutation_total import cap_per_s, first_total, next_total
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView

@@ -13,14 +13,15 @@ Invariant: nothing is raised for want of news. A total that was found stays unti
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streaming.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_clock import up_to_now
-from tuner.decide.mutation_dealing import Place, Quotas, dealt, gone_of, left_alone, place_of
+from tuner.decide.mutation_dealing import dealt
 from tuner.decide.mutation_judging import News, judged
 from tuner.decide.mutation_others import looked_at
+from tuner.decide.mutation_places import Quotas, gone_of, places
 from tuner.decide.mutation_pressure import pressure, rested, unmeasured
 from tuner.decide.mutation_tenants import next_state
 from tuner.decide.mutation_total import counted_against, partitions_left_ratio, sunk
@@ -73,10 +74,10 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         return _held(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, gone)
 
     memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
-    places, alone = _places(quotas, memory, policy, gone_of(memory, view.now_ms, limits))
+    found, alone = places(quotas, memory, policy, gone_of(memory, view.now_ms, limits))
     silent = unmeasured(signal, view.beside, policy.objective)
     news = News(signal, pressed, _took_over_ms(signal, memory.window), _books_per_s(view, signal.node, limits))
-    memory, said = judged(view, news, memory, places, policy, brakes=left != 1 or bool(silent))
+    memory, said = judged(view, news, memory, found, policy, brakes=left != 1 or bool(silent))
     assert memory.total is not None
     whole = memory.total.rate_per_s * (1.0 if left is None else left)
     decisions: list[QuotaDecision] = [*gone, said, *alone]
@@ -89,7 +90,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
     elif left < 1:
         decisions.append(_near_limit(view, signal, left, whole, policy))
-    memory, written, shares = dealt(view, quotas, memory, places, whole, policy, lowers_only=left is None)
+    memory, written, shares = dealt(view, quotas, memory, found, whole, policy, lowers_only=left is None)
     return Turn(replace(memory, turned_at_ms=view.now_ms), (*decisions, *written), shares)
 
 
@@ -139,21 +140,12 @@ def _blind(
     since_s = min(age_s - limits.decay_age_s, (view.now_ms - memory.turned_at_ms) / 1000)
     total = sunk(memory.total, max(0.0, since_s), limits)
     memory = replace(memory, total=total)
-    places, alone = _places(quotas, memory, policy)
-    memory, written, shares = dealt(view, quotas, memory, places, total.rate_per_s, policy, lowers_only=True)
+    found, alone = places(quotas, memory, policy)
+    memory, written, shares = dealt(view, quotas, memory, found, total.rate_per_s, policy, lowers_only=True)
     hold = HoldQuota(
         None, QuotaReason.CONTROLLER_STALE, f"{text}, and all quotas sink: {total.rate_per_s:.1f}/s in all"
     )
     return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, hold, *alone, *written), shares)
-
-
-def _places(
-    quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, gone: Collection[Tenant] = ()
-) -> tuple[list[Place], list[QuotaDecision]]:
-    """Of all tenants but those that are gone, with whom it would be wrong to write to; and what is to be said of those."""
-    there = [(tenant, state) for tenant, state in memory.tenants.items() if tenant not in gone]
-    found = [place_of(tenant, state, quotas, memory, policy) for tenant, state in there]
-    return left_alone(quotas, memory, found, policy)
 
 
 def _states(
@@ -196,7 +188,7 @@ def _near_limit(
     there, most = counted_against(signal.partitions, view.beside.replicas, policy)
     what = "partitions" if policy.partitions_max is not None else "replicas"
     text = (
-        f"{there:.0f} {what} of {most} allowed: quotas shrink to {100 * left:.0f} % of what the "
-        f"controller bears, {whole:.1f}/s in all. Deleting is held back as well, but for who is exempt"
+        f"{there:.0f} {what} of {most} allowed: quotas shrink to {100 * left:.0f} % of what the controller bears, {whole:.1f}/s in "
+        "all, but not below what was promised. Deleting is held back as well, but for who is exempt"
     )
     return HoldQuota(None, QuotaReason.PARTITIONS_NEAR_LIMIT, text)

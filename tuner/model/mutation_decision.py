@@ -43,6 +43,7 @@ class QuotaReason(StrEnum):
     FAIR_SHARE = "fair_share"  # It could use more.
     HAS_ALL_IT_WANTS = "has_all_it_wants"
     STANDING_SHARE = "standing_share"  # It does little or nothing, and may begin at once.
+    AT_ITS_FLOOR = "at_its_floor"  # What it was promised, or the least that anybody has, is more than its share.
     DEFAULT_SHARE = "default_share"
     # Taking back.
     TENANT_GONE = "tenant_gone"

@@ -104,5 +104,6 @@ class MutationMemory:
     rests: Mapping[str, float] = field(default_factory=dict)  # ms: what a measure is when nobody asks for anything.
     turned_at_ms: int = 0
     orders_at_ms: int = 0  # Of the newest orders that were heeded.
+    default_written_at_ms: int = 0
     others: Mapping[QuotaEntity, float] = field(default_factory=dict)  # What stood with the last look and was not ours.
     looked: bool = False  # Whether there was one: of the first nobody can tell who has just set what.
