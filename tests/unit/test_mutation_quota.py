@@ -380,12 +380,18 @@ def test_a_tenant_that_kafka_has_forgotten_is_put_back_and_forgotten() -> None:
 
 
 def test_client_ids_that_are_made_up_anew_do_not_become_quotas_without_an_end() -> None:
-    rig = Rig(MutationPolicy(limits=MutationLimits(tenants_max=5)))
+    rig = Rig(MutationPolicy(limits=MutationLimits(tenants_max=5), default_entity=EVERY_CLIENT))
     signals = [tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)]
     made = rig.cycle(signals)
     assert QuotaReason.TOO_MANY_TENANTS in reasons(made)
     assert [share.reason for share in made.shares].count(QuotaReason.TOO_MANY_TENANTS) == 15
-    assert set(written(made)) == {QuotaEntity(DEFAULT), *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
+    assert set(written(made)) == {EVERY_CLIENT, *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
+    # Fewer from now on: nobody's bound is taken away for it, and that is what is said.
+    rig.policy = replace(rig.policy, limits=MutationLimits(tenants_max=2))
+    made = rig.cycle([tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)])
+    [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
+    assert "the others have the default's, but for 3 that keep what they had of ours" in text
+    assert len(rig.quotas) == 6
 
 
 # -- the controller -------------------------------------------------------------------------------------------------------
@@ -649,6 +655,70 @@ def test_a_default_of_other_settings_is_taken_back() -> None:
     rig.policy = replace(PLAIN, default_entity=QuotaEntity(client_id=DEFAULT))
     rig.cycle([])
     assert set(rig.quotas) == {QuotaEntity(client_id=DEFAULT)}
+
+
+def test_quotas_by_name_of_other_settings_are_taken_back_and_not_written_again() -> None:
+    """One for the user whom all are without a login comes before all that client-ids have."""
+    everybody = QuotaEntity("ANONYMOUS")
+
+    def books() -> list[TenantSignal]:
+        # Kafka tells of a bucket for an hour after the last one has used it.
+        return [tenant(rig.now_ms, 30.0, 5.0, user="ANONYMOUS"), *three(rig, 30)]
+
+    rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT)))
+    rig.cycle([tenant(rig.now_ms, 30.0, 5.0, user="ANONYMOUS")])
+    assert set(rig.quotas) == {everybody, QuotaEntity(DEFAULT)}
+    rig.policy = replace(PLAIN, default_entity=EVERY_CLIENT)
+    made = rig.cycle(books())
+    assert [d.reason for d in made.decisions if isinstance(d, PutBackQuota)] == [QuotaReason.NOT_ASKED_FOR] * 2
+    for _ in range(20):
+        made = rig.cycle(books())
+        assert set(rig.quotas) == {A, B, C, EVERY_CLIENT}
+    # A broker that has not heard of it yet shows the old default.
+    rig.quotas[QuotaEntity(DEFAULT)] = 5.0
+    made = rig.cycle(books())
+    assert everybody not in rig.quotas
+    assert Tenant("ANONYMOUS") not in {share.tenant for share in made.shares}
+
+
+def test_a_quota_by_name_that_puts_somebodys_out_of_force_is_taken_back() -> None:
+    alice, nightly = QuotaEntity("alice"), QuotaEntity(client_id="nightly")
+    rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT)))
+    rig.cycle([tenant(rig.now_ms, 3.0, 5.0, user="alice")])
+    assert set(rig.quotas) == {alice, QuotaEntity(DEFAULT)}
+    rig.quotas[nightly] = 5.0
+    for _ in range(20):
+        made = rig.cycle([tenant(rig.now_ms, 3.0, 5.0, user="alice")])
+        assert rig.quotas == {nightly: 5.0}
+    held = [d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_TAKE_OVER]
+    assert any(
+        "user 'alice': a quota there would put that of client-id 'nightly' out of force" in text for text in held
+    )
+
+
+def test_a_pair_keeps_no_quota_for_its_user_out_of_force() -> None:
+    pair, alice = QuotaEntity("alice", "app"), QuotaEntity("alice")
+    rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT, DEFAULT)))
+    for _ in range(2):
+        rig.cycle([tenant(rig.now_ms, 3.0, 5.0, user="alice", client_id="app")])
+    assert pair in rig.quotas
+    rig.quotas[alice] = 5.0
+    rig.cycle([tenant(rig.now_ms, 3.0, 5.0, user="alice", client_id="app")])
+    assert pair not in rig.quotas
+
+
+def test_where_standing_quotas_are_respected_from_now_on_those_that_were_adopted_are_put_back() -> None:
+    rig = Rig(replace(PLAIN, default_entity=EVERY_CLIENT), {A: 100.0, EVERY_CLIENT: 90.0})
+    for _ in range(2):
+        rig.cycle(three(rig, 30))
+    assert rig.quotas.keys() == {A, B, C, EVERY_CLIENT}
+    assert (rig.quotas[A], rig.quotas[EVERY_CLIENT]) != (100.0, 90.0)
+    rig.policy = replace(rig.policy, adopts=False)
+    for _ in range(20):
+        made = rig.cycle(three(rig, 30))
+        assert rig.quotas == {A: 100.0, EVERY_CLIENT: 90.0}
+    assert rig.memory.owned == {}
+    assert {share.reason for share in made.shares} == {QuotaReason.RESPECTED}
 
 
 def test_who_becomes_exempt_is_let_free() -> None:

@@ -25,9 +25,12 @@ from tuner.decide.mutation_places import Place, Quotas, claim_of, gone_of, used_
 from tuner.decide.mutation_sharing import share
 from tuner.decide.mutation_why import said, wanted_per_s
 from tuner.model.mutation import MutationLimits, MutationPolicy, QuotaView
-from tuner.model.mutation_decision import HoldQuota, QuotaDecision, QuotaReason, SetQuota, TenantShare
+from tuner.model.mutation_decision import HoldQuota, PutBackQuota, QuotaDecision, QuotaReason, SetQuota, TenantShare
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.quota_entity import Tenant
+
+# Why one of ours does not stay where it is, though its tenant is there.
+_NOT_KEPT = (QuotaReason.RESPECTED, QuotaReason.NOT_ASKED_FOR, QuotaReason.WOULD_TAKE_OVER)
 
 
 def dealt(
@@ -85,6 +88,7 @@ def dealt(
     default = default_share(quotas, memory, anew, policy, view.now_ms, holds_back=holds_back, lowers_only=lowers_only)
     if not lowers_only:
         decisions += [_freed(place) for place in places if _is_to_be_freed(place, memory)]
+        decisions += _not_kept(quotas, memory, places)
         decisions += put_back_defaults(quotas, memory, policy)
     decisions += [default] if default is not None else []
     written_at_ms = view.now_ms if isinstance(default, SetQuota) else memory.default_written_at_ms
@@ -127,6 +131,15 @@ def _freed(place: Place) -> SetQuota:
     """Who is exempt has no quota of ours; nor may the one that we keep for whoever has none hold it back."""
     text = f"{place.tenant}: exempt: {NOBODY_HELD_PER_S:g}/s, as the quota of <default> would hold it back"
     return SetQuota(place.tenant.entity, place.own_per_s, NOBODY_HELD_PER_S, QuotaReason.EXEMPT, text)
+
+
+def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[Place]) -> list[PutBackQuota]:
+    return [
+        put_back(place.tenant.entity, quotas, memory, place.left_alone)
+        for place in places
+        if place.left_alone is not None and place.left_alone in _NOT_KEPT
+        if place.tenant.entity in memory.owned and place.tenant.entity not in memory.doubted
+    ]
 
 
 def _gone(

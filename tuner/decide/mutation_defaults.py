@@ -56,7 +56,7 @@ def default_share(
         )
         return HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text)
     live, wanted = quotas.get(entity), round(wanted, _DIGITS)
-    if live is not None and entity not in memory.owned and not policy.adopts:
+    if live is not None and not policy.adopts and _is_somebodys(entity, memory):
         return None
     if lowers_only and (live is None or wanted > live):
         return None
@@ -76,11 +76,23 @@ def default_share(
 def put_back_defaults(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, policy: MutationPolicy
 ) -> list[PutBackQuota]:
-    """What was the default by other settings, or has come to stand in somebody's way."""
+    """What was the default by other settings, what is somebody's and is not to be turned any more, or has come to stand in
+    somebody's way."""
     kept = policy.default_entity if policy.default_entity is not None else EVERY_PAIR if policy.measures else None
-    return [
-        put_back(entity, quotas, memory, QuotaReason.NOT_ASKED_FOR)
-        for entity in memory.owned
-        if DEFAULT in (entity.user, entity.client_id) and entity not in memory.doubted
-        if entity != kept or made_void(entity, quotas, memory)
-    ]
+    back = list[PutBackQuota]()
+    for entity in memory.owned:
+        if DEFAULT not in (entity.user, entity.client_id) or entity in memory.doubted:
+            continue
+        if entity != kept:
+            back.append(put_back(entity, quotas, memory, QuotaReason.NOT_ASKED_FOR))
+        elif made_void(entity, quotas, memory):
+            back.append(put_back(entity, quotas, memory, QuotaReason.WOULD_TAKE_OVER))
+        elif not policy.adopts and _is_somebodys(entity, memory):
+            back.append(put_back(entity, quotas, memory, QuotaReason.RESPECTED))
+    return back
+
+
+def _is_somebodys(entity: QuotaEntity, memory: MutationMemory) -> bool:
+    """Where a quota stands: theirs, or adopted."""
+    ours = memory.owned.get(entity)
+    return ours is None or ours.before_per_s is not None

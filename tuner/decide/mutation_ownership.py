@@ -19,7 +19,9 @@ _KEPT = 3  # Writes of ours that may come late, of each quota.
 _WHY_BACK = {
     QuotaReason.TENANT_GONE: "nothing was heard of it for long",
     QuotaReason.RELEASED: "released",
-    QuotaReason.NOT_ASKED_FOR: "quotas are not asked for any more",
+    QuotaReason.NOT_ASKED_FOR: "not asked for any more",
+    QuotaReason.RESPECTED: "somebody's, and those are left alone (standing_quotas: respect)",
+    QuotaReason.WOULD_TAKE_OVER: "it puts a quota out of force that somebody set",
 }
 
 

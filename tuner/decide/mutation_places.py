@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tuner.decide.mutation_levels import Others, is_stray, others_of, voids
 from tuner.decide.mutation_sharing import Claim
 from tuner.decide.mutation_tenants import Matched, matched, want_per_s
 from tuner.model.mutation import MutationLimits, MutationPolicy, TenantRule
@@ -41,13 +42,19 @@ def places(
     quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, gone: Collection[Tenant] = ()
 ) -> tuple[list[Place], list[HoldQuota]]:
     """Of all tenants but those that are gone, with whom it would be wrong to write to; and what is to be said of those."""
-    there = [(tenant, state) for tenant, state in memory.tenants.items() if tenant not in gone]
-    found = [_place_of(tenant, state, quotas, memory, policy) for tenant, state in there]
-    return _left_alone(quotas, memory, found, policy)
+    others = others_of(quotas, memory)
+    found = [
+        _place_of(tenant, state, quotas, others, memory, policy)
+        for tenant, state in memory.tenants.items()
+        if tenant not in gone
+        # Kafka counts nothing there any more; what its books still say was done is told of others now.
+        if tenant.entity in memory.owned or not is_stray(tenant, others, policy.default_entity)
+    ]
+    return _left_alone(quotas, others, memory, found, policy)
 
 
 def _place_of(
-    tenant: Tenant, state: TenantState, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
+    tenant: Tenant, state: TenantState, quotas: Quotas, others: Others, memory: MutationMemory, policy: MutationPolicy
 ) -> Place:
     entity, rule = tenant.entity, matched(tenant, policy.rules)
     own, found = quotas.get(entity), in_force(quotas, tenant)
@@ -58,40 +65,62 @@ def _place_of(
     elif entity in memory.theirs_until_ms or entity in memory.doubted:
         reason = QuotaReason.SOMEBODY_ELSES
     # A default that somebody set is as much their word as a quota under this name.
-    elif found is not None and not policy.adopts and found[0] not in memory.owned:
+    elif not policy.adopts and in_force(others.quotas, tenant) is not None:
         reason = QuotaReason.RESPECTED
+    elif is_stray(tenant, others, policy.default_entity):
+        reason = QuotaReason.NOT_ASKED_FOR
     ours_holds = found is not None and found[0] != entity and found[0] in memory.owned
     return Place(tenant, state, own, live, rule, reason, ours_holds)
 
 
 def _left_alone(
-    quotas: Quotas, memory: MutationMemory, places: Sequence[Place], policy: MutationPolicy
+    quotas: Quotas, others: Others, memory: MutationMemory, places: Sequence[Place], policy: MutationPolicy
 ) -> tuple[list[Place], list[HoldQuota]]:
     """The same places, with those marked to whom it would be wrong to write, and what has to be said of them."""
-    limits, decisions, found = policy.limits, list[HoldQuota](), list[Place]()
+    decisions, found, void = list[HoldQuota](), list[Place](), list[tuple[Tenant, QuotaEntity]]()
     pairs: dict[str | None, list[Tenant]] = {}
     for place in places:
         if place.tenant.client_id is not None:
             pairs.setdefault(place.tenant.user, []).append(place.tenant)
     for place in places:
         entity = place.tenant.entity
-        others = taken_over(entity, quotas, pairs.get(place.tenant.user, ())) if place.tenant.client_id is None else ()
-        if others and place.left_alone is None:
-            text = f"{entity}: a quota there would count {others[0]} in the same bucket, so it is left without one"
+        taken = taken_over(entity, quotas, pairs.get(place.tenant.user, ())) if place.tenant.client_id is None else ()
+        if taken and place.left_alone is None:
+            text = f"{entity}: a quota there would count {taken[0]} in the same bucket, so it is left without one"
             decisions.append(HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text))
             place = replace(place, left_alone=QuotaReason.WOULD_TAKE_OVER)
+        if place.left_alone is None and (first := voids(place.tenant, others)) is not None:
+            void.append((place.tenant, first))
+            place = replace(place, left_alone=QuotaReason.WOULD_TAKE_OVER)
         found.append(place)
-    ours = [place for place in found if place.left_alone is None]
+    if void:
+        tenant, theirs = void[0]
+        many = f"{len(void)} tenants, such as {tenant}" if len(void) > 1 else str(tenant)
+        text = (
+            f"{many}: a quota there would put that of {theirs} out of force, which somebody set: none is kept. Set "
+            "tuner.mutation_quota.default_entity to what that one is for, or to none"
+        )
+        decisions.append(HoldQuota(None, QuotaReason.WOULD_TAKE_OVER, text))
+    return _few_enough(found, memory, decisions, policy.limits)
+
+
+def _few_enough(
+    places: list[Place], memory: MutationMemory, decisions: list[HoldQuota], limits: MutationLimits
+) -> tuple[list[Place], list[HoldQuota]]:
+    ours = [place for place in places if place.left_alone is None]
     if len(ours) <= limits.tenants_max:
-        return found, decisions
+        return places, decisions
     busiest = sorted(ours, key=lambda p: (p.tenant.entity not in memory.owned, -p.state.rate_per_s, p.tenant.key))
     over = {place.tenant for place in busiest[limits.tenants_max :]}
+    older = sum(tenant.entity in memory.owned for tenant in over)
     text = (
-        f"{len(ours)} tenants, and quotas are written for {limits.tenants_max} at most: the others have the default's. "
+        f"{len(ours)} tenants, and quotas are written for {limits.tenants_max} at most: the others have the default's"
+        f"{f', but for {older} that keep what they had of ours until they are gone for an hour' if older else ''}. "
         "Client-ids that are made up anew each time do this"
     )
     decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
-    return [replace(p, left_alone=QuotaReason.TOO_MANY_TENANTS) if p.tenant in over else p for p in found], decisions
+    alone = QuotaReason.TOO_MANY_TENANTS
+    return [replace(p, left_alone=alone) if p.tenant in over else p for p in places], decisions
 
 
 def used_per_s(place: Place) -> float:
