@@ -529,11 +529,53 @@ def test_who_is_exempt_is_not_held_back_by_our_default_either() -> None:
     def books() -> list[TenantSignal]:
         return [tenant(rig.now_ms, 5.0, -1.0, client_id="ops"), tenant(rig.now_ms, 5.0, -1.0, client_id="app")]
 
-    rig.cycle(books())
-    assert QuotaEntity(client_id=DEFAULT) in rig.quotas
     made = rig.cycle(books())
     assert written(made)[ops] == 1e9
+    assert EVERY_CLIENT in written(made)
     assert ops not in written(rig.cycle(books()))
+
+
+def test_who_is_exempt_by_name_does_not_wait_for_being_held_back_first() -> None:
+    """Who has to delete topics at the limit of partitions would begin with the bucket of the default, which is nothing there."""
+    rules = (
+        TenantRule(client_id="ops", exempt=True),
+        TenantRule(client_id="adm-*", exempt=True),
+        TenantRule("root", exempt=True),
+    )
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=EVERY_CLIENT))
+    ops = QuotaEntity(client_id="ops")
+    assert set(written(rig.cycle([]))) == {ops, EVERY_CLIENT}
+    assert rig.quotas[ops] == 1e9
+    rig.cycle([tenant(rig.now_ms, 5.0, 1e9, client_id="ops")])
+    for _ in range(3):
+        rig.now_ms += 3_700_000
+        assert written(rig.cycle([])) == {}
+        assert rig.quotas[ops] == 1e9
+    # Neither our default nor what it needs outlives that it is asked for.
+    rig.policy = replace(rig.policy, default_entity=None)
+    rig.cycle([])
+    rig.cycle([])
+    assert rig.quotas == {}
+
+
+def test_of_a_name_that_somebody_gave_a_quota_nothing_is_written_though_it_is_exempt() -> None:
+    ops = QuotaEntity(client_id="ops")
+    rules = (TenantRule(client_id="ops", exempt=True),)
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=EVERY_CLIENT), {ops: 7.0})
+    rig.cycle([])
+    assert rig.quotas[ops] == 7.0
+
+
+def test_client_ids_that_are_made_up_anew_and_exempt_by_a_pattern_are_not_lifted_without_an_end() -> None:
+    limits = MutationLimits(tenants_max=5)
+    rig = Rig(
+        replace(PLAIN, rules=(TenantRule(client_id="*", exempt=True),), default_entity=EVERY_CLIENT, limits=limits)
+    )
+    for first in (0, 20):
+        made = rig.cycle([tenant(rig.now_ms, 1 + i, client_id=f"c{first + i}") for i in range(20)])
+        [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
+        assert "are exempt by a pattern, and 5 of them at most are lifted out" in text
+    assert set(rig.quotas) == {EVERY_CLIENT, *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
 
 
 def test_who_was_lifted_out_of_our_default_leaves_the_others_their_share_though_its_books_are_late() -> None:
@@ -726,8 +768,22 @@ def test_who_becomes_exempt_is_let_free() -> None:
     rig.cycle(three(rig, 30))
     assert A in rig.quotas
     rig.policy = replace(PLAIN, rules=(TenantRule(client_id="a", exempt=True),))
+    made = rig.cycle(three(rig, 30))
+    assert A not in rig.quotas, "nothing of ours would hold it back without"
+    assert any("exempt, so no quota of ours holds it back; removed" in d.text for d in made.decisions)
+    assert not any("<default>" in d.text for d in made.decisions)
+
+
+@pytest.mark.parametrize("default", [None, EVERY_CLIENT])
+def test_who_becomes_exempt_has_what_somebody_gave_him_and_not_everything(default: QuotaEntity | None) -> None:
+    rig = Rig(replace(PLAIN, default_entity=default), {A: 100.0})
     rig.cycle(three(rig, 30))
-    assert rig.quotas[A] == 1e9
+    assert rig.quotas[A] == 37.5
+    rig.policy = replace(rig.policy, rules=(TenantRule(client_id="a", exempt=True),))
+    for _ in range(3):
+        rig.cycle(three(rig, 30))
+        assert rig.quotas[A] == 100.0
+    assert A not in rig.memory.owned
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ long as there is room; and even who brings none today finds the gate open for a 
     total → less what is not ours to hold back → shares (max–min, of what is wanted) → never below the standing share → written
 
 Invariant: quotas of ours add up to at most the over-allocation times what is dealt, but for floors; those of newcomers, whom
-the default serves, come on top. No quota is ever taken away to make it unlimited, and none that somebody else set is touched.
+the default serves, come on top. No quota is taken away to make somebody unlimited who is not exempt, and none that somebody else
+set is touched.
 
 Vocabulary:
     standing share  what a tenant keeps while it does nothing: its part by weight of what is allocated beyond the total.
@@ -19,7 +20,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.decide.mutation_defaults import NOBODY_HELD_PER_S, default_share, put_back_defaults
+from tuner.decide.mutation_defaults import default_share, put_back_defaults, stands_for_all
+from tuner.decide.mutation_exempt import freed, named_in_full
 from tuner.decide.mutation_ownership import put_back
 from tuner.decide.mutation_places import Place, Quotas, claim_of, gone_of, used_per_s
 from tuner.decide.mutation_sharing import share
@@ -52,7 +54,7 @@ def dealt(
     limits = policy.limits
     # Blind to everybody, nobody can be told from who has gone.
     memory, gone, back = (
-        (memory, set[Tenant](), list[QuotaDecision]()) if lowers_only else _gone(view, quotas, memory, limits)
+        (memory, set[Tenant](), list[QuotaDecision]()) if lowers_only else _gone(view, quotas, memory, policy)
     )
     places, decisions = [p for p in places if p.tenant not in gone], list[QuotaDecision]()
     ours = [place for place in places if place.left_alone is None]
@@ -87,7 +89,8 @@ def dealt(
     holds_back = any(place.ours_holds and place.state.hungry for place in places)
     default = default_share(quotas, memory, anew, policy, view.now_ms, holds_back=holds_back, lowers_only=lowers_only)
     if not lowers_only:
-        decisions += [_freed(place) for place in places if _is_to_be_freed(place, memory)]
+        # Before the default, so that it never holds back whom it is not for.
+        decisions += freed(quotas, memory, places, stands_for_all(default, memory, policy), policy)
         decisions += _not_kept(quotas, memory, places)
         decisions += put_back_defaults(quotas, memory, policy)
     decisions += [default] if default is not None else []
@@ -119,20 +122,6 @@ def _alone(place: Place, reason: QuotaReason) -> TenantShare:
     return TenantShare(place.tenant, state.rate_per_s, state.hungry, place.live_per_s, None, reason, rule)
 
 
-def _is_to_be_freed(place: Place, memory: MutationMemory) -> bool:
-    """Held back by a quota of ours, under <default> or, where it was not exempt then, under its own name."""
-    entity = place.tenant.entity
-    if place.left_alone is not QuotaReason.EXEMPT or entity in memory.theirs_until_ms or entity in memory.doubted:
-        return False
-    return place.ours_holds or (entity in memory.owned and place.own_per_s != NOBODY_HELD_PER_S)
-
-
-def _freed(place: Place) -> SetQuota:
-    """Who is exempt has no quota of ours; nor may the one that we keep for whoever has none hold it back."""
-    text = f"{place.tenant}: exempt: {NOBODY_HELD_PER_S:g}/s, as the quota of <default> would hold it back"
-    return SetQuota(place.tenant.entity, place.own_per_s, NOBODY_HELD_PER_S, QuotaReason.EXEMPT, text)
-
-
 def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[Place]) -> list[PutBackQuota]:
     return [
         put_back(place.tenant.entity, quotas, memory, place.left_alone)
@@ -143,11 +132,13 @@ def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[Place]) -
 
 
 def _gone(
-    view: QuotaView, quotas: Quotas, memory: MutationMemory, limits: MutationLimits
+    view: QuotaView, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
     """Kafka has forgotten them too. Forgotten here once nothing of them stands any more: a write that failed is tried again."""
-    gone = gone_of(memory, view.now_ms, limits)
-    stands = sorted((t for t in gone if t.entity in memory.owned), key=lambda t: t.key)
+    gone = gone_of(memory, view.now_ms, policy.limits)
+    # Whoever is lifted out of the default before he comes is so after he has gone.
+    named = named_in_full(policy)
+    stands = sorted((t for t in gone if t.entity in memory.owned and t not in named), key=lambda t: t.key)
     back = [
         put_back(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in stands if t.entity not in memory.doubted
     ]

@@ -73,6 +73,16 @@ def default_share(
     return SetQuota(entity, live, wanted, QuotaReason.DEFAULT_SHARE, text)
 
 
+def stands_for_all(
+    decided: SetQuota | HoldQuota | None, memory: MutationMemory, policy: MutationPolicy
+) -> QuotaEntity | None:
+    """The default of ours that stands, or is written now; None: there is none, or it is not kept."""
+    entity = policy.default_entity
+    if isinstance(decided, HoldQuota):
+        return None
+    return entity if isinstance(decided, SetQuota) or entity in memory.owned else None
+
+
 def put_back_defaults(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, policy: MutationPolicy
 ) -> list[PutBackQuota]:

@@ -20,6 +20,7 @@ _WHY_BACK = {
     QuotaReason.TENANT_GONE: "nothing was heard of it for long",
     QuotaReason.RELEASED: "released",
     QuotaReason.NOT_ASKED_FOR: "not asked for any more",
+    QuotaReason.EXEMPT: "exempt, so no quota of ours holds it back",
     QuotaReason.RESPECTED: "somebody's, and those are left alone (standing_quotas: respect)",
     QuotaReason.WOULD_TAKE_OVER: "it puts a quota out of force that somebody set",
 }

@@ -57,7 +57,12 @@ def _rank(rule: TenantRule) -> tuple[int, int]:
 
 
 def _kind(pattern: str | None) -> int:
-    return 2 if pattern is None else 1 if "*" in pattern or "?" in pattern else 0
+    return 2 if pattern is None else 0 if is_name(pattern) else 1
+
+
+def is_name(pattern: str | None) -> bool:
+    """It stands for no other letters than its own; where nothing is said, for none."""
+    return pattern is None or not ("*" in pattern or "?" in pattern)
 
 
 @lru_cache(maxsize=1024)

@@ -22,7 +22,7 @@ from typing import Literal
 
 from streaming.contract.quotas import Default, Name, QuotaEntity
 
-__all__ = ["DEFAULT", "QuotaEntity", "Tenant", "in_force", "levels", "rank", "resolved", "taken_over"]
+__all__ = ["DEFAULT", "QuotaEntity", "Tenant", "fitting", "in_force", "levels", "rank", "resolved", "taken_over"]
 
 DEFAULT: Literal[Default.DEFAULT] = Default.DEFAULT
 
@@ -93,14 +93,17 @@ def resolved(
 
 def in_force(quotas: Mapping[QuotaEntity, float], tenant: Tenant) -> tuple[QuotaEntity, float] | None:
     """The quota that a bucket has; as its labels say which levels it can have come from, only these are looked at."""
+    return next(((entity, quotas[entity]) for entity in fitting(tenant) if entity in quotas), None)
+
+
+def fitting(tenant: Tenant) -> list[QuotaEntity]:
+    """All that its bucket can have its quota from, the one that wins first."""
     user, client_id = tenant.user, tenant.client_id
     if user is not None and client_id is not None:
-        found = [entity for entity, bucket in levels(user, client_id) if bucket == tenant]
-    elif user is not None:
-        found = [QuotaEntity(user), QuotaEntity(DEFAULT)]
-    else:
-        found = [QuotaEntity(client_id=client_id), QuotaEntity(client_id=DEFAULT)]
-    return next(((entity, quotas[entity]) for entity in found if entity in quotas), None)
+        return [entity for entity, bucket in levels(user, client_id) if bucket == tenant]
+    if user is not None:
+        return [QuotaEntity(user), QuotaEntity(DEFAULT)]
+    return [QuotaEntity(client_id=client_id), QuotaEntity(client_id=DEFAULT)]
 
 
 def taken_over(
