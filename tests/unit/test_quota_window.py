@@ -13,6 +13,7 @@ from test_mutation_loop import ALICE, Rig
 from streaming.kafka.cluster import ClusterError, ConfigValue, Unreachable
 from tuner.model.mutation import MutationLimits, MutationPolicy
 from tuner.model.quota_window import QuotaWindow, with_window
+from tuner.observe.live import quota_windows_of
 
 NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds"
 
@@ -76,6 +77,8 @@ def test_it_is_read_with_a_full_look(
     reader.look(full=True)
     assert reader.quota_windows == expected
     assert {NUM, SIZE} <= answers.keys
+    # So it is by a command that looks for nothing else.
+    assert quota_windows_of(answers) == expected  # type: ignore[arg-type]  # All that it asks for.
     # It stays as it was until the next full look.
     answers.configs = {broker: {NUM: "99"} for broker in (1, 2, 3)}
     reader.look(full=False)
