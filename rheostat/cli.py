@@ -49,6 +49,8 @@ app.add_typer(config.app, name="config")
 
 
 def _unwind(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the shape of a handler
+    if number == signal.SIGHUP:  # Of a terminal that goes the kernel tells, and the shell once more.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 

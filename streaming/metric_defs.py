@@ -480,7 +480,7 @@ class OfTuner:
 
     QUOTAS_SEEN = MetricDef(
         "rheostat_quotas_seen", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while the mutation quotas can be read, else 0, also once an error of its own has ended what turns them; absent where "
+        "1 while the mutation quotas can be read, else 0, also while what turns them rests after an error of its own; absent where "
         "none are asked for.",
     )  # fmt: skip
     CONTROLLER_PRESSURE = MetricDef(

@@ -66,8 +66,8 @@ class QuotaWatcher(Protocol):
     def failed(self, count: int) -> None:
         """So many writes did, now."""
 
-    def ended(self) -> None:
-        """Nothing is shared out any more."""
+    def broke_off(self) -> None:
+        """Nothing is shared out for a while."""
 
 
 class MutationLoop:
@@ -128,9 +128,9 @@ class MutationLoop:
         busy = self._reading is not None or self._writing is not None
         return self._monotonic() + _POLL_S if busy else self._due_s
 
-    def ended(self) -> None:
+    def broke_off(self) -> None:
         """After an error that nobody foresaw: what was told last is not how it is."""
-        self._watcher.ended()
+        self._watcher.broke_off()
 
     def tick(self) -> None:
         """Goes on where something is due or has been answered; never waits."""

@@ -19,6 +19,7 @@ from tuner.reloads import Reloads
 log = structlog.get_logger("tuner")
 
 _TICK_S_MIN = 0.02
+QUOTAS_REST_S = 60.0
 
 
 def serve(
@@ -64,8 +65,9 @@ def run(
     monotonic: Callable[[], float],
     may_act: Callable[[], bool],
 ) -> None:
-    """Each as often as it is due. An error of the plans' own ends the plans, and one of the quotas' own the quotas; not the
-    throttles."""
+    """Each as often as it is due. An error of the plans' own ends the plans, and not the throttles; one of the quotas' own lets
+    these rest for a minute, as a person may want theirs back, which takes less than to share them out."""
+    quotas_due_s = float("-inf")
     due_s = monotonic()
     was_ready = False
     while not stop.is_set() and may_act():
@@ -80,15 +82,18 @@ def run(
             due_s = max((now_s if come else due_s) + cycle_s, monotonic())
         loop.tick()
         next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S)
-        if mutations is not None:
+        if mutations is not None and now_s >= quotas_due_s:
+            if board.no_quotas_why is not None and now_s >= quotas_due_s + QUOTAS_REST_S:
+                board.no_quotas_why = None  # It went well for as long.
             try:
                 mutations.tick()
                 next_s = min(next_s, mutations.next_due_s())
             except Exception as error:  # whatever it is, the throttles have their seconds
-                why = "no mutation quota is changed until this tuner is started anew"
+                why = f"no mutation quota is changed for {QUOTAS_REST_S:g} s after an error of our own, then it is tried again"
                 log.exception(why)
-                mutations.ended()
-                board.no_quotas_why, mutations = f"{why}: {type(error).__name__}: {error}", None
+                mutations.broke_off()
+                board.no_quotas_why = f"{why}: {type(error).__name__}: {error}"
+                quotas_due_s = now_s + QUOTAS_REST_S
         if plans is not None:
             try:
                 plans.tick()

@@ -19,6 +19,7 @@ from rheostat.fetchers.knob import LiveKnob
 from rheostat.fetchers.report import Report, as_record, report
 from rheostat.moves.standing import ending_failures, look, write_rates
 from rheostat.reassign.unfinished import may_begin_steps, unfinished
+from rheostat.saying import tell
 from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
 from streaming.kafka.fetchers import FetcherClient
@@ -44,14 +45,14 @@ def run_fetchers(
     settings = load_settings(config)
     probe(settings)
     if wanted is not None:
-        check_no_plan_goes_on(settings, _say)
+        check_no_plan_goes_on(settings, tell)
     with FetcherClient(settings.kafka, _CLIENT_ID) as client, ending_failures():
         made = _report(client, settings, by_partitions, watch_s, thread_bytes_per_s_max)
         if plot is not None:
             draw(made, plot)
         if not as_json:
             _show(made, changes=wanted is not None)
-        outcome = None if wanted is None else applied(client, made, wanted, _say)
+        outcome = None if wanted is None else applied(client, made, wanted, tell)
     if as_json:
         record = as_record(made)
         if outcome is not None:
@@ -85,7 +86,7 @@ def _report(
 ) -> Report:
     standing = look(client, settings, _CLIENT_ID)
     fetchers = {b: one.value for b, one in LiveKnob(client, standing.brokers).settings().items()}
-    rates = {} if by_partitions else write_rates(client, standing, watch_s, _say)
+    rates = {} if by_partitions else write_rates(client, standing, watch_s, tell)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
     if not by_partitions and not by_writes:
@@ -140,7 +141,3 @@ def draw(made: Report, plot: Path) -> None:
         plot.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInputError(f"--plot: {plot}: cannot be written: {error.strerror or error}") from error
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import psutil
 
 from rheostat.errors import BadInputError
+from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab.cluster import HOME_PREFIX, START_S_MAX, Lab, LabError, LabSpec
 from rheostat.process import stop
 from rheostat.resources import state_dir
@@ -95,11 +96,13 @@ def keep(name: str, brokers: int, controllers: int) -> None:
 
     for number in numbers:
         signal.signal(number, leave)
-    file = _file(name)
-    lab = Lab(LabSpec(brokers=brokers, controllers=controllers))
-    me = psutil.Process()
-    about = {"pid": me.pid, "started": me.create_time(), "home": str(lab.home)}
+    file, artifacts = _file(name), resolve_artifacts()  # May have to be fetched, which Ctrl-C ends.
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # A folder that nobody knows of would be left.
+    lab = Lab(LabSpec(brokers=brokers, controllers=controllers), artifacts=artifacts)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+        me = psutil.Process()
+        about = {"pid": me.pid, "started": me.create_time(), "home": str(lab.home)}
         _write(_starting(file), about)
         with lab:
             for number in numbers:

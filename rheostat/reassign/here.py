@@ -12,6 +12,7 @@ from typing import TextIO
 from rheostat.logs import set_up_logs
 from rheostat.reassign.view import say
 from rheostat.resources import state_dir
+from rheostat.saying import tell
 from rheostat.supervisor import Supervisor, children_for
 
 LEFT_S_MAX = 60.0  # Two idle looks and the endings, on a machine that has much to do.
@@ -52,7 +53,7 @@ class Here:
     ) -> None:
         if self._supervisor is None or self._words is None:
             return
-        say("Ending tuner, stream and collector.")
+        tell("Ending tuner, stream and collector.")
         try:
             self._supervisor.stop()
         finally:

@@ -228,8 +228,8 @@ def say(
     )
 
 
-def _content(head: PlanHead) -> tuple[Wanted, BatchLimits]:
-    return head.wanted, head.limits
+def _content(head: PlanHead) -> tuple[Wanted, bool, BatchLimits]:
+    return head.wanted, head.leaves, head.limits
 
 
 def ready_topics(settings: Settings) -> None:

@@ -73,9 +73,8 @@ def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
 def _goes_forward(plan: Plan, word: str) -> None:
     _still_runs(plan)
     if plan.head.wanted is Wanted.CANCELLING:
-        raise BadInputError(
-            f"plan {plan.id} is being put back, and can't be {word}: wait until it is, and give it again"
-        )
+        goes = "ending where it stands" if plan.head.leaves else "being put back"
+        raise BadInputError(f"plan {plan.id} is {goes}, and can't be {word}: wait until it is, and give it again")
 
 
 def _still_runs(plan: Plan) -> None:

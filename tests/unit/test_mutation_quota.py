@@ -558,6 +558,25 @@ def test_who_is_exempt_by_name_does_not_wait_for_being_held_back_first() -> None
     assert rig.quotas == {}
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [QuotaEntity(DEFAULT, DEFAULT), QuotaEntity(DEFAULT, "batch")],
+    ids=["every pair", "a client-id of everybody's"],
+)
+def test_who_is_exempt_is_not_lifted_out_of_what_somebody_set(theirs: QuotaEntity) -> None:
+    """Under the user's own name a quota comes before these, and all of his clients would leave them."""
+    rules = (TenantRule("ops", exempt=True),)
+    everybody = QuotaEntity(DEFAULT)
+    rig = Rig(replace(PLAIN, rules=rules, default_entity=everybody), {theirs: 5.0})
+    for _ in range(3):
+        rig.cycle([])
+    assert QuotaEntity("ops") not in rig.quotas
+    assert rig.quotas[theirs] == 5.0
+    free = Rig(replace(PLAIN, rules=rules, default_entity=everybody))
+    free.cycle([])
+    assert free.quotas[QuotaEntity("ops")] == 1e9
+
+
 def test_of_a_name_that_somebody_gave_a_quota_nothing_is_written_though_it_is_exempt() -> None:
     ops = QuotaEntity(client_id="ops")
     rules = (TenantRule(client_id="ops", exempt=True),)

@@ -191,6 +191,21 @@ def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_awa
     assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
 
 
+def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_move() -> None:
+    """It was not seen at the first look at which nothing moved, and nobody has just put it there."""
+    limits = replace(LIMITS, idle_looks_before_end=4)
+    both = live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=())
+    away = replace(both, brokers=both.brokers - {TARGET[0]}, rates={SOURCE: both.rates[SOURCE]})
+    unread = replace(away, brokers=both.brokers, unreadable=frozenset({TARGET[0]}))
+    for hidden in (away, unread):
+        memory, decisions = Memory(owned=OURS, seen=SEEN, throttled=True), ()
+        for cluster in (hidden, hidden, both, both):
+            memory, decisions = think(cluster, memory, limits=limits)
+        assert (*TARGET, None) in [
+            (d.broker, d.side, d.value_bytes_per_s) for d in decisions if isinstance(d, PutBackRate)
+        ]
+
+
 def test_a_move_between_two_idle_looks_starts_the_count_anew() -> None:
     memory, _ = think(IDLE, Memory(owned=OURS, seen=SEEN))
     memory, _ = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}), memory)

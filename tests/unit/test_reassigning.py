@@ -308,6 +308,39 @@ def test_a_step_that_needs_a_broker_that_died_says_so_and_gives_its_place_to_oth
     assert rig.replicas() == {T0: (3, 4), T1: (3, 1)}
 
 
+def test_a_step_whose_only_source_died_says_so_and_gives_its_place_to_others() -> None:
+    rig = Rig({T0: still(1), T1: still(2)}, online={1, 2, 3})
+    rig.give({T0: (3,), T1: (3,)}, BatchLimits(partition_movements_max=1))
+    rig.cycle(finish=False)
+    (first,) = [key for key, _ in rig.cluster.asked]
+    source = rig.cluster.partitions[first].leader
+    rig.cluster.online -= {source}
+    rig.cluster.partitions[first] = replace(rig.cluster.partitions[first], leader=-1)
+    rig.cycle(finish=False)
+    name = f"{first[0]}-{first[1]}"
+    assert rig.plan().state.said == (f"{name}: under way, and cannot end while brokers are down: {source}",)
+    rig.now_s += STUCK_S_MIN
+    rig.cycle(finish=False)
+    assert len(rig.cluster.asked) == 2
+
+
+def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> None:
+    rig = two()
+    rig.give({T0: (3, 4)}, ONE_BY_ONE)
+    while rig.replicas()[T0] != (3, 2):
+        rig.cycle()
+    rig.say(Wanted.CANCELLING)
+    rig.cycle(finish=False)
+    rig.cluster.online -= {1}
+    rig.cycle(finish=False)
+    assert rig.plan().state.said == (
+        "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --leave` ends the plan where it stands",
+    )
+    rig.leave()
+    rig.until_ended()
+    assert rig.replicas()[T0] == (2, 3) or rig.replicas()[T0] == (3, 2)
+
+
 def test_a_step_of_ours_that_somebody_aims_elsewhere_is_somebodys() -> None:
     rig = two()
     rig.give({T0: (3, 4)})

@@ -49,13 +49,13 @@ class QuotaBoard:
         self._lock = threading.Lock()
         self._shown: Shown | None = None
         self._failures = 0
-        self.has_ended = False  # By an error of its own, what turns them.
+        self.has_failed = False  # What turns them, by an error of its own.
         self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
     def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory) -> None:
         with self._lock:
-            self._shown = Shown(view, made, memory)
+            self._shown, self.has_failed = Shown(view, made, memory), False
             self.number += 1
             for decision in made.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
@@ -65,16 +65,16 @@ class QuotaBoard:
         with self._lock:
             self._failures += count
 
-    def ended(self) -> None:
-        """By an error of its own: what was seen last is not how it is, and nobody looks any more."""
+    def broke_off(self) -> None:
+        """By an error of its own: what was seen last is not how it is, and nobody looks for a while."""
         with self._lock:
-            self._shown, self.has_ended = None, True
+            self._shown, self.has_failed = None, True
             self.number += 1
 
     def stands_by(self) -> None:
         """What was seen last is somebody else's to tell from now on."""
         with self._lock:
-            self._shown, self.has_ended = None, False
+            self._shown, self.has_failed = None, False
             self.number += 1
 
     def shown(self) -> tuple[Shown | None, int, dict[tuple[str, str], int]]:
@@ -127,7 +127,7 @@ class QuotaCollector(Collector):
         if decisions:
             yield family(OfTuner.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
             yield family(OfTuner.QUOTA_FAILURES, {c: float(failures)})
-        if self._board.has_ended:
+        if self._board.has_failed:
             yield family(OfTuner.QUOTAS_SEEN, {c: 0.0})
         if shown is None:
             return

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.decide.mutation_defaults import NOBODY_HELD_PER_S
-from tuner.decide.mutation_levels import level
+from tuner.decide.mutation_levels import level, lifts_out, others_of
 from tuner.decide.mutation_ownership import put_back
 from tuner.decide.mutation_places import Place, Quotas
 from tuner.decide.mutation_tenants import Matched, is_name
@@ -89,7 +89,10 @@ def _of(
         return None
     beneath = next((e for e in fitting(place.tenant) if e != entity and (e in quotas or e == default)), None)
     # Somebody's word, also where it was ours for a while; or nothing of ours to be lifted out of.
-    if (ours is not None and ours.before_per_s is not None) or default is None or beneath != default:
+    bound = (
+        default is not None and beneath == default and not lifts_out(place.tenant, others_of(quotas, memory), default)
+    )
+    if (ours is not None and ours.before_per_s is not None) or not bound:
         return put_back(entity, quotas, memory, QuotaReason.EXEMPT) if ours is not None else None
     if place.own_per_s == NOBODY_HELD_PER_S:
         return None

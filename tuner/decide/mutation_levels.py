@@ -54,6 +54,18 @@ def voids(tenant: Tenant, others: Others) -> QuotaEntity | None:
     return next(iter(others.of_client_ids), None)
 
 
+def lifts_out(tenant: Tenant, others: Others, default: QuotaEntity) -> bool:
+    """Whether a quota under this name would take clients of this tenant out of a quota that somebody set, and not only out of
+    the default of ours."""
+    user, client_id = tenant.user, tenant.client_id
+    if user is None:
+        return False  # All that comes after it is for client-ids, and of those only the default fits.
+    if client_id is None:
+        return any(e.user is DEFAULT and e.client_id is not None for e in others.quotas)
+    found = resolved({**others.quotas, default: 0.0}, user, client_id)
+    return found is not None and found[0] != default
+
+
 def is_stray(tenant: Tenant, others: Others, default_entity: QuotaEntity | None) -> bool:
     """Of another level than the default, and nobody else's quota makes Kafka count there: it did by other settings."""
     if default_entity is None or level(tenant) == level(default_entity):

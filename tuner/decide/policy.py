@@ -200,12 +200,16 @@ def _after(live: LiveCluster, memory: Memory) -> After | None:
     if not memory.seen:
         return None
     rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
-    before = memory.after
+    before, readable = memory.after, live.brokers - live.unreadable
     if before is None:
-        return After(rates, lists)
-    rates_came = before.rates_came | (rates - before.rates - memory.owned.keys())
+        return After(readable, rates, lists)
+    # Of a broker that could not be read nobody knows whether it had one.
+    new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
+    rates_came = (before.rates_came | new) - {
+        side for side in before.rates_came if side[0] in readable and side not in rates
+    }
     lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
-    return After(rates, lists, rates_came & rates, lists_came & lists)
+    return After(readable, rates, lists, rates_came, lists_came & lists)
 
 
 def _left_there(side: BrokerSide, owned: Owned) -> Hold:

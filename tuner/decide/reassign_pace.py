@@ -124,7 +124,7 @@ def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures, now_
         size = figures.size(key, part)
         way = replace(way_of(key, plan.goal(part), now, look), replicas=plan.asked[key].since)
         remaining = figures.remaining_bytes.get(key, size * len(step.adding))
-        stuck = now_ms - parts.stuck.get(key, now_ms) > STUCK_S_MIN * 1000
+        stuck = key in parts.stuck and now_ms - parts.stuck[key].since_ms > STUCK_S_MIN * 1000
         found.append(Running(way, step, remaining, size, figures.write_rate(key, part), stuck))
     return found
 

@@ -3,7 +3,8 @@
 Intuition: the cluster knows best. A part is looked at as it stands now, against where it is going and what was last asked for,
 and nothing else is remembered; so it makes no difference whether the tuner that asked is the one that looks.
 
-    under way, as asked for          running; stuck, if a broker is down that it would leave: Kafka ends a step once all are in sync
+    under way, as asked for          running; stuck, if a broker is down that it needs: one to copy from, and all that it would
+                                     leave, as Kafka ends a step once these are in sync
     under way, otherwise             somebody else's; waited for
     not under way, asked for         reached; or not yet shown; or, after a while, stopped by somebody or never taken
     not under way, nothing asked     arrived, or ready
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tuner.model.reassigning import Asked, ClusterLook, Key, Part, PartitionNow, Plan, Wanted
 from tuner.plan.reassignment_steps import Step, StepReason, Way
@@ -36,13 +38,18 @@ class Recent:
     stuck_since_ms: Mapping[Key, int] = field(default_factory=dict)  # Steps under way that need a broker that is down.
 
 
+class Stuck(NamedTuple):
+    since_ms: int
+    down: frozenset[int]  # Brokers that the step needs.
+
+
 @dataclass(slots=True)
 class Parts:
     """The parts of one plan. Each is in one of these, those in ``reached`` and ``ready`` in both, and ``stuck`` run."""
 
     arrived: list[Key] = field(default_factory=list)
     running: dict[Key, Step] = field(default_factory=dict)
-    stuck: dict[Key, int] = field(default_factory=dict)  # Of those, which need a broker that is down, and since when.
+    stuck: dict[Key, Stuck] = field(default_factory=dict)  # Of those, which need a broker that is down.
     ready: dict[Key, Way] = field(default_factory=dict)
     reached: list[Key] = field(default_factory=list)  # Whose step has ended as asked.
     to_elect: list[Key] = field(default_factory=list)  # Reached, but for the leader.
@@ -88,8 +95,8 @@ def _stand(
     elif now.under_way:
         if asked is not None and now.aimed_at == frozenset(asked.replicas):
             found.running[key] = running_step(key, asked, now, plan.goal(part))
-            if not look.online >= {*asked.replicas}:
-                found.stuck[key] = recent.stuck_since_ms.get(key, now_ms)
+            if down := _needed(asked, now, look) - look.online:
+                found.stuck[key] = Stuck(recent.stuck_since_ms.get(key, now_ms), frozenset(down))
         elif plan.head.leaves:
             found.arrived.append(key)
         else:
@@ -114,6 +121,12 @@ def _stand(
     else:
         found.never_taken.append(key)
         _settled(key, part, now, plan, look, found)
+
+
+def _needed(asked: Asked, now: PartitionNow, look: ClusterLook) -> set[int]:
+    """Brokers without which the step does not end."""
+    copied_from = {*now.isr} & look.online if now.leader in look.online else set()
+    return {*asked.replicas} if copied_from else {*asked.replicas, *now.isr, *({now.leader} if now.leader >= 0 else ())}
 
 
 def is_another(key: Key, part: Part, look: ClusterLook) -> bool:
@@ -169,4 +182,5 @@ def remembered(parts: Parts, recent: Recent, now_ms: int) -> Recent:
     """What this life knows after a look."""
     unclear = {key: recent.unclear_since_ms.get(key, now_ms) for key in parts.unclear}
     over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left}
-    return Recent(recent.taken - over, unclear, recent.refused, dict(parts.stuck))
+    stuck = {key: each.since_ms for key, each in parts.stuck.items()}
+    return Recent(recent.taken - over, unclear, recent.refused, stuck)

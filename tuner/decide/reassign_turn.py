@@ -168,7 +168,7 @@ def _made(
     unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
     state = replace(
         plan.state, dropped=parts.dropped, left=parts.left,
-        said=held_up(plan, parts, begun.refill, look.online, terms.paused, terms.refused), pace=paces(begun.paced),
+        said=held_up(plan, parts, begun.refill, terms.paused, terms.refused), pace=paces(begun.paced),
     )  # fmt: skip
     if not unsettled:
         cancelled = plan.head.wanted is Wanted.CANCELLING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from tuner.decide.reassign_parts import Parts, is_another
 from tuner.model.cluster import BrokerSide, side_name
@@ -18,12 +17,11 @@ _SIDES = 12
 
 
 def held_up(
-    plan: Plan, parts: Parts, filled: Refill, online: AbstractSet[int], paused: str | None, refused: Mapping[Key, str]
+    plan: Plan, parts: Parts, filled: Refill, paused: str | None, refused: Mapping[Key, str]
 ) -> tuple[str, ...]:  # fmt: skip
     """Nothing where it just goes on.
 
     Args:
-        online: brokers that are alive.
         paused: why no plan goes on; None: plans go on.
         refused: why the last try of a part failed, of whatever plan.
     """
@@ -34,19 +32,18 @@ def held_up(
         said.append(f"paused by {plan.head.word_by or plan.head.by}: nothing new is begun, what is under way ends")
     waits = [w for w in filled.waits if (w.topic, w.partition) in parts.ready]
     offline = [w for w in waits if w.reason is WaitReason.BROKERS_OFFLINE]
+    # What is put back may wait for ever.
+    way_out = (
+        f"; `rheostat reassign cancel {plan.id} --leave` ends the plan where it stands" if _goes_back(plan) else ""
+    )
     if offline:
         brokers = ", ".join(map(str, sorted({b for w in offline for b in w.brokers})))
-        way_out = (
-            f"; `rheostat reassign cancel {plan.id} --leave` ends the plan where it stands" if _goes_back(plan) else ""
-        )
         said.append(
             f"{named([(w.topic, w.partition) for w in offline])}: waiting for brokers that are down: {brokers}{way_out}"
         )
     if parts.stuck:
-        down = {b for key in parts.stuck for b in parts.running[key].replicas} - online
-        said.append(
-            f"{named(list(parts.stuck))}: under way, and cannot end while brokers are down: {', '.join(map(str, sorted(down)))}"
-        )
+        down = ", ".join(map(str, sorted({b for each in parts.stuck.values() for b in each.down})))
+        said.append(f"{named(list(parts.stuck))}: under way, and cannot end while brokers are down: {down}{way_out}")
     leaderless = [(w.topic, w.partition) for w in waits if w.reason is WaitReason.NO_LEADER]
     if leaderless:
         said.append(f"{named(leaderless)}: waiting for a leader, as nobody is there to copy from")
@@ -64,7 +61,7 @@ def held_up(
     if filled.held.get(HeldBy.PARTITION_LIMIT):
         said.append(
             f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers that have as many partitions as they may (limits): "
-            f"{', '.join(map(str, sorted(filled.at_limit)))}"
+            f"{', '.join(map(str, sorted(filled.at_limit)))}{way_out}"
         )
     return tuple(said)
 

@@ -45,6 +45,7 @@ class Owned:
 class After:
     """What throttles there were at the last look at which nothing moved any more, and which of them had come since the first."""
 
+    brokers: frozenset[int]  # Whose rates could be read.
     rates: frozenset[BrokerSide]
     lists: frozenset[str]
     rates_came: frozenset[BrokerSide] = frozenset()
