@@ -655,16 +655,22 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
     assert any("no mutation quota is changed" in line["event"] for line in told)
     assert registry.get_sample_value("rheostat_controller_pressure_ratio", {"cluster": "c"}) is None
     assert rig.memory.owned
-    # A person wants theirs back: for that nothing has to be shared out, and it is tried again.
-    rig.orders.latest = RELEASED
-    for _ in range(40):
+    # A person wants theirs back: for that nothing has to be shared out, and it is tried again, by the same tuner.
+    board.no_quotas_why, gone_by = None, iter(range(1, 60))
+
+    def acts() -> bool:
         rig.now_s += 5.0
-        run(
-            throttles, rig.loop, None, board,
-            cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=partial(next, iter([True] * 4), False),
-        )  # fmt: skip
+        rig.signals.controllers = {1: controller(round(rig.now_s * 1000))}
+        if (count := next(gone_by, None)) == 4:
+            assert board.no_quotas_why is not None
+            rig.orders.latest, rig.signals.tenants = RELEASED, {}
+        return count is not None
+
+    run(throttles, rig.loop, None, board, cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=acts)
     assert rig.memory.owned == {}
     assert rig.quotas.rates == {}
+    assert registry.get_sample_value("rheostat_quotas_seen", {"cluster": "c"}) == 1.0
+    assert "no mutation quota" not in board.ready()[1]
 
 
 class FailingCaller(HeldCaller):
