@@ -51,9 +51,9 @@ class Cluster:
     def look(
         self,
         topics: Collection[str],  # noqa: ARG002 - the port's shape
-        measured: Collection[Key] = (),  # noqa: ARG002
+        measured: Collection[Key] = (),  # noqa: ARG002 - the port's shape
         *,
-        others: bool = False,  # noqa: ARG002
+        others: bool = False,  # noqa: ARG002 - the port's shape
     ) -> ClusterLook | ClusterError:
         if self.away:
             return ClusterError("nobody answers")

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 
 from tuner.decide.mutation_ownership import put_back
 from tuner.model.mutation import MutationPolicy
-from tuner.model.mutation_decision import HoldQuota, PutBackQuota, QuotaReason, SetQuota
+from tuner.model.mutation_decision import RATE_DIGITS, HoldQuota, PutBackQuota, QuotaReason, SetQuota
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.quota_entity import DEFAULT, QuotaEntity, rank
 
-_DIGITS = 3  # After the point.
 EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
 # Above what any controller does, and far from where a double loses a partition.
 NOBODY_HELD_PER_S = 1e9
@@ -55,7 +54,7 @@ def default_share(
             "kept. Set tuner.mutation_quota.default_entity to what they are for, or to none"
         )
         return HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text)
-    live, wanted = quotas.get(entity), round(wanted, _DIGITS)
+    live, wanted = quotas.get(entity), round(wanted, RATE_DIGITS)
     if live is not None and not policy.adopts and _is_somebodys(entity, memory):
         return None
     if lowers_only and (live is None or wanted > live):

@@ -6,9 +6,7 @@ from tuner.decide.mutation_places import Place, floor_per_s
 from tuner.decide.mutation_sharing import Sharing
 from tuner.decide.mutation_tenants import want_per_s
 from tuner.model.mutation import MutationLimits
-from tuner.model.mutation_decision import QuotaReason
-
-DIGITS = 3  # After the point; a thousandth of a partition/s is a partition in a quarter of an hour.
+from tuner.model.mutation_decision import RATE_DIGITS, QuotaReason
 
 
 def wanted_per_s(
@@ -21,12 +19,12 @@ def wanted_per_s(
     """
     floor = limits.tenant_rate_per_s_min if sharing.floors_cut else floor_per_s(place.of, limits)
     hungry, want = place.state.hungry, want_per_s(place.state, limits)
-    most, stands = round(max(fair, floor), DIGITS), round(standing, DIGITS)
+    most, stands = round(max(fair, floor), RATE_DIGITS), round(standing, RATE_DIGITS)
     if stands > most or (stands == most and not hungry):
         return stands, QuotaReason.STANDING_SHARE
     # What it would have if nothing were promised to it.
     plain = min(want, place.of.weight * sharing.level)
-    if sharing.floors_cut or most > round(plain, DIGITS):
+    if sharing.floors_cut or most > round(plain, RATE_DIGITS):
         return most, QuotaReason.AT_ITS_FLOOR
     return most, QuotaReason.FAIR_SHARE if plain < want else QuotaReason.HAS_ALL_IT_WANTS
 

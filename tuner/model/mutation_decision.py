@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from tuner.model.quota_entity import QuotaEntity, Tenant
 
+RATE_DIGITS = 3  # After the point; a thousandth of a partition/s is a partition in a quarter of an hour.
+
 
 class QuotaReason(StrEnum):
     # Not knowing: hold.

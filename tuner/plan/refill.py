@@ -52,8 +52,8 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     Args:
         waiting: partitions that have no step under way; those that have arrived are passed over.
     """
-    queue = _Queue(waiting, terms)
-    room = Room(running, terms, queue.leaving.union(*(_leaving(one.way) for one in running if not one.stuck)))
+    queue = _Queue(waiting, running, terms)
+    room = Room(running, terms, queue.leaving)
     in_use = room.slots_taken
     for index, step in queue.first:
         if room.request_is_full:
@@ -118,13 +118,15 @@ def _slowest_first(
 class _Queue:
     """Who waits, sorted into what it waits for."""
 
-    def __init__(self, waiting: Sequence[Waiting], terms: Terms) -> None:
+    def __init__(self, waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms) -> None:
         self.first: list[tuple[int, Step]] = []  # Without whom producers wait, and then what copies nothing.
         self.waits: list[Wait] = []
         self.by_side: dict[BrokerSide, list[int]] = {}
         self.sides: dict[int, list[BrokerSide]] = {}
         self.leaving: set[int] = set()  # Brokers from which one goes that does not wait for a broker that is down.
         limited = terms.limits != PartitionLimits()
+        if limited:
+            self.leaving.update(*(_leaving(one.way) for one in running if not one.stuck))
         online, most = terms.online, terms.batch.replica_movements_max
         free: list[tuple[int, Step]] = []
         for index, one in enumerate(waiting):
