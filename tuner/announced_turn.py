@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from tuner.announcing import Announcing
 from tuner.decide.announced import ALL_GO, STOPS_FIRST, Withheld, moves_of, withheld_of
 from tuner.decide.reassign_turn import Turn
-from tuner.model.reassigning import ClusterLook, Wanted
+from tuner.model.reassigning import ClusterLook, Key, Wanted
 from tuner.plan.reassignment_steps import StepReason
 
 ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
@@ -42,7 +42,7 @@ class AnnouncedTurn:
         if any(each.cancels for each in made.plans):
             # Whoever cancels waits for nobody's throttle.
             return Withheld(waits={(move.topic, move.partition): STOPS_FIRST for move in moves})
-        self._announcing.begin(moves)
+        self._announcing.begin(moves, urgent_of(made))
         self._waiting = (made, self._monotonic())
         return None
 
@@ -67,7 +67,7 @@ class AnnouncedTurn:
             found = dict.fromkeys(announced, f"not begun: not throttled within {self._s_max:.0f} s")
         steps = [(each.plan, step) for each in made.plans for step in each.starts]
         # Producers that are refused wait for these: they are throttled where that can be, and begin all the same.
-        urgent = {(step.topic, step.partition) for _, step in steps if step.reason is StepReason.MIN_IN_SYNC}
+        urgent = urgent_of(made)
         unsaid = [
             (step.topic, step.partition)
             for plan, step in steps
@@ -75,7 +75,18 @@ class AnnouncedTurn:
         ]
         return made, withheld_of(found, urgent, unsaid, without_room)
 
+    def ended(self) -> None:
+        """A step that ran has, and others go on: what it has on the throttled-replica lists is to leave them."""
+        if self._announcing is not None:
+            self._announcing.ended = True
+
     def end(self) -> None:
         """Its steps have been asked for, or never will be."""
         if self._announcing is not None:
             self._announcing.end()
+
+
+def urgent_of(made: Turn) -> frozenset[Key]:
+    """What producers that are refused wait for."""
+    steps = (step for each in made.plans for step in each.starts)
+    return frozenset((step.topic, step.partition) for step in steps if step.reason is StepReason.MIN_IN_SYNC)

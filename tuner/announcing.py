@@ -16,13 +16,15 @@ class Announcing:
         self.moves: Sequence[PartitionMove] = ()
         self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.
         self.without_room: Collection[Key] = ()  # Of them, what only waits for others to be done.
+        self.urgent: Collection[Key] = ()  # Of them, what producers wait for.
+        self.ended = False  # A step of ours has, since the last cycle, and others go on.
 
-    def begin(self, moves: Sequence[PartitionMove]) -> None:
-        self.moves, self.withheld, self.without_room = moves, None, ()
+    def begin(self, moves: Sequence[PartitionMove], urgent: Collection[Key] = ()) -> None:
+        self.moves, self.withheld, self.without_room, self.urgent = moves, None, (), urgent
 
     def end(self) -> None:
         """They have been asked for, or never will be."""
-        self.moves, self.withheld, self.without_room = (), None, ()
+        self.moves, self.withheld, self.without_room, self.urgent = (), None, (), ()
 
     @property
     def waits(self) -> bool:

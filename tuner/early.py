@@ -1,15 +1,15 @@
 """When does a cycle come before its time, and what does it look at?
 
-Intuition: a guard on his rounds. Between two of them he comes when he is called (a step is about to begin, somebody has given an
-order) or when what he had to do without has arrived; he never runs, and however often he is called, every so often he still
-walks the whole building.
+Intuition: a guard on his rounds. Between two of them he comes when he is called (a step is about to begin or has ended, somebody
+has given an order) or when what he had to do without has arrived; he never runs, and however often he is called, every so often
+he still walks the whole building.
 
 Invariant: a cycle that is called for rests as long as the last one weighed on the processor or on the brokers. None is called
-for by an order between two looks that tell whether a move has ended, nor by anything while a rate is missing: those are told
-apart by looks that are a cycle apart.
+for by an order or an end between two looks that tell whether a move has ended, nor by anything while a rate is missing: those
+are told apart by looks that are a cycle apart.
 
 Vocabulary:
-    early  for what is announced or ordered, beside the cycles that come by themselves.
+    early  for what is announced, has ended or is ordered, beside the cycles that come by themselves.
     full   a look at everything, not only at what moves.
 """
 
@@ -65,18 +65,18 @@ class EarlyCycles:
         self._heard_at_s = float("-inf")  # When orders were listened for last.
         self._heeded = orders.latest  # By the last cycle.
 
-    def are_due(self, *, announced: bool, memory: Memory) -> bool:
-        """Whether one is: all that the last cycle lacked has come, a step is about to begin, or somebody has given an order. To be
-        asked every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
+    def are_due(self, *, announced: bool, ended: bool, memory: Memory) -> bool:
+        """Whether one is: all that the last cycle lacked has come, a step is about to begin or has ended, or somebody has given an
+        order. To be asked every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
         now_s = self._monotonic()
         if now_s >= self._heard_at_s + LOOK_EVERY_S:
             self._heard_at_s = now_s
             self._orders.follow(wait_ms=0)
         # Whether a move has ended is told by looks that are a cycle apart: tools that move in batches have pauses.
-        ordered = self._orders.latest != self._heeded and not memory.idle_looks
+        called = (ended or self._orders.latest != self._heeded) and not memory.idle_looks
         # A rate that was not there at the last look may be one of many that a tool is removing: a second later it would be
         # taken for a person's word.
-        if (announced or ordered) and not memory.missing and now_s >= self._rested_at_s:
+        if (announced or called) and not memory.missing and now_s >= self._rested_at_s:
             self._early = True
             return True
         if not self._awaited:

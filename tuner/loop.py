@@ -22,7 +22,7 @@ from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
 from tuner.decide import words
-from tuner.decide.announced import Unthrottled, unseen, with_announced, withheld
+from tuner.decide.announced import Unthrottled, sides_of, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
@@ -46,7 +46,7 @@ from tuner.model.memory import Memory
 from tuner.model.reassigning import Key
 from tuner.plan.move_time import SideLoad
 from tuner.plan.quota_age import QuotaAges
-from tuner.plan.slew import slew
+from tuner.plan.slew import SlewStep, filled, slew
 from tuner.steered import NewestSignals, Steered
 from tuner.steering import Steering
 
@@ -241,7 +241,10 @@ class Loop:
 
     def cycle_is_due(self) -> bool:
         """Whether one is before its time. To be asked every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
-        return self._early.are_due(announced=self._announcing.waits, memory=self.memory)
+        # A replica that has arrived begins to fetch anew, and gets nothing for as long as it is listed and its quota used up:
+        # whoever writes to it waits.
+        ended = self._announcing.ended and bool(self.memory.listed)
+        return self._early.are_due(announced=self._announcing.waits, ended=ended, memory=self.memory)
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 
@@ -286,12 +289,16 @@ class Loop:
             also={move.topic for move in self._announcing.moves},
             waits=self._waits(now_ms),
         )
+        empty = frozenset(s for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_EMPTY)
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             announced, self._without_room = self._announcing.moves, {}
             if self._limits.throttles_moves and self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
             live = with_announced(live, announced)
+            if self._limits.steers and (begin := sides_of(announced, but=self._announcing.urgent)):
+                empty |= self._ages.empty(begin, self._monotonic())
+            self._announcing.ended = False
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -299,6 +306,7 @@ class Loop:
             dict(self._signals.brokers),
             dict(self._signals.moves),
             busy=self._slewing.busy,
+            empty=empty,
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
         )
@@ -325,15 +333,7 @@ class Loop:
         together = len(changes) + len(self._slewing.busy)
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
-            side, now_s = (change.broker, change.side), self._monotonic()
-            steps = slew(
-                change.live_bytes_per_s,
-                change.wanted_bytes_per_s,
-                sides=together,
-                writes_per_s_max=self._writes_per_s_max,
-                age_s=self._ages.age_s(side, now_s),
-                move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
-            )
+            steps = self._steps(change, together)
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
         if changes:
@@ -341,10 +341,32 @@ class Loop:
         for change, steps in ramps:
             ours = owned.get((change.broker, change.side))
             self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
+        if any(change.reason is Reason.WINDOW_EMPTY for change in changes):
+            # What is to begin there does right after this, and would find the window open.
+            self._ended(self._slewing.step(self._monotonic()))
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
         return unthrottled
+
+    def _steps(self, change: SetRate, together: int) -> tuple[SlewStep, ...]:
+        """
+        Args:
+            together: so many changes share the budget of writes.
+        """
+        if change.reason is Reason.WINDOW_EMPTY:
+            least = self._limits.rate_bytes_per_s_min
+            budget = self._writes_per_s_max
+            return filled(change.wanted_bytes_per_s, least, sides=together, writes_per_s_max=budget)
+        side, now_s = (change.broker, change.side), self._monotonic()
+        return slew(
+            change.live_bytes_per_s,
+            change.wanted_bytes_per_s,
+            sides=together,
+            writes_per_s_max=self._writes_per_s_max,
+            age_s=self._ages.age_s(side, now_s),
+            move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
+        )
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """A change under way stops when a person says so or has set something else, or when it is no longer seen what it does: old

@@ -264,7 +264,10 @@ class Reassigning:
         self._watcher.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
         self._memory, self.pending_bytes = made.memory, made.begun.pending_bytes
         self._unsettled = frozenset(key for each in made.plans for key in (*each.parts.ready, *each.parts.running))
-        self._under_way = frozenset(key for each in made.plans for key in each.plan.asked)
+        under_way = frozenset(key for each in made.plans for key in each.plan.asked)
+        if under_way and not self._under_way <= under_way:
+            self._announced.ended()
+        self._under_way = under_way
         withheld = self._announced.begin(made, found.look)
         if withheld is not None:
             self._ask(made, withheld)

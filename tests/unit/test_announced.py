@@ -9,7 +9,7 @@ import pytest
 from reassign_rig import Rig as Plans
 from reassign_rig import still
 from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
-from tuner_cases import SOURCE, TARGET, F, L, move
+from tuner_cases import SOURCE, TARGET, F, L, move, throttle
 
 from tuner.announced_turn import ANNOUNCED_S_MAX, AnnouncedTurn
 from tuner.announcing import Announcing
@@ -167,6 +167,41 @@ def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: f
     assert rig.loop.cycle_is_due()
 
 
+def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to_take_off() -> None:
+    rig, announcing = unthrottled(), Announcing()
+    rig.live.moves = (move(), move(partition=1))
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    rig.now_s += 1.0
+    assert not rig.loop.cycle_is_due()
+    rig.live.moves = (move(partition=1),)
+    announcing.ended = True
+    assert rig.loop.cycle_is_due()
+    rig.cycle()
+    assert listed(rig) == {"orders": throttle(leader=[(1, 1), (1, 2)], follower=[(1, 3)])}
+    rig.now_s += 1.0
+    assert not rig.loop.cycle_is_due(), "it has been seen to"
+
+
+def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_awaited() -> None:
+    rig, announcing = unthrottled(throttles_moves=False), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    announcing.ended = True
+    rig.now_s += 1.0
+    assert not rig.loop.cycle_is_due()
+    rig, announcing = unthrottled(), Announcing()
+    rig.loop.heed_plans(dict, announcing)
+    cycle(rig)
+    rig.throttles.refusing["orders"] = "not authorized"
+    rig.live.moves = ()
+    cycle(rig)
+    assert rig.loop.memory.listed
+    announcing.ended = True
+    rig.now_s += 1.0
+    assert not rig.loop.cycle_is_due(), "whether the move has ended two looks tell that are a cycle apart"
+
+
 def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
     rig, announcing = unthrottled(), Announcing()
     rig.loop.heed_plans(dict, announcing)
@@ -220,6 +255,20 @@ def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (3, 2), T1: (4, 2)}
     assert not made.announcing.moves
+
+
+def test_the_end_of_a_step_is_told_while_others_go_on() -> None:
+    made = rig()
+    made.announcing.seen_to({})
+    made.ticks()
+    assert not made.announcing.ended
+    for key in (T0, T1):
+        made.cluster.finish([key])
+        made.now_s += 1.0
+        made.loop._due_s = float("-inf")
+        made.ticks()
+        assert made.announcing.ended == (key == T0)
+        made.announcing.ended = False
 
 
 def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:

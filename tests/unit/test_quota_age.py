@@ -62,3 +62,12 @@ def test_a_move_after_another_is_as_young_as_it_is() -> None:
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
 def test_a_move_that_was_there_at_the_first_look_is_of_unknown_age(side: BrokerSide) -> None:
     assert looked((100.0, (SOURCE,)), (101.0, (SOURCE,))).move_age_s(side, 101.0) == math.inf
+
+
+def test_a_window_is_empty_where_nothing_has_moved_for_as_long_as_it_is_and_nothing_may_have_counted() -> None:
+    ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()))
+    assert ages.empty([SOURCE, TARGET], 122.0) == {TARGET}
+    assert ages.empty([SOURCE, TARGET], 132.0) == {SOURCE, TARGET}
+    assert ages.seen((SOURCE,), 133.0).empty([SOURCE, TARGET], 160.0) == {TARGET}
+    assert QuotaAges().empty([SOURCE], 100.0) == frozenset(), "nobody has looked"
+    assert QuotaAges().seen((), 100.0, counts=True).empty([SOURCE], 104.0) == frozenset()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.model.limits import MB
-from tuner.plan.slew import STARTING_S, STEP_S_MIN, STEPS_MIN, WINDOW_S, SlewStep, slew
+from tuner.plan.slew import STARTING_S, STEP_S_MIN, STEPS_MIN, WINDOW_S, SlewStep, filled, slew
 
 RATES = st.integers(0, 10**10)
 SIDES = st.integers(1, 2_000)
@@ -102,3 +102,29 @@ def test_of_any_age_every_step_lies_between_the_ends(
 
 def test_no_rise_is_no_change() -> None:
     assert {s.rate_bytes_per_s for s in slew(7 * MB, 7 * MB)} == {7 * MB}
+
+
+@given(RATES, RATES, SIDES, BUDGETS)
+def test_a_window_is_filled_without_a_step_back_and_ends_at_what_stood(
+    rate: int, least: int, sides: int, budget: float
+) -> None:
+    steps = filled(rate, least, sides=sides, writes_per_s_max=budget)
+    values = [s.rate_bytes_per_s for s in steps]
+    assert values[-1] == rate
+    assert values == sorted(set(values))
+    assert values[0] >= min(rate, least)
+    assert steps[0].after_s == 0.0
+    gaps = [b.after_s - a.after_s for a, b in itertools.pairwise(steps)]
+    assert all(gap >= max(1.0, sides / budget) - 1e-6 for gap in gaps)
+
+
+@pytest.mark.parametrize(("sides", "at_once_s"), [(1, 1.0), (100, 2.0), (10_000, 12.0)])
+def test_an_empty_window_lets_its_rate_through_and_no_more(sides: int, at_once_s: float) -> None:
+    """Against Kafka's mean over eleven whole seconds and the one that is being filled."""
+    rate, passed = 12 * MB, [0.0] * 11
+    steps = filled(rate, 0.0, sides=sides, writes_per_s_max=50.0)
+    for second in range(30):
+        bound = [s.rate_bytes_per_s for s in steps if s.after_s <= second][-1]
+        passed.append(max(0.0, 12 * bound - sum(passed[-11:])))
+    assert max(passed) == pytest.approx(rate * at_once_s, rel=1e-6)
+    assert sum(passed[-12:]) == pytest.approx(12 * rate, rel=1e-6)

@@ -66,6 +66,16 @@ def with_announced(live: LiveCluster, announced: Sequence[PartitionMove]) -> Liv
     return replace(live, moves=(*live.moves, *more)) if more else live
 
 
+def sides_of(announced: Iterable[PartitionMove], but: Collection[Key] = ()) -> frozenset[BrokerSide]:
+    """What they copy through; nothing of ``but``."""
+    return frozenset(
+        side
+        for move in announced
+        if (move.topic, move.partition) not in but
+        for side in ((move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations))
+    )
+
+
 def unseen(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     """Where nobody can say by this look whether anything throttles: settings that could not be read, a rate that is gone since."""
     return memory.missing | {(broker, side) for broker in live.unreadable for side in Side}

@@ -20,6 +20,7 @@ from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory, Owned
 from tuner.plan.move_time import SideLoad
+from tuner.plan.slew import filled
 
 
 def decide_sides(
@@ -79,6 +80,9 @@ def _decide_side(
     # What we had raised is above the ceiling, which somebody has lowered since. No measurement says that it may stay.
     if (lowered := _to_ceiling(side, view, memory)) is not None:
         return lowered
+    # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
+    if (filling := _filling(side, view)) is not None:
+        return filling
     # Without fresh measurements there is no judgement, and old ones never raise a throttle.
     if (blind := _blind(side, side, view)) is not None:
         return _sunk(side, view, memory) or blind
@@ -216,6 +220,23 @@ def _steer(
         f"follows its clients, {meant}: {words.size(load.remaining_bytes)} remain and "
         f"{words.rate(load.keep_up_bytes_per_s)} go to keeping up",
     )
+
+
+def _filling(side: BrokerSide, view: MovesView) -> Decision | None:
+    """For a window that is empty: brought up to what stands as it fills, which needs no measurement; None of any other."""
+    setting = view.live.rates.get(side)
+    if side not in view.empty or setting is None or side in view.recovering:
+        return None
+    if side in view.busy:
+        return _hold(side, Reason.RATE_IS_CHANGING, "it is brought up as its quota's window fills")
+    live, steps = setting.bytes_per_s, filled(setting.bytes_per_s, view.limits.rate_bytes_per_s_min)
+    if len(steps) == 1:
+        return None
+    text = (
+        f"{side_name(side)}: {words.rate(steps[0].rate_bytes_per_s)} → {words.rate(live)}, what stands here, as its quota's window "
+        "fills: nothing has moved for a while, so a whole window's worth would pass at once"
+    )
+    return SetRate(*side, live, live, Reason.WINDOW_EMPTY, text, setting.own)
 
 
 def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None:

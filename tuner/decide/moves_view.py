@@ -30,7 +30,7 @@ class MovesView:
         kept = kept or Kept()
         kept.follow(live.moves)
         self.now_ms = observation.now_ms
-        self.busy = observation.busy
+        self.busy, self.empty = observation.busy, observation.empty
         self.courses = observation.courses
         self.orders = observation.orders
         self.live = live

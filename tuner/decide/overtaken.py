@@ -46,6 +46,10 @@ def overtaken(
         # Above a ceiling that is lower by now nothing is opened anyway.
         elif change.reason is Reason.AT_CEILING:
             continue
-        elif side in needed and (side in waiting or change.wanted_bytes_per_s < change.live_bytes_per_s):
+        elif side in needed and (
+            side in waiting
+            or change.reason is Reason.WINDOW_EMPTY
+            or change.wanted_bytes_per_s < change.live_bytes_per_s
+        ):
             found[side] = "writes wait for replicas that come back through it"
     return found

@@ -42,6 +42,7 @@ MEMBERS: Mapping[str, Any] = {
     "signals.brokers": Mapping[int, BrokerSignal],
     "signals.moves": Mapping[BrokerSide, MoveSignal],
     "busy": frozenset[BrokerSide],
+    "empty": frozenset[BrokerSide],
     "orders": Orders,
     "steered": frozenset[BrokerSide],
     **_fields_of(Memory, "memory"),

@@ -27,6 +27,7 @@ def of_cycle(observation: Observation, before: Memory) -> Known:
         "signals.brokers": observation.brokers,
         "signals.moves": observation.moves,
         "busy": observation.busy,
+        "empty": observation.empty,
         "orders": observation.orders,
         "steered": frozenset(observation.courses),
         **by_field("memory", before),

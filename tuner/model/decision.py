@@ -54,6 +54,7 @@ class Reason(StrEnum):
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
     RESCUE_NEEDS_MORE = "rescue_needs_more"
     MOVE_FOUND = "move_found"
+    WINDOW_EMPTY = "window_empty"
     IN_SYNC = "in_sync"
     SWEPT = "swept"
     UNSEEN_FOR_LONG = "unseen_for_long"

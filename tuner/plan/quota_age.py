@@ -8,6 +8,8 @@ How old the quota's window is and how old the move is are two things. Where list
 have filled the window already, and a way down has to reckon with that; but what the move brings begins with the move, and a way
 up has to wait for that all the same. Kafka's own tool writes the lists a moment before it asks for the move.
 
+A quota that nobody uses is the other end of it: its window is empty, and lets a whole window's worth through at once.
+
 Invariant: where it is not known when a side began, its window is taken to be full, as it is for every move of some age. It is
 never thought to be younger than it may be.
 """
@@ -46,6 +48,13 @@ class QuotaAges:
             fresh = not self.counts and side not in self.ended_s
             counted_s[side] = self.counted_s.get(side, began_s[side] if fresh else -math.inf)
         return QuotaAges(now_s, counts, began_s, counted_s, ended_s)
+
+    def empty(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
+        """Which of them have nothing in their quota's window, by the last look; none where a list may have let something count."""
+        if self.looked_at_s is None or self.counts:
+            return frozenset()
+        ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S}
+        return frozenset(side for side in sides if side not in self.began_s and side not in ended)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
         """Of what its quota counts; for ever where that is not known."""

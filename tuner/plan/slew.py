@@ -7,7 +7,11 @@ there is silence for eight to ten. Small steps over one window let it fill evenl
 Kafka's buckets of a second hold one such lump more or less, as they fall; what is uneven there comes back with every window, for
 as long as the rate stands. So steps are as small as the writes allow.
 
-Invariant: every step lies between the two ends, so stopping anywhere leaves a rate that either end would have allowed.
+A window that is empty lets as much through at once, and its quota need not even change: twelve seconds' worth, as fast as disks
+and links allow. Brought up from a twelfth of itself, by a twelfth each second, it lets its rate through from the first second on.
+
+Invariant: every step lies between the two ends, so stopping anywhere leaves a rate that either end would have allowed; on the way
+of a window that fills, between the least that the operator allows and what stood.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ STARTING_S = (
 )
 STEP_S_MIN = 0.25
 STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
+FILL_STEP_S = 1.0  # Kafka's samples are as long.
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +71,25 @@ def slew(
     # Where all of the way is done at once, there is nothing more to write.
     while age_s < WINDOW_S and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
         steps.pop()
+    return tuple(steps)
+
+
+def filled(
+    rate_bytes_per_s: int, least_bytes_per_s: float, *, sides: int = 1, writes_per_s_max: float = 50.0
+) -> tuple[SlewStep, ...]:
+    """What stands, brought up as its window fills: each second lets through what the mean of it would.
+
+    Args:
+        least_bytes_per_s: the first steps are no less; where that is what stands there is only one.
+        sides, writes_per_s_max: as of ``slew``.
+    """
+    # The whole seconds that the quota remembers, and the one that is being filled.
+    fills_s = WINDOW_S + FILL_STEP_S
+    step_s = max(FILL_STEP_S, sides / writes_per_s_max)
+    steps: list[SlewStep] = []
+    for i in range(max(1, math.ceil(fills_s / step_s))):
+        share = min(1.0, (i + 1) * step_s / fills_s)
+        rate = min(rate_bytes_per_s, round(max(least_bytes_per_s, share * rate_bytes_per_s)))
+        if not steps or rate != steps[-1].rate_bytes_per_s:
+            steps.append(SlewStep(step_s * i, rate))
     return tuple(steps)

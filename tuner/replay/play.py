@@ -92,6 +92,7 @@ class Player:
         observation = Observation(
             step.now_ms, live, known["signals.brokers"], known["signals.moves"],
             busy=known["busy"], courses=courses, orders=known["orders"],
+            empty=known.get("empty", frozenset()),  # A journal of before has none.
         )  # fmt: skip
         memory, decisions = decide(observation, self._of(Memory, "memory"), in_force.limits, in_force.stall)
         self._remember("memory", memory)

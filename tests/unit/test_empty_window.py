@@ -1,0 +1,191 @@
+"""A throttle through which nothing has moved for a while is brought up as its window fills, before a step of ours begins there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from loop_rig import Rig
+from test_listing import cycle
+from test_steering import OBJECTIVE
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation
+
+from tuner.announcing import Announcing
+from tuner.decide.policy import decide
+from tuner.model.decision import Decision, Hold, Reason, SetRate
+from tuner.model.limits import MB, Limits
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override, Pause
+from tuner.plan.slew import WINDOW_S, filled
+
+STEERS = replace(LIMITS, steers=True, rate_bytes_per_s_min=1 * MB)
+KEY = ("orders", 0)
+
+
+# -- what is decided ------------------------------------------------------------------------------------------------------
+
+
+def decided(limits: Limits = STEERS, memory: Memory | None = None, **more: Any) -> Decision:
+    """About the leader's side of the standard move, of which nothing is measured yet."""
+    seen = replace(observation(live(), signals=()), **{"empty": frozenset({SOURCE, TARGET}), **more})
+    _, decisions = decide(seen, memory or Memory(), limits, STALL)
+    (found,) = (d for d in decisions if isinstance(d, SetRate | Hold) and (d.broker, d.side) == SOURCE)
+    return found
+
+
+def test_an_empty_window_is_filled_without_any_measurement() -> None:
+    found = decided()
+    assert isinstance(found, SetRate)
+    assert (found.reason, found.live_bytes_per_s, found.wanted_bytes_per_s) == (Reason.WINDOW_EMPTY, 10 * MB, 10 * MB)
+    assert "1.0 MB/s → 10.0 MB/s, what stands here, as its quota's window fills" in found.text
+
+
+@pytest.mark.parametrize(
+    ("reason", "more"),
+    [
+        (Reason.RATE_IS_CHANGING, {"busy": frozenset({SOURCE, TARGET})}),
+        (Reason.SIGNALS_MISSING, {"live": live({})}),
+        (Reason.SIGNALS_MISSING, {"empty": frozenset({TARGET})}),
+    ],
+)
+def test_nothing_is_filled_twice_or_where_no_throttle_stands(reason: Reason, more: dict[str, Any]) -> None:
+    assert decided(**more).reason is reason
+
+
+def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
+    order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
+    assert decided(orders=order).reason is Reason.OVERRIDDEN
+    assert decided(memory=Memory(theirs_until_ms={SOURCE: NOW_MS + 60_000})).reason is Reason.SOMEBODY_ELSES
+    standing = Memory(standing={SOURCE: 10 * MB})
+    assert decided(replace(STEERS, adopts=False), standing).reason is Reason.RESPECTED
+
+
+def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> None:
+    (low, *_), stands = filled(10 * MB, 4 * MB), 10 * MB
+    assert low.rate_bytes_per_s == 4 * MB
+    assert "4.0 MB/s → 10.0 MB/s" in decided(replace(STEERS, rate_bytes_per_s_min=4 * MB)).text
+    assert decided(replace(STEERS, rate_bytes_per_s_min=stands)).reason is Reason.SIGNALS_MISSING
+
+
+def test_what_replicas_come_back_through_stays_open() -> None:
+    behind = replace(broker_signal(1), under_min_isr_partitions=1)
+    recovers = replace(move(), isr=(1,))
+    found = decided(live=live(moves=(recovers,)), brokers={1: behind, 3: broker_signal(3)})
+    assert found.reason is not Reason.WINDOW_EMPTY
+
+
+# -- the loop -------------------------------------------------------------------------------------------------------------
+
+
+def idle() -> tuple[Rig, Announcing]:
+    """A throttle of somebody's, and nothing that moves."""
+    rig, announcing = Rig(Memory(), objective=OBJECTIVE), Announcing()
+    rig.throttles.lists.clear()
+    rig.limits = replace(rig.limits, rate_bytes_per_s_min=1 * MB)
+    rig.loop = rig._make_loop(Memory())
+    rig.live.moves = ()
+    rig.signals.moves = {}
+    rig.loop.heed_plans(dict, announcing)
+    for _ in range(4):
+        cycle(rig)
+    return rig, announcing
+
+
+def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_is_full() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    began_s = rig.now_s + 5.0
+    assert cycle(rig).count(Reason.WINDOW_EMPTY) == 2
+    assert announcing.withheld == {}
+    assert rig.throttles.rates == {SOURCE: 1 * MB, TARGET: 1 * MB}, "a twelfth of 10 MB/s is less than is allowed"
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.now_s += 1.0
+    assert rig.cycle() == [Reason.RATE_IS_CHANGING] * 2, "no signal tells of it yet, and it goes on"
+    rates = []
+    while (due_s := rig.loop.next_due_s()) is not None and rig.loop._slewing.busy:
+        rig.now_s = due_s
+        rig.loop.tick()
+        rates.append((rig.now_s - began_s, rig.throttles.rates[SOURCE]))
+    assert rates == [(i, round(10 * MB * (i + 1) / 12)) for i in range(1, 12)]
+    assert not rig.loop.memory.owned, "it is as it was, and nobody has to put it back"
+    assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
+
+
+def test_what_has_moved_within_a_window_has_filled_it() -> None:
+    rig, announcing = idle()
+    rig.live.moves = (move(),)
+    cycle(rig)
+    announcing.begin([replace(move(), partition=5)])
+    assert Reason.WINDOW_EMPTY not in cycle(rig), "it moves"
+    announcing.end()
+    rig.live.moves = ()
+    rig.now_s += 1.0
+    rig.cycle()
+    rig.now_s += WINDOW_S - 1.0
+    announcing.begin([replace(move(), partition=5)])
+    assert Reason.WINDOW_EMPTY not in rig.cycle(), "it has ended just now"
+
+
+@pytest.mark.parametrize("why", ["urgent", "listed", "never looked"])
+def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_count(why: str) -> None:
+    rig, announcing = idle()
+    if why == "listed":
+        rig.throttles.lists = Rig().throttles.lists
+        cycle(rig)
+    if why == "never looked":
+        rig.loop = rig._make_loop(Memory())
+        rig.loop.heed_plans(dict, announcing)
+    announcing.begin([move()], [KEY] if why == "urgent" else ())
+    assert Reason.WINDOW_EMPTY not in cycle(rig)
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_one_that_is_cut_short_is_the_laws_from_there_or_goes_back_with_the_end_of_the_move() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    cycle(rig)
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.live.not_seen = "no answer"
+    cycle(rig)
+    assert not rig.loop._slewing.busy
+    rig.live.not_seen = None
+    rig.now_s += 60.0
+    assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2, "without news of it nothing is raised"
+    rig.signals.moves = Rig().signals.moves
+    assert cycle(rig) == [Reason.FOLLOWS_CLIENTS] * 2
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert not rig.loop.memory.owned
+
+
+def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    cycle(rig)
+    rig.die_and_start_again()
+    ours = rig.loop.memory.owned[SOURCE]
+    assert (ours.before_bytes_per_s, ours.goes_back_to_bytes_per_s) == (10 * MB, 10 * MB)
+    assert {1 * MB, 10 * MB} <= {*ours.may_stand}
+    rig.live.moves = ()
+    for _ in range(8):
+        cycle(rig)
+        rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_who_pauses_stops_it_and_who_releases_has_what_stood() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    cycle(rig)
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk", released=True))
+    for _ in range(4):
+        cycle(rig)
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert not rig.loop.memory.owned
