@@ -195,6 +195,35 @@ def test_small_ones_share_a_slot() -> None:
     assert slot_part(1.0, 0.0) == 1.0
 
 
+def test_what_is_small_goes_all_of_the_time_and_is_not_kept_to_the_end() -> None:
+    """10 large ones and 40 small ones, 1,040 MB at 10 MB/s: 104 s, so of the small ones four are due every tenth of it."""
+    plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=1) for i in range(10, 50)]
+    often = terms(2, rate_mb=10, asked_ago_s=3.0)  # 40 × 3 ÷ 104 is 1.2.
+    assert begun(refill(plan, [], often)) == [10, 0, 1]
+    assert begun(refill(plan, [], replace(often, asked_ago_s=2.0))) == [0, 1], "not one is due yet"
+    assert begun(refill(plan, [], replace(often, asked_ago_s=1e6)))[:2] == [10, 0], "no longer than one waits"
+    assert begun(refill(plan, [], terms(2, rate_mb=10))) == [0, 1], "nothing has gone by"
+    hot = [*plan, waits(50, mb=1, write_mb=0.1)]
+    assert begun(refill(hot, [], often))[0] == 50, "of them first who grows most"
+    ends = [waits(0, mb=15), *(waits(i, mb=1) for i in range(1, 4))]
+    assert begun(refill(ends, [], replace(often, asked_ago_s=4.0))) == [1, 2, 3, 0]
+
+
+def test_what_of_the_small_ones_is_due_is_due_over_all_sides_together() -> None:
+    """Of four leaders with 0.4 each."""
+    plan = [
+        one
+        for b in (1, 2, 3, 4)
+        for one in (waits(10 * b, on=(b, 5), to=(b, 6), mb=250), waits(10 * b + 1, on=(b, 5), to=(b, 6), mb=1))
+    ]
+    on_time = terms(20, rate_mb=10, asked_ago_s=4.0, rates=terms(rate_mb=10).rates | {(6, F): 1e9})
+    found = begun(refill(plan, [], replace(on_time, slots=terms(1).slots | {(6, F): 9})))
+    assert found == [10, 20, 30, 40], "0.16 each are not one"
+    more = [*plan, *(waits(100 * b + i, on=(b, 5), to=(b, 6), mb=1) for b in (1, 2, 3, 4) for i in range(24))]
+    found = begun(refill(more, [], replace(on_time, slots=terms(1).slots | {(6, F): 99})))
+    assert len([p for p in found if p >= 100 or p % 10 == 1]) == 14, "of 100, 4 s of 27.5 s"
+
+
 def test_what_is_written_to_takes_more_slots_as_long_as_it_lasts() -> None:
     """Of five slots two take a tenth of the quota for keeping up, and there is enough under way; what nobody writes to goes beside
     them only where they leave a slot."""

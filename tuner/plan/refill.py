@@ -12,6 +12,8 @@ Order:
     the slowest side          the one that needs longest for what it has left at the rate that it may have. Of its partitions first
                               the giants, who would else be the last; then those that grow most for their size, as all that
                               is written while they wait is to be copied too; else the largest. Then the next slowest side.
+    what is small             before all those, as many as leave the same number for every stretch of the time that is left. Kept
+                              to the end, dozens would begin at once, each of them work for the controller and for its brokers.
 
 KIP-435 takes steps that move a leader first, because they relieve a broker. Here the slowest side comes first, which relieves
 more; the KIP's limits hold all the same.
@@ -23,6 +25,7 @@ what runs, that ends and nothing begins. What may begin waits for a few seconds 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
@@ -30,10 +33,11 @@ from itertools import takewhile
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits
-from tuner.plan.gather import gathers
+from tuner.plan.gather import GATHER_S_MAX, gathers
 from tuner.plan.reassignment_steps import Step, StepReason, Wait, Way, next_step
 from tuner.plan.refill_room import Room
 from tuner.plan.refill_terms import (
+    SLOT_S,
     HeldBy,
     Refill,
     Running,
@@ -60,15 +64,26 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
             break
         room.consider(index, waiting[index], step, urgent=step.reason is StepReason.MIN_IN_SYNC)
     slowest = _slowest_first(waiting, running, queue.by_side, terms)
-    for side, left_bytes in takewhile(lambda _: not room.request_is_full, slowest):
+    stretch = _stretch(slowest, terms)
+    due = 0.0  # Of what is small, of the sides until now.
+    for side, left_bytes, _ in takewhile(lambda _: not room.request_is_full, slowest):
         if not room.has_slot(side):
             continue
         may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
         giant_bytes = left_bytes / (_GIANT * terms.slots.get(side, 1))
-        for index in sorted(may, key=lambda i: _turn(waiting[i], giant_bytes)):
+        may.sort(key=lambda i: _turn(waiting[i], giant_bytes))
+        # Every copy has one leader, so there nothing is counted twice.
+        if side[1] is Side.LEADER:
+            small_bytes = SLOT_S * terms.rates.get(side, 0.0)
+            small = [i for i in may if waiting[i].size_bytes < small_bytes]
+            due += stretch * len(small)
+            first = small[: int(due)]
+            due -= len(first)
+            may = [*first, *may] if first else may
+        for index in may:
             if room.request_is_full or not room.has_slot(side):
                 break
-            if room.may_have(queue.sides[index]):
+            if index not in room.begun and room.may_have(queue.sides[index]):
                 following = next_step(waiting[index].way, terms.online, terms.batch.replica_movements_max)
                 assert isinstance(following, Step)
                 room.consider(index, waiting[index], following)
@@ -92,10 +107,17 @@ def _turn(one: Waiting, giant_bytes: float) -> tuple[bool, float, float]:
     return one.size_bytes < giant_bytes, -one.write_bytes_per_s / max(one.size_bytes, 1.0), -one.size_bytes
 
 
+def _stretch(slowest: Sequence[tuple[BrokerSide, float, float]], terms: Terms) -> float:
+    """Of the time that is left, what has gone by since the last request, as far as one waits; nothing before the first."""
+    needs_s = slowest[0][2] if slowest else 0.0
+    ago_s = min(terms.asked_ago_s, GATHER_S_MAX) if math.isfinite(terms.asked_ago_s) else 0.0
+    return min(1.0, ago_s / needs_s) if needs_s > 0.0 else 1.0
+
+
 def _slowest_first(
     waiting: Sequence[Waiting], running: Sequence[Running], by_side: dict[BrokerSide, list[int]], terms: Terms
-) -> list[tuple[BrokerSide, float]]:
-    """Sides, and the bytes that are left to be copied through each."""
+) -> list[tuple[BrokerSide, float, float]]:
+    """Sides, the bytes that are left to be copied through each, and the seconds that it needs for them."""
     left: dict[BrokerSide, float] = {}
     for side, indices in by_side.items():
         each = side[1] is Side.LEADER
@@ -112,7 +134,7 @@ def _slowest_first(
         drains = terms.rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0)
         return left[side] / max(drains, 1.0)
 
-    return sorted(((side, left[side]) for side in by_side), key=lambda entry: (-needs_s(entry[0]), entry[0]))
+    return sorted(((side, left[side], needs_s(side)) for side in by_side), key=lambda entry: (-entry[2], entry[0]))
 
 
 class _Queue:
