@@ -22,7 +22,7 @@ from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
 from tuner.decide import words
-from tuner.decide.announced import Unthrottled, sides_of, unseen, with_announced, withheld
+from tuner.decide.announced import sides_of, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
@@ -39,7 +39,7 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.owed import Owed
 from tuner.ledger import Journal, Ledger
 from tuner.listing import Listing, Told
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
@@ -53,8 +53,9 @@ from tuner.steering import Steering
 log = structlog.get_logger("tuner")
 
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
-# leader may be new; and where partitions take no writes, that a young move gets a burst through is the lesser harm.
-_AT_ONCE = RESCUES | {Reason.RECOVERS}
+# leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
+# short while it was brought up has its window half full.
+_AT_ONCE = RESCUES | {Reason.RECOVERS, Reason.WINDOW_EMPTY}
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -140,6 +141,7 @@ class Loop:
         self._recovered = False
         self._kept = Kept()
         self._ages = QuotaAges()
+        self._cut_short: frozenset[BrokerSide] = frozenset()  # Throttles that are still to be brought up to what stood.
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
         self._endings = Endings(live, throttles, self.ledger, watcher, stop=self._stop)
         self._steered = None if steering is None else Steered(
@@ -169,11 +171,7 @@ class Loop:
             self.ledger.note(decisions, observation, memory, self._orders.overtaken)
             self._orders.overtaken = ()
             if not self._dry_run:
-                unthrottled = self._carry_out(decisions, observation)
-                if isinstance(observation.live, LiveCluster):
-                    not_seen = unseen(observation.live, self.memory)
-                    kept_back = withheld(announced, unthrottled, not_seen, self._moving)
-                    self._announcing.seen_to({**self._without_room, **kept_back}, self._without_room.keys())
+                self._carry_out(decisions, observation, announced)
             if self._steered is not None:
                 self._steered.hand_over(decisions, observation)
         except JournalError as error:
@@ -227,7 +225,8 @@ class Loop:
     def throttling(self) -> Throttling:
         """What every side carries now, and may be given: the executor of plans reckons with it."""
         courses = self._steering.courses if self._steering is not None else {}
-        return throttling_of(self._seen, courses, self._limits)
+        filling = {side: float(change.wanted_bytes_per_s) for side, change in self._filling.items()}
+        return throttling_of(self._seen, courses, self._limits, filling)
 
     def heed_plans(self, pending_bytes: Callable[[], Mapping[BrokerSide, float]], announcing: Announcing) -> None:
         """
@@ -249,6 +248,7 @@ class Loop:
     # -- between two cycles -------------------------------------------------------------------------------------------
 
     def _ended(self, ended: Sequence[Ended]) -> None:
+        self._are_cut_short(ended)
         for each in ended:
             self._came_out(each)
         try:
@@ -289,16 +289,17 @@ class Loop:
             also={move.topic for move in self._announcing.moves},
             waits=self._waits(now_ms),
         )
-        empty = frozenset(s for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_EMPTY)
+        empty = frozenset(self._filling) | self._cut_short_still()
+        self._announcing.ended = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             announced, self._without_room = self._announcing.moves, {}
             if self._limits.throttles_moves and self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
             live = with_announced(live, announced)
-            if self._limits.steers and (begin := sides_of(announced, but=self._announcing.urgent)):
-                empty |= self._ages.empty(begin, self._monotonic())
-            self._announcing.ended = False
+            if self._limits.steers and announced:
+                urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
+                empty |= self._ages.empty(sides_of(announced) - sides_of(urgent), self._monotonic())
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -310,6 +311,21 @@ class Loop:
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
         )
+
+    @property
+    def _filling(self) -> dict[BrokerSide, SetRate]:
+        """Changes under way that bring a throttle up as its window fills."""
+        return {s: change for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_EMPTY}
+
+    def _cut_short_still(self) -> frozenset[BrokerSide]:
+        """Of those that were, the ones of which nobody has meant anything else since."""
+        owned = self.memory.owned
+        self._cut_short = frozenset(
+            side
+            for side in self._cut_short
+            if (ours := owned.get(side)) is not None and ours.wanted_bytes_per_s == ours.goes_back_to_bytes_per_s
+        )
+        return self._cut_short
 
     def _owns_here(self) -> bool:
         """On a broker that was there at the last look. One that is away for good would have everything looked at for ever."""
@@ -326,35 +342,53 @@ class Loop:
             return frozenset(opened)
         return frozenset(opened) | writes_wait_for(fresh(self._signals.brokers, now_ms, self._limits.signal_age_s_max))
 
-    def _carry_out(self, decisions: tuple[Decision, ...], observation: Observation) -> Unthrottled:
+    def _carry_out(
+        self, decisions: tuple[Decision, ...], observation: Observation, announced: Sequence[PartitionMove]
+    ) -> None:
         self._stop_changes(decisions, observation)
         unthrottled = self._listing.carry_out(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
+        kept_back: Mapping[Key, str] = {}
+        if isinstance(observation.live, LiveCluster):
+            not_seen = unseen(observation.live, self.memory)
+            kept_back = {**self._without_room, **withheld(announced, unthrottled, not_seen, self._moving)}
+            # Where nothing begins after all nothing is to be filled, and the window is as empty the next time.
+            idle = observation.empty - sides_of(m for m in announced if (m.topic, m.partition) not in kept_back)
+            idle -= self._cut_short
+            self._ages = self._ages.without(idle - self._filling.keys())
+            changes = [c for c in changes if c.reason is not Reason.WINDOW_EMPTY or (c.broker, c.side) not in idle]
         together = len(changes) + len(self._slewing.busy)
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
             steps = self._steps(change, together)
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
+        resumed = self._cut_short
+        self._cut_short = resumed - {(change.broker, change.side) for change in changes}
         if changes:
             self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
         for change, steps in ramps:
             ours = owned.get((change.broker, change.side))
             self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
         if any(change.reason is Reason.WINDOW_EMPTY for change in changes):
-            # What is to begin there does right after this, and would find the window open.
+            # What is to begin there does right after this, and would find the window open. What the budget has no write for now
+            # would come too late.
             self._ended(self._slewing.step(self._monotonic()))
+            waiting = self._slewing.waiting.items()
+            late = [s for s, change in waiting if change.reason is Reason.WINDOW_EMPTY and s not in resumed]
+            self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), meant=True)
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
-        return unthrottled
+        if isinstance(observation.live, LiveCluster):
+            self._announcing.seen_to(kept_back, self._without_room.keys())
 
     def _steps(self, change: SetRate, together: int) -> tuple[SlewStep, ...]:
         """
         Args:
             together: so many changes share the budget of writes.
         """
-        if change.reason is Reason.WINDOW_EMPTY:
+        if change.reason is Reason.WINDOW_EMPTY and (change.broker, change.side) not in self._cut_short:
             least = self._limits.rate_bytes_per_s_min
             budget = self._writes_per_s_max
             return filled(change.wanted_bytes_per_s, least, sides=together, writes_per_s_max=budget)
@@ -386,6 +420,14 @@ class Loop:
         self._stop(stops)
         self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
 
+    def _are_cut_short(self, ended: Sequence[Ended]) -> None:
+        """Of those that have ended, the fillings that have not come to what stood; what is somebody's is theirs."""
+        self._cut_short |= {
+            (each.decision.broker, each.decision.side)
+            for each in ended
+            if each.decision.reason is Reason.WINDOW_EMPTY and each.failure is not None and not each.theirs
+        }
+
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:
         """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.
 
@@ -396,6 +438,7 @@ class Loop:
             JournalError: they have ended all the same.
         """
         stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
+        self._are_cut_short(stopped)
         for each in stopped:
             if meant:
                 log.info(f"no further: {each.decision.text.split(':')[0]}: {each.failure}")

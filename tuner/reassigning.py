@@ -316,6 +316,7 @@ class Reassigning:
         failures = {key: refusal for key, refusal in outcome.items() if refusal is not None and key not in waits}
         failures |= {key: Refusal(why) for key, why in self._withheld.failed.items()}
         none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps} | {*waits}
+        self._under_way -= none_under_way  # They have not ended.
         plans = self.ledger.active
         after = [_without(plan, none_under_way) for plan in plans]
         recent = dict(self._memory.plans)

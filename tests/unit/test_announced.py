@@ -271,6 +271,16 @@ def test_the_end_of_a_step_is_told_while_others_go_on() -> None:
         made.announcing.ended = False
 
 
+def test_what_was_withheld_or_refused_has_not_ended() -> None:
+    made = rig()
+    made.announcing.seen_to({T0: "not begun, as it would not be throttled"})
+    made.ticks()
+    made.now_s += 1.0
+    made.loop._due_s = float("-inf")
+    made.ticks()
+    assert not made.announcing.ended
+
+
 def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
     made = rig()
     made.announcing.seen_to({T0: "not begun, as it would not be throttled"})

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from loop_rig import Rig
-from test_listing import cycle
+from test_listing import NOTHING, cycle
 from test_steering import OBJECTIVE
-from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation, owned
 
 from tuner.announcing import Announcing
-from tuner.decide.policy import decide
+from tuner.decide.policy import decide, settle
 from tuner.model.decision import Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
@@ -66,6 +66,27 @@ def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> N
     assert low.rate_bytes_per_s == 4 * MB
     assert "4.0 MB/s → 10.0 MB/s" in decided(replace(STEERS, rate_bytes_per_s_min=4 * MB)).text
     assert decided(replace(STEERS, rate_bytes_per_s_min=stands)).reason is Reason.SIGNALS_MISSING
+
+
+def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
+    found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
+    assert isinstance(found, SetRate)
+    assert found.wanted_bytes_per_s == 6 * MB
+    assert "1.0 MB/s → 6.0 MB/s, the ceiling, as its" in found.text
+
+
+def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
+    ours = replace(owned(10 * MB, 10 * MB, 3 * MB), goes_back_to_bytes_per_s=10 * MB)
+    found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
+    assert isinstance(found, SetRate)
+    assert (found.live_bytes_per_s, found.wanted_bytes_per_s) == (3 * MB, 10 * MB)
+    assert "3.0 MB/s → 10.0 MB/s, what stood here" in found.text
+    after = settle(Memory(owned={SOURCE: ours}), found)
+    assert SOURCE not in after.owned
+
+
+def test_without_an_objective_nothing_is_filled() -> None:
+    assert decided(replace(STEERS, steers=False)).reason is Reason.SIGNALS_MISSING
 
 
 def test_what_replicas_come_back_through_stays_open() -> None:
@@ -128,21 +149,22 @@ def test_what_has_moved_within_a_window_has_filled_it() -> None:
     assert Reason.WINDOW_EMPTY not in rig.cycle(), "it has ended just now"
 
 
-@pytest.mark.parametrize("why", ["urgent", "listed", "never looked"])
+@pytest.mark.parametrize("why", ["urgent", "listed", "looked just now"])
 def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_count(why: str) -> None:
     rig, announcing = idle()
     if why == "listed":
         rig.throttles.lists = Rig().throttles.lists
         cycle(rig)
-    if why == "never looked":
+    if why == "looked just now":
         rig.loop = rig._make_loop(Memory())
         rig.loop.heed_plans(dict, announcing)
+        cycle(rig)
     announcing.begin([move()], [KEY] if why == "urgent" else ())
     assert Reason.WINDOW_EMPTY not in cycle(rig)
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_one_that_is_cut_short_is_the_laws_from_there_or_goes_back_with_the_end_of_the_move() -> None:
+def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
     rig, announcing = idle()
     announcing.begin([move()])
     cycle(rig)
@@ -152,15 +174,72 @@ def test_one_that_is_cut_short_is_the_laws_from_there_or_goes_back_with_the_end_
     cycle(rig)
     assert not rig.loop._slewing.busy
     rig.live.not_seen = None
-    rig.now_s += 60.0
-    assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2, "without news of it nothing is raised"
-    rig.signals.moves = Rig().signals.moves
-    assert cycle(rig) == [Reason.FOLLOWS_CLIENTS] * 2
-    rig.live.moves = ()
-    for _ in range(4):
-        cycle(rig)
+    assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2, "no measurement is needed for what stood"
+    rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert not rig.loop.memory.owned
+    assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2
+
+
+def test_one_that_is_cut_short_goes_back_with_the_end_of_the_move_or_is_whoevers_who_changes_it() -> None:
+    for somebody in (False, True):
+        rig, announcing = idle()
+        announcing.begin([move()])
+        cycle(rig)
+        rig.live.moves = (move(),)
+        announcing.end()
+        rig.live.not_seen = "no answer"
+        cycle(rig)
+        rig.live.not_seen = None
+        if somebody:
+            rig.throttles.rates[SOURCE] = 7 * MB
+            assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+            assert (cycle(rig), rig.throttles.rates[SOURCE])[1] == 7 * MB
+            continue
+        rig.live.moves = ()
+        for _ in range(4):
+            cycle(rig)
+        assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+        assert not rig.loop.memory.owned
+
+
+def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time() -> None:
+    rig, announcing = idle()
+    rig.limits = replace(rig.limits, throttles_moves=True)
+    rig.loop = rig._make_loop(Memory())
+    rig.loop.heed_plans(dict, announcing)
+    for _ in range(4):
+        cycle(rig)
+    rig.throttles.refusing["orders"] = "not authorized"
+    rig.throttles.lists["orders"] = NOTHING
+    announcing.begin([move()])
+    cycle(rig)
+    assert announcing.withheld
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (10 * MB, 10 * MB)
+    assert rig.loop._ages.empty([SOURCE], rig.now_s) == {SOURCE}
+
+
+def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:
+    rig, announcing = idle()
+    rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
+    announcing.begin([move()])
+    assert cycle(rig).count(Reason.WINDOW_EMPTY) == 2
+    assert sorted(rig.throttles.rates.values()) == [1 * MB, 10 * MB]
+    assert len(rig.loop.memory.owned) == len(rig.loop._slewing.busy) == 1
+
+
+def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_second() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    cycle(rig)
+    assert rig.throttles.rates[SOURCE] == 1 * MB
+    assert rig.loop.throttling.meant[SOURCE] == 10 * MB
+
+
+def test_with_what_producers_wait_for_its_sides_stay_open_for_all() -> None:
+    rig, announcing = idle()
+    announcing.begin([move(), replace(move(), partition=5)], [KEY])
+    assert Reason.WINDOW_EMPTY not in cycle(rig)
 
 
 def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> None:

@@ -64,10 +64,25 @@ def test_a_move_that_was_there_at_the_first_look_is_of_unknown_age(side: BrokerS
     assert looked((100.0, (SOURCE,)), (101.0, (SOURCE,))).move_age_s(side, 101.0) == math.inf
 
 
-def test_a_window_is_empty_where_nothing_has_moved_for_as_long_as_it_is_and_nothing_may_have_counted() -> None:
-    ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()))
+def test_a_window_is_empty_where_nothing_has_moved_for_as_long_as_it_is() -> None:
+    ages = looked((100.0, ()), (104.0, (SOURCE,)), (114.0, (SOURCE,)), (120.0, ()))
     assert ages.empty([SOURCE, TARGET], 122.0) == {TARGET}
     assert ages.empty([SOURCE, TARGET], 132.0) == {SOURCE, TARGET}
-    assert ages.seen((SOURCE,), 133.0).empty([SOURCE, TARGET], 160.0) == {TARGET}
+    assert ages.seen((SOURCE,), 131.0).empty([SOURCE, TARGET], 160.0) == {TARGET}
+
+
+def test_what_nobody_has_watched_for_a_window_is_not_known_to_be_empty() -> None:
     assert QuotaAges().empty([SOURCE], 100.0) == frozenset(), "nobody has looked"
-    assert QuotaAges().seen((), 100.0, counts=True).empty([SOURCE], 104.0) == frozenset()
+    assert looked((100.0, ())).empty([SOURCE], 101.0) == frozenset(), "a move may have ended just before"
+    assert looked((100.0, ()), (108.0, ())).empty([SOURCE], 112.0) == {SOURCE}
+    listed = looked((100.0, ()), (108.0, ())).seen((), 112.0, counts=True)
+    assert listed.empty([SOURCE], 113.0) == frozenset(), "what was on a list has counted"
+    assert listed.seen((), 116.0).empty([SOURCE], 120.0) == frozenset()
+    assert listed.seen((), 116.0).seen((), 122.0).empty([SOURCE], 128.0) == {SOURCE}
+    assert looked((100.0, ()), (140.0, ())).empty([SOURCE], 145.0) == frozenset(), "of half a minute nobody knows"
+
+
+def test_what_has_not_begun_after_all_has_filled_nothing() -> None:
+    ages = looked((100.0, ()), (108.0, ()), (112.0, (SOURCE, TARGET)))
+    assert ages.without({SOURCE}).seen((TARGET,), 113.0).empty([SOURCE, TARGET], 114.0) == {SOURCE}
+    assert ages.without(frozenset()) is ages

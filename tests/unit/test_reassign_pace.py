@@ -39,6 +39,11 @@ def test_a_law_that_throttles_by_itself_has_the_ceiling_everywhere() -> None:
     assert found.most[F1] == 100 * MB
 
 
+def test_what_is_brought_up_as_its_window_fills_carries_all_of_it_whatever_stands() -> None:
+    found = throttling_of(LIVE, {}, Limits(100 * MB), {L1: 60.0 * MB})
+    assert (found.meant, found.most) == ({L1: 60 * MB}, {L1: 60 * MB})
+
+
 def plan_of(name: str, *keys: Key) -> Plan:
     return Plan(PlanHead(name, "kim", 0, 0, 1), {key: Part((3, 2), (1, 2), 1e9) for key in keys})
 

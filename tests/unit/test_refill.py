@@ -195,33 +195,66 @@ def test_small_ones_share_a_slot() -> None:
     assert slot_part(1.0, 0.0) == 1.0
 
 
+TEN_AND_FORTY = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=1) for i in range(10, 50)]
+
+
 def test_what_is_small_goes_all_of_the_time_and_is_not_kept_to_the_end() -> None:
     """10 large ones and 40 small ones, 1,040 MB at 10 MB/s: 104 s, so of the small ones four are due every tenth of it."""
-    plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=1) for i in range(10, 50)]
     often = terms(2, rate_mb=10, asked_ago_s=3.0)  # 40 × 3 ÷ 104 is 1.2.
-    assert begun(refill(plan, [], often)) == [10, 0, 1]
-    assert begun(refill(plan, [], replace(often, asked_ago_s=2.0))) == [0, 1], "not one is due yet"
-    assert begun(refill(plan, [], replace(often, asked_ago_s=1e6)))[:2] == [10, 0], "no longer than one waits"
-    assert begun(refill(plan, [], terms(2, rate_mb=10))) == [0, 1], "nothing has gone by"
-    hot = [*plan, waits(50, mb=1, write_mb=0.1)]
+    assert begun(refill(TEN_AND_FORTY, [], often)) == [10, 0, 1]
+    assert begun(refill(TEN_AND_FORTY, [], replace(often, asked_ago_s=2.0))) == [0, 1], "not one is due yet"
+    assert begun(refill(TEN_AND_FORTY, [], replace(often, asked_ago_s=1e6)))[:2] == [10, 0], "no longer than one waits"
+    assert begun(refill(TEN_AND_FORTY, [], terms(2, rate_mb=10))) == [0, 1], "nothing has gone by"
+    hot = [*TEN_AND_FORTY, waits(50, mb=1, write_mb=0.1)]
     assert begun(refill(hot, [], often))[0] == 50, "of them first who grows most"
     ends = [waits(0, mb=15), *(waits(i, mb=1) for i in range(1, 4))]
     assert begun(refill(ends, [], replace(often, asked_ago_s=4.0))) == [1, 2, 3, 0]
 
 
-def test_what_of_the_small_ones_is_due_is_due_over_all_sides_together() -> None:
-    """Of four leaders with 0.4 each."""
+@pytest.mark.parametrize(("on", "to"), [((1, 2), (1, 3)), ((5, 2), (5, 3)), ((5, 9), (5, 1))])
+def test_whatever_the_brokers_numbers_are_small_ones_are_due(on: tuple[int, int], to: tuple[int, int]) -> None:
+    """Also where all goes to one broker, which is the slowest and would fill its slots with what is large."""
     plan = [
-        one
-        for b in (1, 2, 3, 4)
-        for one in (waits(10 * b, on=(b, 5), to=(b, 6), mb=250), waits(10 * b + 1, on=(b, 5), to=(b, 6), mb=1))
+        replace(one, way=replace(one.way, replicas=on, target=to, leader=on[0], isr=frozenset(on)))
+        for one in TEN_AND_FORTY
     ]
-    on_time = terms(20, rate_mb=10, asked_ago_s=4.0, rates=terms(rate_mb=10).rates | {(6, F): 1e9})
-    found = begun(refill(plan, [], replace(on_time, slots=terms(1).slots | {(6, F): 9})))
-    assert found == [10, 20, 30, 40], "0.16 each are not one"
-    more = [*plan, *(waits(100 * b + i, on=(b, 5), to=(b, 6), mb=1) for b in (1, 2, 3, 4) for i in range(24))]
-    found = begun(refill(more, [], replace(on_time, slots=terms(1).slots | {(6, F): 99})))
-    assert len([p for p in found if p >= 100 or p % 10 == 1]) == 14, "of 100, 4 s of 27.5 s"
+    assert begun(refill(plan, [], terms(2, rate_mb=10, asked_ago_s=3.0))) == [10, 0, 1]
+    many = [waits(i, on=(1 + i % 4, 9), to=(1 + i % 4, 8), mb=100 if i < 10 else 1) for i in range(50)]
+    found = begun(refill(many, [], terms(2, rate_mb=10, asked_ago_s=3.0)))
+    assert len([p for p in found if p >= 10]) == 1, "broker 8 needs 104 s, its leaders a fourth of that"
+
+
+def test_what_is_due_in_part_is_carried_to_the_next_request() -> None:
+    terms_now = terms(2, rate_mb=10, asked_ago_s=2.0)  # 40 × 2 ÷ 104 is 0.77.
+    found = refill(TEN_AND_FORTY, [], terms_now)
+    assert found.small_due == pytest.approx(40 * 2 / 104)
+    found = refill(TEN_AND_FORTY, [], replace(terms_now, small_due=found.small_due))
+    assert begun(found) == [10, 0, 1]
+    assert found.small_due == pytest.approx(2 * 40 * 2 / 104 - 1)
+    # Who finds no slot comes to be due again by himself; what waits for more is asked for with all that has gone by until then.
+    full = [runs(waits(90, mb=1_000)), runs(waits(91, mb=1_000))]
+    assert refill(TEN_AND_FORTY, full, replace(terms_now, small_due=0.5)).small_due < 1.0
+    gathering = replace(terms(8, rate_mb=10, asked_ago_s=2.0), look_every_s=1.0, small_due=0.5)
+    busy = refill(TEN_AND_FORTY, [runs(waits(90 + i, mb=1_000)) for i in range(5)], gathering)
+    assert (begun(busy), busy.small_due) == ([], 0.5)
+
+
+def test_small_ones_leave_half_of_a_request_and_go_by_what_the_law_means() -> None:
+    plan = [*TEN_AND_FORTY, *(waits(i, mb=1) for i in range(50, 1_000))]
+    found = begun(refill(plan, [], terms(9, rate_mb=10, asked_ago_s=4.5, starts_max=6)))
+    assert len([p for p in found if p >= 10]) == 3
+    # At a tenth of the ceiling 5 MB take five seconds, and are not small; and there are ten times as many to go.
+    plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=5) for i in range(10, 50)]
+    often = terms(2, rate_mb=10, asked_ago_s=4.5)
+    assert begun(refill(plan, [], often))[0] == 10
+    assert begun(refill(plan, [], replace(often, meant=terms(rate_mb=1).rates))) == [0, 1]
+    assert begun(refill(TEN_AND_FORTY, [], replace(often, meant=terms(rate_mb=1.5).rates))) == [0, 1]
+
+
+def test_a_side_that_only_keeps_up_does_not_stop_the_small_ones_of_others() -> None:
+    stuck = waits(99, on=(6, 7), to=(6, 8), mb=1_000, write_mb=5)
+    hot = [runs(waits(98, on=(6, 7), to=(6, 8), mb=1_000, write_mb=20))]
+    assert begun(refill([stuck, *TEN_AND_FORTY], hot, terms(2, rate_mb=10, asked_ago_s=3.0)))[0] == 10
 
 
 def test_what_is_written_to_takes_more_slots_as_long_as_it_lasts() -> None:

@@ -124,8 +124,9 @@ class Slewing:
         return due
 
     def _leads_down(self, side: BrokerSide) -> bool:
-        decision = self._changes[side].decision
-        return decision.wanted_bytes_per_s < decision.live_bytes_per_s
+        change = self._changes[side]
+        to = change.decision.wanted_bytes_per_s if change.done else change.steps[0].rate_bytes_per_s
+        return min(to, change.decision.wanted_bytes_per_s) < change.decision.live_bytes_per_s
 
     def step(self, now_s: float) -> list[Ended]:
         """Writes every step that is due and within the budget, all sides together; what ended, well or not."""

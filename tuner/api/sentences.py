@@ -6,6 +6,7 @@ Each sentence says one thing, with its figure; what is not known is not said.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tuner.decide import words
@@ -111,15 +112,7 @@ def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limit
             f"After that: what the first cycle finds. With {len(seen.live.moves)} partitions it is not worked out before.",
         ]
     # The same thinking on the same measurements, as if nobody had paused it: a dry run of the cycle after `resume`.
-    free = Observation(
-        seen.now_ms,
-        seen.live,
-        seen.brokers,
-        seen.moves,
-        seen.busy,
-        seen.courses,
-        Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides),
-    )
+    free = replace(seen, orders=Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides))
     _, decisions = decide(free, memory, limits, stall_limits)
     texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
     return steps + ([f"After that: {text}" for text in _some(texts)] or ["After that: nothing at first."])

@@ -66,12 +66,11 @@ def with_announced(live: LiveCluster, announced: Sequence[PartitionMove]) -> Liv
     return replace(live, moves=(*live.moves, *more)) if more else live
 
 
-def sides_of(announced: Iterable[PartitionMove], but: Collection[Key] = ()) -> frozenset[BrokerSide]:
-    """What they copy through; nothing of ``but``."""
+def sides_of(announced: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
+    """What they copy through."""
     return frozenset(
         side
         for move in announced
-        if (move.topic, move.partition) not in but
         for side in ((move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations))
     )
 

@@ -68,21 +68,21 @@ def _decide_side(
     # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too.
     if (ordered := _ordered(side, view, memory)) is not None:
         return ordered
+    # It stood before the move came, and the operator wants such throttles left as they are.
+    if (standing := _respected(side, view, memory)) is not None:
+        return _hold(side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is")
+    # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
+    if (filling := _filling(side, view, memory)) is not None:
+        return filling
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
     # something to go by, and may; a rescue only ever raises, and would leave it as it is.
     means_its_own = limits.steers and view.freshness(side) is Freshness.FRESH
     goes_back = not means_its_own or not limits.adopts
     if goes_back and (back := _back(side, view, memory)) is not None:
         return back
-    # It stood before the move came, and the operator wants such throttles left as they are.
-    if (standing := _respected(side, view, memory)) is not None:
-        return _hold(side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is")
     # What we had raised is above the ceiling, which somebody has lowered since. No measurement says that it may stay.
     if (lowered := _to_ceiling(side, view, memory)) is not None:
         return lowered
-    # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
-    if (filling := _filling(side, view)) is not None:
-        return filling
     # Without fresh measurements there is no judgement, and old ones never raise a throttle.
     if (blind := _blind(side, side, view)) is not None:
         return _sunk(side, view, memory) or blind
@@ -222,21 +222,24 @@ def _steer(
     )
 
 
-def _filling(side: BrokerSide, view: MovesView) -> Decision | None:
-    """For a window that is empty: brought up to what stands as it fills, which needs no measurement; None of any other."""
-    setting = view.live.rates.get(side)
-    if side not in view.empty or setting is None or side in view.recovering:
+def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
+    """For a window that is empty: brought up to what stood as it fills, which needs no measurement; None of any other."""
+    limits, setting, ours = view.limits, view.live.rates.get(side), memory.owned.get(side)
+    if side not in view.empty or not limits.steers or setting is None or side in view.recovering:
         return None
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "it is brought up as its quota's window fills")
-    live, steps = setting.bytes_per_s, filled(setting.bytes_per_s, view.limits.rate_bytes_per_s_min)
-    if len(steps) == 1:
+    live = setting.bytes_per_s
+    stood = ours.goes_back_to_bytes_per_s if ours is not None else None
+    wanted = min(live if stood is None else stood, int(limits.rate_bytes_per_s_max))
+    first = filled(wanted, limits.rate_bytes_per_s_min)[0].rate_bytes_per_s
+    if live >= wanted and first >= wanted:
         return None
-    text = (
-        f"{side_name(side)}: {words.rate(steps[0].rate_bytes_per_s)} → {words.rate(live)}, what stands here, as its quota's window "
-        "fills: nothing has moved for a while, so a whole window's worth would pass at once"
-    )
-    return SetRate(*side, live, live, Reason.WINDOW_EMPTY, text, setting.own)
+    why = "nothing has moved for a while, so a whole window's worth would pass at once"
+    what = "what stood here" if stood is not None else "what stands here" if wanted == live else "the ceiling"
+    begins = first if live >= wanted else live
+    text = f"{side_name(side)}: {words.rate(begins)} → {words.rate(wanted)}, {what}, as its quota's window fills: {why}"
+    return SetRate(*side, live, wanted, Reason.WINDOW_EMPTY, text, setting.own)
 
 
 def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None:

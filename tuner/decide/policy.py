@@ -33,8 +33,6 @@ from tuner.model.memory import After, Memory, Owned
 from tuner.model.orders import Pause
 
 _FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS, Reason.WINDOW_EMPTY})
-# They end where they came from.
-_COMES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.WINDOW_EMPTY})
 RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
 _STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING, Reason.CAME_LATE})
@@ -348,6 +346,8 @@ def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limit
             owned[side] = replace(ours, may_stand=(found,))
             # In the order in which they were to come: what is behind it has been, and does not come again.
             others = ours.may_stand[ours.may_stand.index(found) + 1 :]
+            if found != ours.wanted_bytes_per_s and ours.wanted_bytes_per_s not in others:
+                others = (*others, ours.wanted_bytes_per_s)  # Of a way that ends where it began.
         elif found in late.get(side, ()):
             # It is of the one before the one before us, and says nothing of how far that one had come.
             others = ours.may_stand
@@ -370,7 +370,8 @@ def settle(memory: Memory, decision: Decision) -> Memory:
                 return memory
             over = owned.goes_back_to_bytes_per_s
             # Where more than that had to be left for the move to drain, the rest of the way is still to go.
-            if decision.reason in _COMES_BACK and over is not None and wanted <= over:
+            filled = decision.reason is Reason.WINDOW_EMPTY and wanted == over
+            if filled or (decision.reason is Reason.BACK_TO_BEFORE and over is not None and wanted <= over):
                 if _is_before(owned, (wanted,)):
                     return replace(memory, owned=memory.with_owned((broker, side), None))
                 # Of a rate for all brokers a setting of our own is left, which is as good as that until the end of the moves.

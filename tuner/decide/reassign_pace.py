@@ -35,15 +35,25 @@ class Throttling:
     most: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it may be given at most.
 
 
-def throttling_of(live: LiveCluster | None, courses: Mapping[BrokerSide, Course], limits: Limits) -> Throttling:
+NOTHING_FILLS: Mapping[BrokerSide, float] = {}
+
+
+def throttling_of(
+    live: LiveCluster | None,
+    courses: Mapping[BrokerSide, Course],
+    limits: Limits,
+    filling: Mapping[BrokerSide, float] = NOTHING_FILLS,
+) -> Throttling:
     """
     Args:
         live: as seen last; None: not yet.
         courses: of what the law steers now.
+        filling: what is brought up as its window fills lets that through from the first second on, whatever stands there.
     """
     if live is None:
         return Throttling()
     stands = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
+    stands |= filling
     meant = stands | {side: course.meant_bytes_per_s for side, course in courses.items()}
     if not limits.steers:
         return Throttling(meant, stands)
@@ -110,10 +120,11 @@ def begin(
         look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
         meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
         writes_known=writes_known, asked_ago_s=memory.begun_ago_s(now_ms), look_every_s=memory.look_every_s(now_ms),
+        small_due=memory.small_due,
     )  # fmt: skip
     refilled = refill(waiting, running, terms)
     begun_at_ms = now_ms if refilled.starts else memory.begun_at_ms
-    seen = replace(paced.memory, begun_at_ms=begun_at_ms, looked_at_ms=now_ms)
+    seen = replace(paced.memory, begun_at_ms=begun_at_ms, looked_at_ms=now_ms, small_due=refilled.small_due)
     return Begun(refilled, replace(paced, memory=seen), pending_bytes(waiting, running))
 
 

@@ -81,7 +81,7 @@ class Observation:
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
     busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
-    # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled.
-    empty: frozenset[BrokerSide] = frozenset()
     courses: Mapping[BrokerSide, Course] = field(default_factory=dict)  # Of what the law steers now.
     orders: Orders = field(default_factory=Orders)
+    # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled, or that was cut short.
+    empty: frozenset[BrokerSide] = frozenset()

@@ -121,6 +121,7 @@ class PaceMemory:
     controller_seen: bool = False
     begun_at_ms: int | None = None  # When something was to begin last; None: not yet.
     looked_at_ms: int | None = None
+    small_due: float = 0.0  # As plan/due.py carries it from request to request.
 
     def begun_ago_s(self, now_ms: int) -> float:
         return _ago_s(self.begun_at_ms, now_ms)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tuner.model.cluster import BrokerSide
 from tuner.plan.slew import WINDOW_S
@@ -33,6 +33,8 @@ class QuotaAges:
     began_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of sides that carry something; −∞ is not known.
     counted_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # The same, of what their quotas count.
     ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of those that did within a window.
+    # Since when looks have followed each other within a window of each other, and no list stood: what came between would be known.
+    quiet_s: float = math.inf
 
     def seen(self, carrying: Collection[BrokerSide], now_s: float, *, counts: bool = False) -> QuotaAges:
         """After one more look, in which these sides take part in a move, and ``counts`` says whether any list stands."""
@@ -47,11 +49,21 @@ class QuotaAges:
             began_s[side] = self.began_s.get(side, -math.inf if before_s is None else before_s)
             fresh = not self.counts and side not in self.ended_s
             counted_s[side] = self.counted_s.get(side, began_s[side] if fresh else -math.inf)
-        return QuotaAges(now_s, counts, began_s, counted_s, ended_s)
+        follows = before_s is not None and now_s - before_s <= WINDOW_S and not (self.counts or counts)
+        quiet_s = min(self.quiet_s, now_s) if follows else now_s
+        return QuotaAges(now_s, counts, began_s, counted_s, ended_s, quiet_s)
+
+    def without(self, sides: Collection[BrokerSide]) -> QuotaAges:
+        """Where nothing has begun after all."""
+        if not sides:
+            return self
+        began_s = {side: at_s for side, at_s in self.began_s.items() if side not in sides}
+        counted_s = {side: at_s for side, at_s in self.counted_s.items() if side not in sides}
+        return replace(self, began_s=began_s, counted_s=counted_s)
 
     def empty(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
-        """Which of them have nothing in their quota's window, by the last look; none where a list may have let something count."""
-        if self.looked_at_s is None or self.counts:
+        """Which of them have nothing in their quota's window; none where that is not known of all of it."""
+        if now_s - self.quiet_s <= WINDOW_S:
             return frozenset()
         ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S}
         return frozenset(side for side in sides if side not in self.began_s and side not in ended)

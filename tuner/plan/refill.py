@@ -12,8 +12,7 @@ Order:
     the slowest side          the one that needs longest for what it has left at the rate that it may have. Of its partitions first
                               the giants, who would else be the last; then those that grow most for their size, as all that
                               is written while they wait is to be copied too; else the largest. Then the next slowest side.
-    what is small             before all those, as many as leave the same number for every stretch of the time that is left. Kept
-                              to the end, dozens would begin at once, each of them work for the controller and for its brokers.
+    what is small             before all those, as much as is due by now (due.py).
 
 KIP-435 takes steps that move a leader first, because they relieve a broker. Here the slowest side comes first, which relieves
 more; the KIP's limits hold all the same.
@@ -25,19 +24,18 @@ what runs, that ends and nothing begins. What may begin waits for a few seconds 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits
-from tuner.plan.gather import GATHER_S_MAX, gathers
+from tuner.plan.due import due, left_over, turn_of
+from tuner.plan.gather import gathers
 from tuner.plan.reassignment_steps import Step, StepReason, Wait, Way, next_step
 from tuner.plan.refill_room import Room
 from tuner.plan.refill_terms import (
-    SLOT_S,
     HeldBy,
     Refill,
     Running,
@@ -63,30 +61,22 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
         if room.request_is_full:
             break
         room.consider(index, waiting[index], step, urgent=step.reason is StepReason.MIN_IN_SYNC)
-    slowest = _slowest_first(waiting, running, queue.by_side, terms)
-    stretch = _stretch(slowest, terms)
-    due = 0.0  # Of what is small, of the sides until now.
-    for side, left_bytes, _ in takewhile(lambda _: not room.request_is_full, slowest):
+    left = _left_bytes(waiting, running, queue.by_side)
+    slowest = _slowest_first(left, running, terms)
+    small, small_due = _small(waiting, running, queue, room, terms, left)
+    for index in small:
+        if not room.request_is_full and room.may_have(queue.sides[index]):
+            room.consider(index, waiting[index], _following(waiting[index], terms))
+    for side, left_bytes in takewhile(lambda _: not room.request_is_full, slowest):
         if not room.has_slot(side):
             continue
         may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
         giant_bytes = left_bytes / (_GIANT * terms.slots.get(side, 1))
-        may.sort(key=lambda i: _turn(waiting[i], giant_bytes))
-        # Every copy has one leader, so there nothing is counted twice.
-        if side[1] is Side.LEADER:
-            small_bytes = SLOT_S * terms.rates.get(side, 0.0)
-            small = [i for i in may if waiting[i].size_bytes < small_bytes]
-            due += stretch * len(small)
-            first = small[: int(due)]
-            due -= len(first)
-            may = [*first, *may] if first else may
-        for index in may:
+        for index in sorted(may, key=lambda i: _turn(waiting[i], giant_bytes)):
             if room.request_is_full or not room.has_slot(side):
                 break
-            if index not in room.begun and room.may_have(queue.sides[index]):
-                following = next_step(waiting[index].way, terms.online, terms.batch.replica_movements_max)
-                assert isinstance(following, Step)
-                room.consider(index, waiting[index], following)
+            if room.may_have(queue.sides[index]):
+                room.consider(index, waiting[index], _following(waiting[index], terms))
     held = Counter(room.held.values())
     others = len(queue.sides.keys() - room.begun.keys() - room.held.keys())
     if others:
@@ -94,8 +84,17 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     starts = tuple(room.begun.values())
     if gathers(starts, running, in_use, terms, room.starts_max):
         held[HeldBy.REQUEST] += len(starts)
-        starts = ()
-    return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()), frozenset(room.at_limit))
+        starts, carried = (), terms.small_due
+    else:
+        carried = left_over(small_due, room.begun, small)
+    return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()), frozenset(room.at_limit), carried)
+
+
+def _following(one: Waiting, terms: Terms) -> Step:
+    """Of one that has a step to make."""
+    step = next_step(one.way, terms.online, terms.batch.replica_movements_max)
+    assert isinstance(step, Step)
+    return step
 
 
 def _leaving(way: Way) -> set[int]:
@@ -104,20 +103,13 @@ def _leaving(way: Way) -> set[int]:
 
 
 def _turn(one: Waiting, giant_bytes: float) -> tuple[bool, float, float]:
-    return one.size_bytes < giant_bytes, -one.write_bytes_per_s / max(one.size_bytes, 1.0), -one.size_bytes
+    return one.size_bytes < giant_bytes, *turn_of(one)
 
 
-def _stretch(slowest: Sequence[tuple[BrokerSide, float, float]], terms: Terms) -> float:
-    """Of the time that is left, what has gone by since the last request, as far as one waits; nothing before the first."""
-    needs_s = slowest[0][2] if slowest else 0.0
-    ago_s = min(terms.asked_ago_s, GATHER_S_MAX) if math.isfinite(terms.asked_ago_s) else 0.0
-    return min(1.0, ago_s / needs_s) if needs_s > 0.0 else 1.0
-
-
-def _slowest_first(
-    waiting: Sequence[Waiting], running: Sequence[Running], by_side: dict[BrokerSide, list[int]], terms: Terms
-) -> list[tuple[BrokerSide, float, float]]:
-    """Sides, the bytes that are left to be copied through each, and the seconds that it needs for them."""
+def _left_bytes(
+    waiting: Sequence[Waiting], running: Sequence[Running], by_side: Mapping[BrokerSide, list[int]]
+) -> dict[BrokerSide, float]:
+    """What is left to be copied through each side for which any waits."""
     left: dict[BrokerSide, float] = {}
     for side, indices in by_side.items():
         each = side[1] is Side.LEADER
@@ -126,15 +118,36 @@ def _slowest_first(
         for side in sides_of(one.way.leader, one.step.adding):
             if side in left:
                 left[side] += one.remaining_bytes / (1 if side[1] is Side.LEADER else len(one.step.adding))
+    return left
+
+
+def _needs_s(
+    left: Mapping[BrokerSide, float], running: Sequence[Running], terms: Terms, rates: Mapping[BrokerSide, float]
+) -> dict[BrokerSide, float]:
+    """How long each side takes for that at these rates, less what keeping up takes of them."""
     used = keep_up(running)
     # Nobody throttles it: as fast as the fastest that is throttled, or all alike.
-    other = max(terms.rates.values(), default=1.0)
+    other = max(rates.values(), default=1.0)
+    drains = {side: rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0) for side in left}
+    return {side: left[side] / max(drains[side], 1.0) for side in left}
 
-    def needs_s(side: BrokerSide) -> float:
-        drains = terms.rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0)
-        return left[side] / max(drains, 1.0)
 
-    return sorted(((side, left[side], needs_s(side)) for side in by_side), key=lambda entry: (-entry[2], entry[0]))
+def _slowest_first(
+    left: Mapping[BrokerSide, float], running: Sequence[Running], terms: Terms
+) -> list[tuple[BrokerSide, float]]:
+    """Sides, and the bytes that are left to be copied through each."""
+    needs_s = _needs_s(left, running, terms, terms.rates)
+    return sorted(left.items(), key=lambda entry: (-needs_s[entry[0]], entry[0]))
+
+
+def _small(
+    waiting: Sequence[Waiting], running: Sequence[Running], queue: _Queue, room: Room, terms: Terms,
+    left: Mapping[BrokerSide, float],
+) -> tuple[list[int], float]:  # fmt: skip
+    """See due.py; at what sides carry now, and not at what they may be given."""
+    may = {i: sides for i, sides in queue.sides.items() if i not in room.begun and room.may_have(sides)}
+    needs_s = _needs_s(left, running, terms, {**terms.rates, **terms.meant})
+    return due(waiting, may, needs_s, terms, room.starts_max)
 
 
 class _Queue:

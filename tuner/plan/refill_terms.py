@@ -90,6 +90,7 @@ class Terms:
     writes_known: bool = True  # False: nobody has measured yet how much is written, so it may be much.
     asked_ago_s: float = math.inf  # Since something was to begin last.
     look_every_s: float = 0.0  # So long after the last look this one comes.
+    small_due: float = 0.0  # Of what is small, what was carried from the last request.
 
     def part(self, side: BrokerSide, remaining_bytes: float, keep_up_bytes_per_s: float = 0.0) -> float:
         """Slots that it takes."""
@@ -131,6 +132,7 @@ class Refill:
     held: Mapping[HeldBy, int]  # Of those looked at, how many were kept back by what.
     never: tuple[Held, ...]
     at_limit: frozenset[int] = frozenset()  # Brokers that have as many partitions as they may, and for which some wait.
+    small_due: float = 0.0  # Of what is small, what is carried to the next request.
 
 
 def sides_of(leader: int, adding: Iterable[int]) -> list[BrokerSide]:

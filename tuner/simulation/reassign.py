@@ -153,11 +153,13 @@ class Ours:
             hosted=PartitionCounts({}),
             asked_ago_s=self.memory.begun_ago_s(view.now_ms),
             look_every_s=self.memory.look_every_s(view.now_ms),
+            small_due=self.memory.small_due,
         )
         of = {(one.way.topic, one.way.partition): i for one, i in zip(waiting, left, strict=True)}
-        starts = refill(waiting, running, terms).starts
+        refilled = refill(waiting, running, terms)
+        starts = refilled.starts
         self._asked = len(starts)
-        self.memory = replace(self.memory, looked_at_ms=view.now_ms)
+        self.memory = replace(self.memory, looked_at_ms=view.now_ms, small_due=refilled.small_due)
         if starts:
             self.memory = replace(self.memory, begun_at_ms=view.now_ms)
         return [[of[start.way.topic, start.way.partition] for start in starts]]
