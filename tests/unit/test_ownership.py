@@ -12,7 +12,7 @@ from tuner.decide.policy import narrow_to_live
 from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
+from tuner.model.memory import Memory, Owned
 from tuner.plan.move_time import SideLoad
 
 # 4.5 stood there; the ramp to 21 is at one of its steps.
@@ -105,6 +105,15 @@ def taken_over() -> Memory:
     memory = narrow_to_live(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 4_500_000}), NOW_MS, LIMITS)
     assert memory.owned[SOURCE].may_stand == (4_500_000,)
     return memory
+
+
+def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
+    """It stands among what may stand as what stood before."""
+    fills = Owned(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), goes_back_to_bytes_per_s=10 * MB)
+    memory = narrow_to_live(Memory(owned={SOURCE: fills}), live({SOURCE: 9 * MB}), NOW_MS, LIMITS)
+    assert (memory.owned[SOURCE].may_stand, memory.late[SOURCE]) == ((9 * MB,), (10 * MB,))
+    memory = narrow_to_live(Memory(owned={SOURCE: fills}), live({SOURCE: 10 * MB}), NOW_MS, LIMITS)
+    assert memory.late[SOURCE] == (1 * MB, 5 * MB, 9 * MB)
 
 
 @pytest.mark.parametrize("stands", [10, 16, 21])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from streaming.contract import Side
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Begun, Bounds, Measures, Throttling, begin, throttling_of
@@ -115,3 +117,22 @@ def test_what_comes_free_is_begun_together_by_the_clock() -> None:
     assert begun == [0, 0, 0, 2, 0]
     set_back = look(made.paced.memory, 3, 1_000)
     assert len(set_back.refill.starts) == 2
+
+
+def test_small_ones_that_are_not_due_yet_come_to_be() -> None:
+    """Four of 1 MB beside large ones of 5 GB: a fraction of one with every look, carried from request to request."""
+    keys = [("a", p) for p in range(4)] + [("b", p) for p in range(4)]
+    plan = plan_of("p", *keys)
+    plan = replace(
+        plan, parts={key: replace(part, size_bytes=1e6 if key[0] == "a" else 5e9) for key, part in plan.parts.items()}
+    )
+    look = ClusterLook(frozenset({1, 2, 3}), {key: PartitionNow(1, (1, 2), (1, 2)) for key in keys})
+    sides = {(1, Side.LEADER): 300 * MB, F3: 300 * MB}
+    measures = Measures(Figures(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
+    stands = [(plan, stand(plan, look, Recent(), 0), True)]
+    made = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
+    carried = []
+    for second in range(1, 9):
+        made = begin(stands, look, measures, made.paced.memory, Bounds(), 1_000 * second)
+        carried.append(made.paced.memory.small_due)
+    assert carried == pytest.approx([0.06 * i for i in range(1, 9)], rel=0.01)

@@ -12,6 +12,7 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, move
 
 from streaming.contract import Side
 from streaming.throttles import TopicThrottle
+from tuner.announcing import Announcing
 from tuner.decide import replication_rate
 from tuner.decide.course import LawMemory
 from tuner.journal.in_force import InForce
@@ -104,6 +105,25 @@ def test_a_move_that_nobody_throttled_replays_with_the_lists_that_are_put_on_for
     rig.goes_on(30)
     played = rig.replayed()
     assert {"start", "add_pairs", "remove_pairs", "put_back"} <= actions(played)
+    assert differing(played) == []
+
+
+def test_a_window_that_fills_before_a_step_begins_replays() -> None:
+    rig, announcing = FilmedRig(Memory(), objective=OBJECTIVE), Announcing()
+    signals, rig.signals.moves = rig.signals.moves, {}
+    rig.limits = replace(rig.limits, rate_bytes_per_s_min=MB)
+    rig.throttles.lists.clear()
+    rig.live.moves = ()
+    rig.loop = rig._make_loop(Memory())
+    rig.loop.heed_plans(dict, announcing)
+    rig.goes_on(20)
+    announcing.begin([move()])
+    rig.goes_on(5)
+    rig.live.moves, rig.signals.moves = (move(),), signals
+    announcing.end()
+    rig.goes_on(30, gained_bytes_per_s=4 * MB)
+    played = rig.replayed()
+    assert "window_empty" in {row["reason"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
     assert differing(played) == []
 
 

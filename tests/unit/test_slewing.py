@@ -17,7 +17,7 @@ from tuner.actuate.throttles import Failure
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Reason, SetRate
 from tuner.model.limits import MB
-from tuner.plan.slew import SlewStep, slew
+from tuner.plan.slew import SlewStep, filled, slew
 
 START_S = 100.0
 STEPS = (SlewStep(0.0, 8 * MB), SlewStep(1.0, 12 * MB), SlewStep(2.0, 16 * MB), SlewStep(3.0, 20 * MB))
@@ -152,6 +152,20 @@ def test_what_leads_down_comes_before_what_leads_up() -> None:
     ramp.step(0.0)
     assert {side for side in down if throttles.rates[side] < 10 * MB} == {*down}
     assert sum(throttles.rates[side] > 10 * MB for side in up) == 2
+
+
+def test_what_is_lowered_first_and_ends_where_it_began_leads_down_until_it_is() -> None:
+    up, dips = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
+    throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *dips], 10 * MB))
+    ramp = Slewing(throttles, writes_per_s_max=8.0)
+    ramped(up, 0.0, 20 * MB, ramp)
+    for broker, side in dips:
+        change = SetRate(broker, side, 10 * MB, 10 * MB, Reason.WINDOW_EMPTY, "fills")
+        ramp.start(change, filled(10 * MB, 0.0), 0.0)
+    ramp.step(0.0)
+    assert {side for side in dips if throttles.rates[side] < 10 * MB} == {*dips}
+    ramp.step(1.0)
+    assert all(throttles.rates[side] > 10 * MB for side in up), "the way up is no more urgent than any other"
 
 
 def test_a_very_late_tick_does_not_jump_to_the_end(throttles: FakeThrottles) -> None:
