@@ -421,11 +421,11 @@ class Loop:
         self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
 
     def _are_cut_short(self, ended: Sequence[Ended]) -> None:
-        """Of those that have ended, the fillings that have not come to what stood; what is somebody's is theirs."""
+        """Of those that have ended, the fillings that have not come to what stood."""
         self._cut_short |= {
             (each.decision.broker, each.decision.side)
             for each in ended
-            if each.decision.reason is Reason.WINDOW_EMPTY and each.failure is not None and not each.theirs
+            if each.decision.reason is Reason.WINDOW_EMPTY and each.failure is not None
         }
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:

@@ -52,7 +52,7 @@ class KipBatches:
             return []
         left = {(way.topic, way.partition): i for i, way in self._ways.items() if not port.asked[i]}
         ways = [self._ways[i] for i in left.values()]
-        batch = next_batch(ways, port.cluster.replicas.brokers, self.limits, running)
+        batch = next_batch(ways, frozenset(port.cluster.replicas.brokers), self.limits, running)
         begun = {left[step.topic, step.partition]: step for step in batch.steps}
         self._steps |= begun
         chosen = list(begun)

@@ -175,6 +175,7 @@ def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
     assert not rig.loop._slewing.busy
     rig.live.not_seen = None
     assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2, "no measurement is needed for what stood"
+    assert 1 * MB < rig.throttles.rates[SOURCE] < 2 * MB, "and it goes on at once"
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert not rig.loop.memory.owned
@@ -232,7 +233,9 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
     rig, announcing = idle()
     announcing.begin([move()])
     cycle(rig)
-    assert rig.throttles.rates[SOURCE] == 1 * MB
+    rig.now_s += 1.0
+    rig.cycle()
+    assert rig.watcher.cycles[-1][0].live.rates[SOURCE].bytes_per_s == 1 * MB  # type: ignore[union-attr]
     assert rig.loop.throttling.meant[SOURCE] == 10 * MB
 
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.move import missed, missed_for_real
 from benchmarks.moves import simulated
 from benchmarks.moves.real import BROKERS, of_rounds, target
-from benchmarks.moves.simulated import EXECUTORS, OURS, optimum
+from benchmarks.moves.simulated import EXECUTORS, OURS, optimum, run
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
 from tuner.simulation.reassign_run import PlanRun
 from tuner.simulation.world import World
@@ -132,3 +132,10 @@ def test_of_several_rounds_the_middle_is_judged() -> None:
         "policy": "a", "rounds": 3, "move_s": 65.0, "p99_ms": 9.0, "move_s_range": [60.0, 70.0], "p99_ms_range": [8.0, 50.0],
     }  # fmt: skip
     assert (b["rounds"], b["move_s"], b["p99_ms"]) == (2, 85.0, 7.5)
+
+
+def test_the_kips_own_batches_end_too() -> None:
+    """The others are run by the tests of the simulation, or are next to these."""
+    found = run("four brokers", "the KIP's 500", 1)
+    assert (found["completed"], found["done_partitions"]) == (True, 200)
+    assert 1.0 < found["ratio_to_optimum"] < 2.0

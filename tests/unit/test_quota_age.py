@@ -78,6 +78,9 @@ def test_what_nobody_has_watched_for_a_window_is_not_known_to_be_empty() -> None
     listed = looked((100.0, ()), (108.0, ())).seen((), 112.0, counts=True)
     assert listed.empty([SOURCE], 113.0) == frozenset(), "what was on a list has counted"
     assert listed.seen((), 116.0).empty([SOURCE], 120.0) == frozenset()
+    assert listed.seen((), 116.0).seen((), 122.0).empty([SOURCE], 125.0) == frozenset(), (
+        "until the look after it may have stood"
+    )
     assert listed.seen((), 116.0).seen((), 122.0).empty([SOURCE], 128.0) == {SOURCE}
     assert looked((100.0, ()), (140.0, ())).empty([SOURCE], 145.0) == frozenset(), "of half a minute nobody knows"
 

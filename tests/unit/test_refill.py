@@ -251,6 +251,22 @@ def test_small_ones_leave_half_of_a_request_and_go_by_what_the_law_means() -> No
     assert begun(refill(TEN_AND_FORTY, [], replace(often, meant=terms(rate_mb=1.5).rates))) == [0, 1]
 
 
+def test_what_is_small_by_the_ceiling_alone_waits_its_turn() -> None:
+    plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=5) for i in range(10, 1_000)]
+    on_time = terms(2, rate_mb=10, asked_ago_s=4.5, small_due=0.9)
+    assert begun(refill(plan, [], on_time))[0] == 10
+    assert begun(refill(plan, [], replace(on_time, meant=terms(rate_mb=1).rates))) == [0, 1], (
+        "five seconds each are not small"
+    )
+
+
+def test_no_more_than_a_part_of_one_is_carried_however_long_none_may_begin() -> None:
+    none_may = terms(2, rate_mb=10, asked_ago_s=4.5, small_due=0.9, cluster_max=0)
+    found = refill(TEN_AND_FORTY, [], none_may)
+    assert begun(found) == []
+    assert 0.99 < found.small_due < 1.0
+
+
 def test_a_side_that_only_keeps_up_does_not_stop_the_small_ones_of_others() -> None:
     stuck = waits(99, on=(6, 7), to=(6, 8), mb=1_000, write_mb=5)
     hot = [runs(waits(98, on=(6, 7), to=(6, 8), mb=1_000, write_mb=20))]
