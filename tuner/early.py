@@ -29,6 +29,8 @@ FULL_LOOK_EVERY = 6
 # So many of them count as one that comes by itself: where steps begin all the time, no other kind may come.
 EARLY_A_CYCLE = 5
 LOOK_EVERY_S = 1.0  # For signals that were missing, and for orders.
+# What has ended waits so long for what is about to begin, as every change of lists costs brokers something, and one does for both.
+ENDED_S_MIN = 2.0
 # Of a large cluster's processor early cycles may have a fifth. Brokers that are slow to answer get as long to rest, but no more
 # than a second: slots that have come free would stand empty.
 _EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
@@ -61,7 +63,7 @@ class EarlyCycles:
         self._awaited: frozenset[BrokerSide] = frozenset()
         self._full_in = 0  # Until everything is looked at, in early cycles.
         self._early = False
-        self._rested_at_s = float("-inf")
+        self._rested_at_s = self._began_at_s = float("-inf")
         self._heard_at_s = float("-inf")  # When orders were listened for last.
         self._heeded = orders.latest  # By the last cycle.
 
@@ -73,7 +75,8 @@ class EarlyCycles:
             self._heard_at_s = now_s
             self._orders.follow(wait_ms=0)
         # Whether a move has ended is told by looks that are a cycle apart: tools that move in batches have pauses.
-        called = (ended or self._orders.latest != self._heeded) and not memory.idle_looks
+        rested = ended and now_s >= self._began_at_s + ENDED_S_MIN
+        called = (rested or self._orders.latest != self._heeded) and not memory.idle_looks
         # A rate that was not there at the last look may be one of many that a tool is removing: a second later it would be
         # taken for a person's word.
         if (announced or called) and not memory.missing and now_s >= self._rested_at_s:
@@ -106,4 +109,5 @@ class EarlyCycles:
         """
         now_s = self._monotonic()
         rest_s = max(_REST_PER_CYCLE * processor_s, min(took_s, _EARLY_S_MIN))
+        self._began_at_s = now_s - took_s
         self._rested_at_s = max(now_s - took_s + _EARLY_S_MIN, now_s + rest_s)
