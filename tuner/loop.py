@@ -56,6 +56,8 @@ log = structlog.get_logger("tuner")
 # leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
 # short while it was brought up has its window half full.
 _AT_ONCE = RESCUES | {Reason.RECOVERS, Reason.WINDOW_EMPTY}
+# So long a way up that was cut short is gone on with as if it had not been: what stood was right half a minute ago.
+_RESUMES_S_MAX = 30.0
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -141,7 +143,9 @@ class Loop:
         self._recovered = False
         self._kept = Kept()
         self._ages = QuotaAges()
-        self._cut_short: frozenset[BrokerSide] = frozenset()  # Throttles that are still to be brought up to what stood.
+        self._cut_short: dict[
+            BrokerSide, float
+        ] = {}  # Throttles that are still to be brought up to what stood, and since when.
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
         self._endings = Endings(live, throttles, self.ledger, watcher, stop=self._stop)
         self._steered = None if steering is None else Steered(
@@ -296,10 +300,12 @@ class Loop:
             announced, self._without_room = self._announcing.moves, {}
             if self._limits.throttles_moves and self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
-            live = with_announced(live, announced)
-            if self._limits.steers and announced:
+            if self._limits.steers and announced and not live.lists:
                 urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
-                empty |= self._ages.empty(sides_of(announced) - sides_of(urgent), self._monotonic())
+                if begins := self._ages.empty(sides_of(announced) - sides_of(urgent), self._monotonic()):
+                    # Somebody may have begun to move something there since the last look.
+                    empty |= begins - sides_of(live.moves)
+            live = with_announced(live, announced)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -318,14 +324,19 @@ class Loop:
         return {s: change for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_EMPTY}
 
     def _cut_short_still(self) -> frozenset[BrokerSide]:
-        """Of those that were, the ones of which nobody has meant anything else since."""
-        owned = self.memory.owned
-        self._cut_short = frozenset(
-            side
-            for side in self._cut_short
-            if (ours := owned.get(side)) is not None and ours.wanted_bytes_per_s == ours.goes_back_to_bytes_per_s
-        )
-        return self._cut_short
+        """Of those that were a moment ago, the ones of which nobody has meant anything else since. Later only news of now raises a
+        throttle."""
+        owned, since_s = self.memory.owned, self._monotonic() - _RESUMES_S_MAX
+        ceiling = int(self._limits.rate_bytes_per_s_max)
+        self._cut_short = {
+            side: at_s
+            for side, at_s in self._cut_short.items()
+            if at_s >= since_s
+            and (ours := owned.get(side)) is not None
+            and ours.goes_back_to_bytes_per_s is not None
+            and ours.wanted_bytes_per_s == min(ours.goes_back_to_bytes_per_s, ceiling)
+        }
+        return frozenset(self._cut_short)
 
     def _owns_here(self) -> bool:
         """On a broker that was there at the last look. One that is away for good would have everything looked at for ever."""
@@ -354,7 +365,7 @@ class Loop:
             kept_back = {**self._without_room, **withheld(announced, unthrottled, not_seen, self._moving)}
             # Where nothing begins after all nothing is to be filled, and the window is as empty the next time.
             idle = observation.empty - sides_of(m for m in announced if (m.topic, m.partition) not in kept_back)
-            idle -= self._cut_short
+            idle -= self._cut_short.keys()
             self._ages = self._ages.without(idle - self._filling.keys())
             changes = [c for c in changes if c.reason is not Reason.WINDOW_EMPTY or (c.broker, c.side) not in idle]
         together = len(changes) + len(self._slewing.busy)
@@ -363,10 +374,11 @@ class Loop:
             steps = self._steps(change, together)
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
-        resumed = self._cut_short
-        self._cut_short = resumed - {(change.broker, change.side) for change in changes}
         if changes:
             self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
+        resumed = frozenset(self._cut_short)
+        for change in changes:
+            self._cut_short.pop((change.broker, change.side), None)
         for change, steps in ramps:
             ours = owned.get((change.broker, change.side))
             self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
@@ -411,8 +423,11 @@ class Loop:
             for d in decisions
             if isinstance(d, LetGo) or (isinstance(d, Hold) and d.reason in _BLIND)
         }
+        # Whoever pauses wants what stands to stay, and not what stands there for a second.
+        paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
+        filling = frozenset(self._filling) if paused else frozenset()
         stops: dict[BrokerSide, Failure] = {}
-        for side in self._slewing.busy:
+        for side in self._slewing.busy - filling:
             if (word := over.get(side) or over.get((None, None))) is not None:
                 stops[side] = f"stopped on the way: {word}"
             elif side not in self.memory.owned:
@@ -421,12 +436,12 @@ class Loop:
         self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
 
     def _are_cut_short(self, ended: Sequence[Ended]) -> None:
-        """Of those that have ended, the fillings that have not come to what stood."""
-        self._cut_short |= {
-            (each.decision.broker, each.decision.side)
-            for each in ended
-            if each.decision.reason is Reason.WINDOW_EMPTY and each.failure is not None
-        }
+        """Of those that have ended, the fillings that have been lowered and have not come to what stood."""
+        for each in ended:
+            decision = each.decision
+            stood = decision.live_bytes_per_s if decision.own else None
+            if decision.reason is Reason.WINDOW_EMPTY and each.failure is not None and {*each.may_stand} - {stood}:
+                self._cut_short[(decision.broker, decision.side)] = self._monotonic()
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:
         """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.

@@ -239,6 +239,76 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
     assert rig.loop.throttling.meant[SOURCE] == 10 * MB
 
 
+def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not_empty() -> None:
+    for what in ("a move", "a list"):
+        rig, announcing = idle()
+        announcing.begin([replace(move(), partition=5)])
+        if what == "a move":
+            rig.live.moves = (move(),)
+        else:
+            rig.throttles.lists = Rig().throttles.lists
+        assert Reason.WINDOW_EMPTY not in cycle(rig), what
+        assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_what_was_cut_short_long_ago_is_not_gone_on_with_blindly() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    cycle(rig)
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.live.not_seen = "no answer"
+    cycle(rig)
+    rig.live.not_seen = None
+    rig.now_s += 60.0
+    assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2
+
+
+def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
+    rig, announcing = idle()
+    rig.limits = replace(rig.limits, rate_bytes_per_s_max=6 * MB)
+    rig.loop = rig._make_loop(Memory())
+    rig.loop.heed_plans(dict, announcing)
+    for _ in range(4):
+        cycle(rig)
+    announcing.begin([move()])
+    cycle(rig)
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.live.not_seen = "no answer"
+    cycle(rig)
+    rig.live.not_seen = None
+    assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 6 * MB, TARGET: 6 * MB}
+
+
+def test_what_could_not_be_lowered_has_nothing_to_come_back_from() -> None:
+    rig, announcing = idle()
+    rig.throttles.refusing = {1: "not authorized", 3: "not authorized"}
+    announcing.begin([move()])
+    cycle(rig)
+    assert not rig.loop._slewing.busy
+    rig.throttles.refusing.clear()
+    rig.live.moves = (move(),)
+    announcing.end()
+    assert Reason.WINDOW_EMPTY not in cycle(rig)
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+
+
+def test_whoever_pauses_finds_what_stood_and_not_a_part_of_it() -> None:
+    rig, announcing = idle()
+    announcing.begin([move()])
+    cycle(rig)
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
+    assert Reason.PAUSED in cycle(rig)
+    rig.run_ramps()
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
+    assert not rig.loop.memory.owned
+
+
 def test_with_what_producers_wait_for_its_sides_stay_open_for_all() -> None:
     rig, announcing = idle()
     announcing.begin([move(), replace(move(), partition=5)], [KEY])
@@ -260,7 +330,7 @@ def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> Non
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_who_pauses_stops_it_and_who_releases_has_what_stood() -> None:
+def test_who_releases_has_what_stood() -> None:
     rig, announcing = idle()
     announcing.begin([move()])
     cycle(rig)

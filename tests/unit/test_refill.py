@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -267,6 +268,28 @@ def test_no_more_than_a_part_of_one_is_carried_however_long_none_may_begin() -> 
     assert 0.99 < found.small_due < 1.0
 
 
+def test_where_nothing_is_to_be_copied_what_is_small_is_due_at_once() -> None:
+    """Empty partitions; and the end of a plan, where empty ones are what is left."""
+    on_time = terms(8, rate_mb=10, asked_ago_s=1.0)
+    assert sorted(begun(refill([waits(i, mb=0) for i in range(4)], [], on_time))) == [0, 1, 2, 3]
+    assert begun(refill([waits(0, mb=0)], [runs(waits(9, mb=1), left_mb=0)], on_time)) == [0]
+
+
+def test_where_one_may_begin_at_a_time_it_is_not_always_a_small_one() -> None:
+    plan = [*TEN_AND_FORTY, *(waits(i, mb=1) for i in range(50, 1_000))]
+    assert begun(refill(plan, [], terms(9, rate_mb=10, asked_ago_s=4.5, small_due=0.9, starts_max=1))) == [0]
+
+
+def test_without_any_throttle_small_ones_are_due_as_over_a_slow_network() -> None:
+    found = refill(TEN_AND_FORTY, [], terms(2, asked_ago_s=3.0))
+    assert begun(found) == [10, 0, 1], "104 s at 10 MB/s, as where that stands"
+
+
+def test_looks_that_are_far_apart_count_for_as_long_as_they_are() -> None:
+    seldom = terms(2, rate_mb=10, asked_ago_s=20.0, look_every_s=20.0)
+    assert begun(refill(TEN_AND_FORTY, [], replace(seldom, slots=terms(20).slots)))[:8] == [*range(10, 17), 0]
+
+
 def test_a_side_that_only_keeps_up_does_not_stop_the_small_ones_of_others() -> None:
     stuck = waits(99, on=(6, 7), to=(6, 8), mb=1_000, write_mb=5)
     hot = [runs(waits(98, on=(6, 7), to=(6, 8), mb=1_000, write_mb=20))]
@@ -395,10 +418,19 @@ def parts_by_side(running: list[Running], rates: Mapping[BrokerSide, float]) -> 
     return found
 
 
-@given(plans(), st.integers(1, 6), st.floats(5, 100), st.integers(1, 3), st.integers(1, 10))
-def test_nothing_is_ever_exceeded(plan: list[Waiting], slots: int, rate_mb: float, replicas: int, leaders: int) -> None:
+@given(
+    plans(),
+    st.integers(1, 6),
+    st.floats(5, 100),
+    st.integers(1, 3),
+    st.integers(1, 10),
+    st.sampled_from([math.inf, 0.0, 1.0, 60.0]),
+)
+def test_nothing_is_ever_exceeded(
+    plan: list[Waiting], slots: int, rate_mb: float, replicas: int, leaders: int, ago_s: float
+) -> None:
     """Refilled until nothing starts any more, as if every step ended before the next look."""
-    asked = terms(slots, rate_mb=rate_mb, batch=BatchLimits(leaders, 12, replicas))
+    asked = terms(slots, rate_mb=rate_mb, batch=BatchLimits(leaders, 12, replicas), asked_ago_s=ago_s)
     left, rounds = plan, 0
     while True:
         found = refill(left, [], asked)

@@ -235,10 +235,14 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     first = filled(wanted, limits.rate_bytes_per_s_min)[0].rate_bytes_per_s
     if live >= wanted and first >= wanted:
         return None
+    # A write that was not answered, and was not taken: there is nothing to come back from.
+    if stood is not None and live >= wanted and ours is not None and ours.may_stand != (live,):
+        return None
     why = "nothing has moved for a while, so a whole window's worth would pass at once"
     what = "what stood here" if stood is not None else "what stands here" if wanted == live else "the ceiling"
-    begins = first if live >= wanted else live
-    text = f"{side_name(side)}: {words.rate(begins)} → {words.rate(wanted)}, {what}, as its quota's window fills: {why}"
+    text = f"{side_name(side)}: {words.rate(first)} → {words.rate(wanted)}, {what}, as its quota's window fills: {why}"
+    if live < wanted:
+        text = f"{side_name(side)}: {words.rate(live)} → {words.rate(wanted)}, {what}: it was brought up to that, and cut short"
     return SetRate(*side, live, wanted, Reason.WINDOW_EMPTY, text, setting.own)
 
 

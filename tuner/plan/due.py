@@ -8,7 +8,7 @@ A partition is due as often as the time that has gone by since the last request 
 sides. What does not make a whole one is carried to the next request.
 
 Invariant: of what is small no more is due than its share of the time, and never more than half of a request: what is large goes
-beside it.
+beside it, and first where only one may begin at a time.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ def due(
         indices, those first that grow most for their size and then the largest; and how many are due with what was carried, as a
         fraction.
     """
-    ago_s = min(terms.asked_ago_s, GATHER_S_MAX) if math.isfinite(terms.asked_ago_s) else 0.0
+    most_s = max(GATHER_S_MAX, terms.look_every_s) if math.isfinite(terms.look_every_s) else GATHER_S_MAX
+    ago_s = min(terms.asked_ago_s, most_s) if math.isfinite(terms.asked_ago_s) else 0.0
     if ago_s <= 0.0:
         return [], terms.small_due
     small = [i for i, sides in may.items() if _is_small(waiting[i], sides[0], terms)]
-    count = terms.small_due + sum(min(1.0, ago_s / max(needs_s[side] for side in may[i])) for i in small)
-    most = int(min(count, max(1.0, _SHARE_OF_A_REQUEST_MAX * starts_max)))
+    count = terms.small_due + sum(_share(ago_s, max(needs_s[side] for side in may[i])) for i in small)
+    most = int(min(count, _SHARE_OF_A_REQUEST_MAX * starts_max))
     return nsmallest(most, small, key=lambda i: turn_of(waiting[i])), count
 
 
@@ -59,6 +60,11 @@ def turn_of(one: Waiting) -> tuple[float, float]:
     """Whose turn it is of those of one kind: what grows most for its size, as all that is written while it waits is to be copied
     too; else the largest."""
     return -one.write_bytes_per_s / max(one.size_bytes, 1.0), -one.size_bytes
+
+
+def _share(ago_s: float, needs_s: float) -> float:
+    """Of the time that is left; all of it where nothing is left to be copied."""
+    return ago_s / needs_s if needs_s > ago_s else 1.0
 
 
 def _is_small(one: Waiting, leader: BrokerSide, terms: Terms) -> bool:

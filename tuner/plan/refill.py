@@ -36,6 +36,7 @@ from tuner.plan.gather import gathers
 from tuner.plan.reassignment_steps import Step, StepReason, Wait, Way, next_step
 from tuner.plan.refill_room import Room
 from tuner.plan.refill_terms import (
+    LEAST_BYTES_PER_S,
     HeldBy,
     Refill,
     Running,
@@ -127,7 +128,7 @@ def _needs_s(
     """How long each side takes for that at these rates, less what keeping up takes of them."""
     used = keep_up(running)
     # Nobody throttles it: as fast as the fastest that is throttled, or all alike.
-    other = max(rates.values(), default=1.0)
+    other = max(rates.values(), default=LEAST_BYTES_PER_S)
     drains = {side: rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0) for side in left}
     return {side: left[side] / max(drains[side], 1.0) for side in left}
 

@@ -41,7 +41,7 @@ FILLED_SLOT_S = 1.8
 # One copy leaves a slot of the five with which a side begins, however much is written to it: what is small goes beside it.
 WRITTEN_SLOTS_MAX = 4.0
 _LEADER, _FOLLOWER = Side.LEADER, Side.FOLLOWER  # Asked for a million times.
-_LEAST_BYTES_PER_S = 10 * MB  # Where nothing is known: less than any network carries, and than people throttle to.
+LEAST_BYTES_PER_S = 10 * MB  # Where nothing is known: less than any network carries, and than people throttle to.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, keep_up_by
     Args:
         keep_up_bytes_per_s: what keeping up with it takes of this side's quota.
     """
-    rate = _LEAST_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
+    rate = LEAST_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
     if rate <= 0:
         return 1.0  # Somebody has shut it, which Kafka allows: nothing is small there.
     lasts_s = remaining_bytes / rate
