@@ -191,6 +191,26 @@ def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_awa
     assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
 
 
+def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() -> None:
+    """Batches so small that they are over between two looks; their throttle was taken away with what moved first."""
+    limits = replace(LIMITS, idle_looks_before_end=3)
+    memory, found = Memory(owned=OURS, seen=SEEN, throttled=True), list[Decision]()
+    for partition in range(9):
+        lists = {"orders": throttle(leader=[(partition, 1)], follower=[(partition, 3)])}
+        # Off again before every third look.
+        memory, decisions = think(replace(IDLE, lists={} if partition % 3 == 2 else lists), memory, limits=limits)
+        found += decisions
+    assert [d for d in found if isinstance(d, PutBackRate | ClearLists)] == []
+    for _ in range(3):
+        memory, decisions = think(replace(IDLE, lists=lists), memory, limits=limits)
+    assert PutBackRate in {type(d) for d in decisions}
+    # To take something off is no new beginning.
+    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    for cluster in (IDLE, IDLE, replace(IDLE, lists={})):
+        memory, decisions = think(cluster, memory, limits=limits)
+    assert {type(d) for d in decisions} == {PutBackRate}
+
+
 def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_move() -> None:
     """It was not seen at the first look at which nothing moved, and nobody has just put it there."""
     limits = replace(LIMITS, idle_looks_before_end=4)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
+from streaming.contract import Side
 from streaming.throttles import TopicThrottle
 from tuner.decide import words
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
@@ -180,7 +181,9 @@ def _without_moves(
     keeps_open: frozenset[BrokerSide],
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Args: keeps_open: throttles that are not lowered yet."""
-    looks = memory.idle_looks + 1
+    # Who puts more on the lists goes on: batches of what is small are over before anybody has seen them move.
+    goes_on = memory.after is not None and _more_is_listed(without_ours(live, memory), memory.after.listed)
+    looks = 1 if goes_on else memory.idle_looks + 1
     memory = replace(memory, after=_after(live, memory), idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
     removals = take_off(memory, {})
     if looks < limits.idle_looks_before_end:
@@ -200,16 +203,26 @@ def _after(live: LiveCluster, memory: Memory) -> After | None:
     if not memory.seen:
         return None
     rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
+    listed = without_ours(live, memory)
     before, readable = memory.after, live.brokers - live.unreadable
     if before is None:
-        return After(readable, rates, lists)
+        return After(readable, rates, lists, listed=listed)
     # Of a broker that could not be read nobody knows whether it had one.
     new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
     rates_came = (before.rates_came | new) - {
         side for side in before.rates_came if side[0] in readable and side not in rates
     }
     lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
-    return After(readable, rates, lists, rates_came, lists_came & lists)
+    return After(readable, rates, lists, rates_came, lists_came & lists, listed)
+
+
+def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
+    for topic, lists in now.items():
+        stood = before.get(topic, TopicThrottle())
+        sides = ((lists.of(side), stood.of(side)) for side in Side)
+        if lists != stood and any(new.pairs - old.pairs or new.every > old.every for new, old in sides):
+            return True
+    return False
 
 
 def _left_there(side: BrokerSide, owned: Owned) -> Hold:

@@ -50,6 +50,7 @@ class After:
     lists: frozenset[str]
     rates_came: frozenset[BrokerSide] = frozenset()
     lists_came: frozenset[str] = frozenset()
+    listed: Mapping[str, TopicThrottle] = field(default_factory=dict)  # By others.
 
 
 @dataclass(frozen=True, slots=True)
