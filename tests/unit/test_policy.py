@@ -206,9 +206,9 @@ def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() ->
     assert PutBackRate in {type(d) for d in decisions}
     # To take something off is no new beginning.
     memory = Memory(owned=OURS, seen=SEEN, throttled=True)
-    for cluster in (IDLE, IDLE, replace(IDLE, lists={})):
+    for cluster in (IDLE, IDLE, replace(IDLE, lists={"orders": throttle(leader=[(0, 1)])})):
         memory, decisions = think(cluster, memory, limits=limits)
-    assert {type(d) for d in decisions} == {PutBackRate}
+    assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
 
 
 def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_move() -> None:
