@@ -24,6 +24,7 @@ what runs, that ends and nothing begins. What may begin waits for a few seconds 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -146,6 +147,8 @@ def _small(
     left: Mapping[BrokerSide, float],
 ) -> tuple[list[int], float]:  # fmt: skip
     """See due.py; at what sides carry now, and not at what they may be given."""
+    if room.request_is_full or not math.isfinite(terms.asked_ago_s):
+        return [], terms.small_due  # Nothing can be due; a large plan's first request is waited for.
     may = {i: sides for i, sides in queue.sides.items() if i not in room.begun and room.may_have(sides)}
     needs_s = _needs_s(left, running, terms, {**terms.rates, **terms.meant})
     return due(waiting, may, needs_s, terms, room.starts_max)
