@@ -13,6 +13,7 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, li
 
 from tuner.announcing import Announcing
 from tuner.decide.policy import decide, settle
+from tuner.model.cluster import LiveCluster
 from tuner.model.decision import Decision, Hold, Reason, SetRate
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
@@ -38,7 +39,7 @@ def test_an_empty_window_is_filled_without_any_measurement() -> None:
     found = decided()
     assert isinstance(found, SetRate)
     assert (found.reason, found.live_bytes_per_s, found.wanted_bytes_per_s) == (Reason.WINDOW_EMPTY, 10 * MB, 10 * MB)
-    assert "1.0 MB/s → 10.0 MB/s, what stands here, as its quota's window fills" in found.text
+    assert "1.0 MB/s → 10.0 MB/s: what stands here, as its quota's window fills" in found.text
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
     found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
     assert isinstance(found, SetRate)
     assert found.wanted_bytes_per_s == 6 * MB
-    assert "1.0 MB/s → 6.0 MB/s, the ceiling, as its" in found.text
+    assert "1.0 MB/s → 6.0 MB/s: the ceiling, as its" in found.text
 
 
 def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
@@ -80,7 +81,7 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
     found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
     assert isinstance(found, SetRate)
     assert (found.live_bytes_per_s, found.wanted_bytes_per_s) == (3 * MB, 10 * MB)
-    assert "3.0 MB/s → 10.0 MB/s, what stood here" in found.text
+    assert "3.0 MB/s → 10.0 MB/s: what stood here" in found.text
     after = settle(Memory(owned={SOURCE: ours}), found)
     assert SOURCE not in after.owned
 
@@ -111,6 +112,16 @@ def idle() -> tuple[Rig, Announcing]:
     for _ in range(4):
         cycle(rig)
     return rig, announcing
+
+
+def cut_short(rig: Rig, announcing: Announcing) -> None:
+    """A step has begun, and a look fails while its throttle is brought up."""
+    announcing.begin([move()])
+    cycle(rig)
+    rig.live.moves = (move(),)
+    announcing.end()
+    rig.live.not_seen = "no answer"
+    cycle(rig)
 
 
 def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_is_full() -> None:
@@ -166,12 +177,7 @@ def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_c
 
 def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
-    cycle(rig)
-    rig.live.moves = (move(),)
-    announcing.end()
-    rig.live.not_seen = "no answer"
-    cycle(rig)
+    cut_short(rig, announcing)
     assert not rig.loop._slewing.busy
     rig.live.not_seen = None
     assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2, "no measurement is needed for what stood"
@@ -185,12 +191,7 @@ def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
 def test_one_that_is_cut_short_goes_back_with_the_end_of_the_move_or_is_whoevers_who_changes_it() -> None:
     for somebody in (False, True):
         rig, announcing = idle()
-        announcing.begin([move()])
-        cycle(rig)
-        rig.live.moves = (move(),)
-        announcing.end()
-        rig.live.not_seen = "no answer"
-        cycle(rig)
+        cut_short(rig, announcing)
         rig.live.not_seen = None
         if somebody:
             rig.throttles.rates[SOURCE] = 7 * MB
@@ -235,7 +236,9 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
     cycle(rig)
     rig.now_s += 1.0
     rig.cycle()
-    assert rig.watcher.cycles[-1][0].live.rates[SOURCE].bytes_per_s == 1 * MB  # type: ignore[union-attr]
+    seen = rig.watcher.cycles[-1][0].live
+    assert isinstance(seen, LiveCluster)
+    assert seen.rates[SOURCE].bytes_per_s == 1 * MB
     assert rig.loop.throttling.meant[SOURCE] == 10 * MB
 
 
@@ -253,12 +256,7 @@ def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not
 
 def test_what_was_cut_short_long_ago_is_not_gone_on_with_blindly() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
-    cycle(rig)
-    rig.live.moves = (move(),)
-    announcing.end()
-    rig.live.not_seen = "no answer"
-    cycle(rig)
+    cut_short(rig, announcing)
     rig.live.not_seen = None
     rig.now_s += 60.0
     assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2
@@ -271,12 +269,7 @@ def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
     rig.loop.heed_plans(dict, announcing)
     for _ in range(4):
         cycle(rig)
-    announcing.begin([move()])
-    cycle(rig)
-    rig.live.moves = (move(),)
-    announcing.end()
-    rig.live.not_seen = "no answer"
-    cycle(rig)
+    cut_short(rig, announcing)
     rig.live.not_seen = None
     assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2
     rig.run_ramps()

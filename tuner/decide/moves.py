@@ -240,9 +240,12 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         return None
     why = "nothing has moved for a while, so a whole window's worth would pass at once"
     what = "what stood here" if stood is not None else "what stands here" if wanted == live else "the ceiling"
-    text = f"{side_name(side)}: {words.rate(first)} → {words.rate(wanted)}, {what}, as its quota's window fills: {why}"
-    if live < wanted:
-        text = f"{side_name(side)}: {words.rate(live)} → {words.rate(wanted)}, {what}: it was brought up to that, and cut short"
+    head = f"{side_name(side)} {words.rate(first if live >= wanted else live)} → {words.rate(wanted)}: {what}"
+    text = (
+        f"{head}, as its quota's window fills: {why}"
+        if live >= wanted
+        else f"{head}; it was brought up to that, and cut short"
+    )
     return SetRate(*side, live, wanted, Reason.WINDOW_EMPTY, text, setting.own)
 
 
