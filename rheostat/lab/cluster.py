@@ -25,7 +25,7 @@ from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.lab.node import Node, Place, free_ports, kafka_uuid
 from streaming.contract import Role
-from streaming.kafka import KafkaSettings, admin_client
+from streaming.kafka import KafkaSettings, admin_client, end_admin
 from streaming.kafka.cluster import ClusterClient, ClusterError
 
 START_S_MAX = 90
@@ -236,7 +236,7 @@ class Lab:
         try:
             yield client
         finally:
-            client.close()
+            end_admin(client)
 
 
 def _listens(address: str) -> bool:

@@ -14,6 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 
+from streaming.interrupts import KeptInterrupts
 from streaming.kafka.settings import KafkaSettings
 
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
@@ -46,7 +47,10 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
     made: list[KafkaNetClient] = []
 
     def kept(**config: Any) -> KafkaNetClient:
-        made.append(KafkaNetClient(**config))
+        with KeptInterrupts():  # A thread that is told to end before it has come to its loop never does.
+            made.append(KafkaNetClient(**config))
+            made[-1]._net.start()
+            made[-1]._net.run(_nothing)
         return made[-1]
 
     with _refusals() as refusals:
@@ -55,11 +59,32 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
         except BaseException as error:
             # It has a thread and files already, which nobody else can reach.
             for client in made:
-                client.close()
-                client._net.stop()
+                _abandon(client, error)
             if isinstance(error, kafka.errors.KafkaTimeoutError) and refusals.last is not None:
                 raise kafka.errors.SaslAuthenticationFailedError(refusals.last) from error
             raise
+
+
+async def _nothing() -> None:
+    """What a loop does that only has to show that it runs."""
+
+
+def _abandon(client: KafkaNetClient, why: BaseException) -> None:
+    """Whatever comes of it, its caller hears ``why``: of a Ctrl-C made another error nobody would hear."""
+    try:
+        with KeptInterrupts():
+            try:
+                client.close()
+            finally:
+                client._net.stop()
+    except Exception as also:  # noqa: BLE001 - whatever it is, it is told
+        why.add_note(f"and the client that was being made did not end: {type(also).__name__}: {also}")
+
+
+def end_admin(made: KafkaAdminClient) -> None:
+    """kafka-python does what is left of its tasks in our own thread then, and swallows all that is raised in them."""
+    with KeptInterrupts():
+        made.close()
 
 
 _quiet = threading.Lock()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.admin import KafkaAdminClient
 
-from streaming.kafka.clients import admin_client
+from streaming.kafka.clients import admin_client, end_admin
 from streaming.kafka.settings import KafkaSettings
 from streaming.kafka.values import ClusterError, MissingRight, Unreachable
 
@@ -45,7 +45,7 @@ class Wire:
         admin, self._admin = self._admin, None
         self._owed.clear()
         if admin is not None:
-            admin.close()
+            end_admin(admin)
 
     def _connected(self) -> KafkaAdminClient:
         if self._admin is None:

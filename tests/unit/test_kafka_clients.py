@@ -1,23 +1,39 @@
-"""Clients that cannot connect."""
+"""Clients that cannot connect, and Ctrl-C while one is made or closed."""
 
 from __future__ import annotations
 
 import logging
+import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import kafka.errors
 import pytest
+from kafka.net.selector import NetworkSelector
 
 from rheostat.lab.node import free_ports
-from streaming.kafka.clients import admin_client
+from streaming.kafka.clients import admin_client, end_admin
+from streaming.kafka.cluster import ClusterClient
 from streaming.kafka.settings import KafkaSettings
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """As a command hears it. Other tests of the same process may have left a handler of theirs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def nowhere() -> KafkaSettings:
+    return KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.3)
+
+
 def failed() -> None:
-    nowhere = KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.3)
     with pytest.raises(kafka.errors.KafkaTimeoutError):
-        admin_client(nowhere, "test")
+        admin_client(nowhere(), "test")
 
 
 def test_who_cannot_connect_leaves_no_thread() -> None:
@@ -36,3 +52,80 @@ def test_several_that_connect_at_a_time_leave_the_log_as_it_was() -> None:
         for done in [pool.submit(failed) for _ in range(8)]:
             done.result(timeout=30)
     assert (logger.level, logger.propagate, logger.handlers) == before
+
+
+def test_ctrl_c_while_its_thread_begins_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made "cannot join thread before it is started" of, and that a cluster that does not answer yet."""
+    really, before = threading.Thread.start, set(threading.enumerate())
+
+    def pressed(thread: threading.Thread) -> None:
+        if thread.name.startswith("kafka-io"):
+            signal.raise_signal(signal.SIGINT)
+        really(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", pressed)
+    with pytest.raises(KeyboardInterrupt), ClusterClient(nowhere(), "test") as client:
+        client.brokers()
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.timeout(30)
+def test_ctrl_c_before_its_loop_runs_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told to end before it has come to its loop went on for ever, and so did who waited for it."""
+    began, told, may_run, really = threading.Event(), threading.Event(), threading.Event(), NetworkSelector.run_forever
+    before, wakeup, main = set(threading.enumerate()), NetworkSelector.wakeup, threading.get_ident()
+
+    def late(net: NetworkSelector) -> None:
+        began.set()
+        assert may_run.wait(10)
+        really(net)
+
+    def woken(net: NetworkSelector) -> None:
+        if net._stop:
+            told.set()
+        wakeup(net)
+
+    def press() -> None:
+        assert began.wait(10)
+        signal.pthread_kill(main, signal.SIGINT)
+        told.wait(0.3)
+        may_run.set()
+
+    monkeypatch.setattr(NetworkSelector, "wakeup", woken)
+    monkeypatch.setattr(NetworkSelector, "run_forever", late)
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt), ClusterClient(nowhere(), "test") as client:
+        client.brokers()
+    presser.join(10)
+    assert set(threading.enumerate()) <= before
+
+
+def test_ctrl_c_while_one_is_closed_is_heard() -> None:
+    class Closing:
+        """As kafka-python's admin client closes its loop, in which a task is left."""
+
+        def __init__(self) -> None:
+            self._net: Any = NetworkSelector()
+            self._net.call_soon(lambda: signal.raise_signal(signal.SIGINT))
+
+        def close(self) -> None:
+            self._net.close()
+
+    closing: Any = Closing()
+    with pytest.raises(KeyboardInterrupt):
+        end_admin(closing)
+    assert closing._net._closed
+
+
+def test_what_cannot_be_closed_does_not_take_the_place_of_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: NetworkSelector) -> None:
+        raise RuntimeError("cannot be closed")
+
+    before = set(threading.enumerate())
+    with monkeypatch.context() as patch:
+        patch.setattr(NetworkSelector, "close", fails)
+        with pytest.raises(kafka.errors.KafkaTimeoutError) as met:
+            admin_client(nowhere(), "test")
+    assert met.value.__notes__ == ["and the client that was being made did not end: RuntimeError: cannot be closed"]
+    assert set(threading.enumerate()) <= before

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rheostat import process
+from streaming import interrupts
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 POPEN = subprocess.Popen
@@ -86,10 +87,10 @@ def test_a_handler_that_raises_as_it_is_put_back_leaves_the_others_heard(monkeyp
             signal.raise_signal(signal.SIGINT)
         return found
 
-    kept = process._KeptSignals()
+    kept = interrupts.KeptInterrupts()
     try:
         with pytest.raises(KeyboardInterrupt), kept:
-            monkeypatch.setattr(process.signal, "signal", pressed)
+            monkeypatch.setattr(interrupts.signal, "signal", pressed)
         signal.raise_signal(signal.SIGTERM)
         assert heard == [signal.SIGTERM]
     finally:
@@ -112,7 +113,7 @@ def test_a_child_of_which_nobody_will_know_is_ended(monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(subprocess, "Popen", made)
-    monkeypatch.setattr(process.signal, "signal", pressed)
+    monkeypatch.setattr(interrupts.signal, "signal", pressed)
     with pytest.raises(KeyboardInterrupt):
         process.spawn(SLEEPER, log=tmp_path / "log")
     (child,) = children
