@@ -12,7 +12,6 @@ those that follow the clients. ``cycle_is_due`` says when a cycle comes before i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -28,7 +27,7 @@ from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
 from tuner.decide.overtaken import overtaken
 from tuner.decide.ownership import may_be_swept
-from tuner.decide.policy import RESCUES, decide, intend, narrow, narrow_to_live, settle
+from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.decide.urgency import writes_wait_for
@@ -45,19 +44,12 @@ from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.reassigning import Key
 from tuner.plan.move_time import SideLoad
-from tuner.plan.quota_age import QuotaAges
-from tuner.plan.slew import SlewStep, filled, slew
 from tuner.steered import NewestSignals, Steered
 from tuner.steering import Steering
+from tuner.windows import Windows
 
 log = structlog.get_logger("tuner")
 
-# Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
-# leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
-# short while it was brought up has its window half full.
-_AT_ONCE = RESCUES | {Reason.RECOVERS, Reason.WINDOW_EMPTY}
-# So long a way up that was cut short is gone on with as if it had not been: what stood was right half a minute ago.
-_RESUMES_S_MAX = 30.0
 _BLIND = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -131,7 +123,6 @@ class Loop:
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._processor_s = processor_s
-        self._writes_per_s_max = writes_per_s_max
         self._dry_run = dry_run
         self._seen: LiveCluster | None = None  # As it was last seen.
         self._announcing = Announcing()
@@ -142,10 +133,7 @@ class Loop:
         )
         self._recovered = False
         self._kept = Kept()
-        self._ages = QuotaAges()
-        self._cut_short: dict[
-            BrokerSide, float
-        ] = {}  # Throttles that are still to be brought up to what stood, and since when.
+        self._windows = Windows(slewing, limits, monotonic=monotonic, writes_per_s_max=writes_per_s_max)
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
         self._endings = Endings(live, throttles, self.ledger, watcher, stop=self._stop)
         self._steered = None if steering is None else Steered(
@@ -167,8 +155,7 @@ class Loop:
             self._early.lacks(decisions, observation)
         seen = isinstance(observation.live, LiveCluster)
         if isinstance(observation.live, LiveCluster):
-            carrying = self._kept.paths.sides() if observation.live.moves else ()
-            self._ages = self._ages.seen(carrying, self._monotonic(), counts=bool(observation.live.lists))
+            self._windows.seen(observation.live, self._kept.paths.sides() if observation.live.moves else ())
         else:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
             self._watcher.observed(observation, self.memory, decisions)
         try:
@@ -229,7 +216,7 @@ class Loop:
     def throttling(self) -> Throttling:
         """What every side carries now, and may be given: the executor of plans reckons with it."""
         courses = self._steering.courses if self._steering is not None else {}
-        filling = {side: float(change.wanted_bytes_per_s) for side, change in self._filling.items()}
+        filling = {side: float(change.wanted_bytes_per_s) for side, change in self._windows.filling().items()}
         return throttling_of(self._seen, courses, self._limits, filling)
 
     def heed_plans(self, pending_bytes: Callable[[], Mapping[BrokerSide, float]], announcing: Announcing) -> None:
@@ -252,7 +239,7 @@ class Loop:
     # -- between two cycles -------------------------------------------------------------------------------------------
 
     def _ended(self, ended: Sequence[Ended]) -> None:
-        self._are_cut_short(ended)
+        self._windows.ended(ended)
         for each in ended:
             self._came_out(each)
         try:
@@ -293,18 +280,16 @@ class Loop:
             also={move.topic for move in self._announcing.moves},
             waits=self._waits(now_ms),
         )
-        empty = frozenset(self._filling) | self._cut_short_still()
+        empty = self._windows.in_question(self.memory)
         self._announcing.ended = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             announced, self._without_room = self._announcing.moves, {}
             if self._limits.throttles_moves and self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
-            if self._limits.steers and announced and not live.lists:
+            if self._limits.steers and announced:
                 urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
-                if begins := self._ages.empty(sides_of(announced) - sides_of(urgent), self._monotonic()):
-                    # Somebody may have begun to move something there since the last look.
-                    empty |= begins - sides_of(live.moves)
+                empty |= self._windows.empty(live, sides_of(announced) - sides_of(urgent))
             live = with_announced(live, announced)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
@@ -317,26 +302,6 @@ class Loop:
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
         )
-
-    @property
-    def _filling(self) -> dict[BrokerSide, SetRate]:
-        """Changes under way that bring a throttle up as its window fills."""
-        return {s: change for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_EMPTY}
-
-    def _cut_short_still(self) -> frozenset[BrokerSide]:
-        """Of those that were a moment ago, the ones of which nobody has meant anything else since. Later only news of now raises a
-        throttle."""
-        owned, since_s = self.memory.owned, self._monotonic() - _RESUMES_S_MAX
-        ceiling = int(self._limits.rate_bytes_per_s_max)
-        self._cut_short = {
-            side: at_s
-            for side, at_s in self._cut_short.items()
-            if at_s >= since_s
-            and (ours := owned.get(side)) is not None
-            and ours.goes_back_to_bytes_per_s is not None
-            and ours.wanted_bytes_per_s == min(ours.goes_back_to_bytes_per_s, ceiling)
-        }
-        return frozenset(self._cut_short)
 
     def _owns_here(self) -> bool:
         """On a broker that was there at the last look. One that is away for good would have everything looked at for ever."""
@@ -363,22 +328,17 @@ class Loop:
         if isinstance(observation.live, LiveCluster):
             not_seen = unseen(observation.live, self.memory)
             kept_back = {**self._without_room, **withheld(announced, unthrottled, not_seen, self._moving)}
-            # Where nothing begins after all nothing is to be filled, and the window is as empty the next time.
-            idle = observation.empty - sides_of(m for m in announced if (m.topic, m.partition) not in kept_back)
-            idle -= self._cut_short.keys()
-            self._ages = self._ages.without(idle - self._filling.keys())
-            changes = [c for c in changes if c.reason is not Reason.WINDOW_EMPTY or (c.broker, c.side) not in idle]
+            begin = [move for move in announced if (move.topic, move.partition) not in kept_back]
+            changes = self._windows.that_fill(changes, observation.empty, begin)
         together = len(changes) + len(self._slewing.busy)
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
-            steps = self._steps(change, together)
+            steps = self._windows.steps(change, together)
             memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
         if changes:
             self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
-        resumed = frozenset(self._cut_short)
-        for change in changes:
-            self._cut_short.pop((change.broker, change.side), None)
+        resumed = self._windows.go_on(changes)
         for change, steps in ramps:
             ours = owned.get((change.broker, change.side))
             self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
@@ -386,33 +346,13 @@ class Loop:
             # What is to begin there does right after this, and would find the window open. What the budget has no write for now
             # would come too late.
             self._ended(self._slewing.step(self._monotonic()))
-            waiting = self._slewing.waiting.items()
-            late = [s for s, change in waiting if change.reason is Reason.WINDOW_EMPTY and s not in resumed]
+            late = self._windows.too_late(resumed)
             self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), meant=True)
         endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
         if isinstance(observation.live, LiveCluster):
             self._announcing.seen_to(kept_back, self._without_room.keys())
-
-    def _steps(self, change: SetRate, together: int) -> tuple[SlewStep, ...]:
-        """
-        Args:
-            together: so many changes share the budget of writes.
-        """
-        if change.reason is Reason.WINDOW_EMPTY and (change.broker, change.side) not in self._cut_short:
-            least = self._limits.rate_bytes_per_s_min
-            budget = self._writes_per_s_max
-            return filled(change.wanted_bytes_per_s, least, sides=together, writes_per_s_max=budget)
-        side, now_s = (change.broker, change.side), self._monotonic()
-        return slew(
-            change.live_bytes_per_s,
-            change.wanted_bytes_per_s,
-            sides=together,
-            writes_per_s_max=self._writes_per_s_max,
-            age_s=self._ages.age_s(side, now_s),
-            move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
-        )
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """A change under way stops when a person says so or has set something else, or when it is no longer seen what it does: old
@@ -425,7 +365,7 @@ class Loop:
         }
         # Whoever pauses wants what stands to stay, and not what stands there for a second.
         paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
-        filling = frozenset(self._filling) if paused else frozenset()
+        filling = frozenset(self._windows.filling()) if paused else frozenset()
         stops: dict[BrokerSide, Failure] = {}
         for side in self._slewing.busy - filling:
             if (word := over.get(side) or over.get((None, None))) is not None:
@@ -434,14 +374,6 @@ class Loop:
                 stops[side] = "what it was for is over"
         self._stop(stops)
         self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
-
-    def _are_cut_short(self, ended: Sequence[Ended]) -> None:
-        """Of those that have ended, the fillings that have been lowered and have not come to what stood."""
-        for each in ended:
-            decision = each.decision
-            stood = decision.live_bytes_per_s if decision.own else None
-            if decision.reason is Reason.WINDOW_EMPTY and each.failure is not None and {*each.may_stand} - {stood}:
-                self._cut_short[(decision.broker, decision.side)] = self._monotonic()
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:
         """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.
@@ -453,7 +385,7 @@ class Loop:
             JournalError: they have ended all the same.
         """
         stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
-        self._are_cut_short(stopped)
+        self._windows.ended(stopped)
         for each in stopped:
             if meant:
                 log.info(f"no further: {each.decision.text.split(':')[0]}: {each.failure}")

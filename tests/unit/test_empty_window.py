@@ -218,7 +218,7 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
     cycle(rig)
     assert announcing.withheld
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (10 * MB, 10 * MB)
-    assert rig.loop._ages.empty([SOURCE], rig.now_s) == {SOURCE}
+    assert rig.loop._windows._ages.empty([SOURCE], rig.now_s) == {SOURCE}
 
 
 def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:
