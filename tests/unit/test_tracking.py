@@ -60,6 +60,23 @@ def test_where_a_plan_still_begins_something_a_side_gets_more_than_just_enough(s
     assert wanted(side, load, floor, 20 * MB, 50.0, LIMITS, planned=True).rate_bytes_per_s == 20 * MB
 
 
+def test_while_a_plan_begins_more_leaders_stay_below_the_operators_ceiling_and_followers_stand_at_it() -> None:
+    """So what arrives does not find the follower's quota used up, and who writes to it does not wait."""
+    limits = replace(LIMITS, rate_bytes_per_s_max=100 * MB)
+    most, paced = 100 * MB, limits.plan_pace_ratio * 100 * MB
+    load = SideLoad(1e6 * MB, 0.0)
+    by_turns = {side: wanted(side, load, 5 * MB, 10 * most, 50.0, limits, planned=True) for side in (L, F)}
+    assert by_turns[L].rate_bytes_per_s == pytest.approx(paced)
+    assert by_turns[F].rate_bytes_per_s == most
+    assert by_turns[L].binds
+    assert wanted(L, load, 5 * MB, 10 * most, 50.0, limits).rate_bytes_per_s == most
+    # What drains comes first, and what the operator allows is enough for it.
+    drains = (paced + most) / 2
+    tight = wanted(L, SideLoad(1e6 * MB, drains / 1.02), drains, 10 * most, 50.0, limits, planned=True)
+    assert tight.rate_bytes_per_s == drains
+    assert not tight.infeasible
+
+
 def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(2_000 * MB, 0.0)}
     ceilings = {(1, L): 50 * MB, (2, L): 80 * MB}
@@ -187,7 +204,9 @@ def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: boo
     objective = Objective(50.0, mode, share_max=0.8 if mode is Mode.SHARE else None)
     alone = after_forty_seconds(objective)
     by_turns = after_forty_seconds(objective, frozenset({(1, L), (2, L)}))
-    assert by_turns == {1: alone[1], 2: pytest.approx((1.5 if hurries else 1.0) * alone[2])}
+    # The larger one's leader, at the operator's ceiling, leaves the followers room.
+    paced = LIMITS.plan_pace_ratio if hurries else 1.0
+    assert by_turns == {1: pytest.approx(paced * alone[1]), 2: pytest.approx((1.5 if hurries else 1.0) * alone[2])}
 
 
 def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:

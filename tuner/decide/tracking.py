@@ -130,9 +130,12 @@ def wanted(
     bound = side is Side.LEADER or planned
     most = ceiling_bytes_per_s if bound else limits.guard_slack * ceiling_bytes_per_s
     most = min(most, limits.rate_bytes_per_s_max, most_bytes_per_s)
+    infeasible = most <= load.keep_up_bytes_per_s
+    if planned and side is Side.LEADER:
+        # At the operator's ceiling the follower's side can stand no higher; so the leader's stands below it.
+        most = min(most, limits.plan_pace_ratio * limits.rate_bytes_per_s_max)
     rate = max(floor_bytes_per_s, min(most, needed))
-    binds = needed >= limits.binds_ratio * most
-    return Wanted(rate, infeasible=most <= load.keep_up_bytes_per_s, binds=binds)
+    return Wanted(rate, infeasible, binds=needed >= limits.binds_ratio * most)
 
 
 def slack_of(side: Side, limits: LawLimits, *, planned: bool) -> float:

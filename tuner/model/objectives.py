@@ -121,6 +121,9 @@ class LawLimits:
     # Where a plan still begins partitions both ends get at least this much more: a side is in use by turns, as one partition ends
     # and the next begins, and what it did not use while it could is lost to all that wait for it.
     plan_slack: float = 1.5
+    # Of the operator's ceiling, what leaders have meanwhile, so that the follower's side guards there too. A replica that arrives
+    # begins to fetch anew and counts as one that is behind: where its quota is used up it is not asked for, and producers wait.
+    plan_pace_ratio: float = 0.88
     drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
     # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
     start_s: float = 3.0
