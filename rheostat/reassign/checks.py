@@ -37,11 +37,12 @@ class Checked:
 
 def checked(
     given: Given, ground: Ground, *, rate_bytes_per_s_max: float, limits: PartitionLimits, may_change_factor: bool,
-    batch: BatchLimits | None = None, others: Sequence[Plan] = (),
+    batch: BatchLimits | None = None, others: Sequence[Plan] = (), leaders_ratio: float = 1.0,
 ) -> Checked:  # fmt: skip
     """
     Args:
         rate_bytes_per_s_max: the ceiling of every throttle.
+        leaders_ratio: of it, what leaders have while the plan goes on.
         may_change_factor: somebody said that partitions may have more or fewer replicas than before.
         batch: how many may be under way at a time; None: as many as there are.
         others: plans on record that have not ended.
@@ -49,7 +50,7 @@ def checked(
     rates: dict[BrokerSide, float] = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
     partitions = planned(_waiting(given, ground))
     best = fluid(partitions, rates)
-    expected = expected_s(best, partitions, rates, batch or BatchLimits())
+    expected = expected_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio)
     added = _added_bytes(given, ground, others)
     forbidden = [
         *_factor(given, may_change_factor),

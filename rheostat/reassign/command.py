@@ -61,6 +61,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
     found = checked(
         given, ground, rate_bytes_per_s_max=settings.tuner.rate_bytes_per_s_max, limits=settings.limits.limits(),
         may_change_factor=asked.may_change_factor, batch=asked.limits, others=known.active,
+        leaders_ratio=settings.tuner.plan_leaders_ratio(),
     )  # fmt: skip
     taken = _taken_already(given.parts.keys(), known)
     if asked.dry_run:

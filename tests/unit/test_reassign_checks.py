@@ -15,6 +15,7 @@ from streaming.kafka.reassignments import Disk
 from tuner.model.partition_limits import PartitionLimits
 from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits
+from tuner.settings import CapacitySettings, ObjectiveSettings, TunerSettings
 
 GB = 1_000_000_000
 ROOMY = (Disk("/a", 100 * GB, 90 * GB),)
@@ -61,6 +62,27 @@ def test_a_plan_that_nothing_speaks_against() -> None:
         "2.00 GB are to be copied; at 100 MB/s a broker and side no order is faster than 20 s, which the broker 1 leader "
         "throttle needs. Expected: about 34 s, where nobody suffers for it",
     )
+
+
+def test_what_is_expected_knows_that_leaders_have_less_while_a_plan_goes_on() -> None:
+    def expected(given: Given, states: Mapping[tuple[str, int], PartitionState]) -> float | None:
+        return checked(
+            given, ground(states), rate_bytes_per_s_max=100e6, limits=PartitionLimits(), may_change_factor=False, leaders_ratio=0.8
+        ).expected_s  # fmt: skip
+
+    assert expected(one((3, 4)), HERE) == pytest.approx(1.08 * 20 / 0.8 + 12)  # From one leader to two others.
+    # From two leaders to one other broker, which has all of the ceiling.
+    parts = {("t", p): Part((p + 1, 3), (p + 1, 4), GB) for p in (0, 1)}
+    states = {("t", p): PartitionState("t", p, p + 1, (p + 1, 4), (p + 1, 4)) for p in (0, 1)}
+    assert expected(Given((), parts), states) == pytest.approx(1.08 * 20 + 12)
+
+
+@pytest.mark.parametrize(("mode", "ratio"), [("fast", 0.88), ("gentle", 1.0), (None, 1.0)])
+def test_leaders_have_less_where_an_objective_hurries(mode: str | None, ratio: float) -> None:
+    objective = None if mode is None else ObjectiveSettings.model_validate({"latency_ms": 50, "mode": mode})
+    capacity = None if mode is None else CapacitySettings(in_bytes_per_s=1e8, out_bytes_per_s=1e8)
+    settings = TunerSettings(rate_bytes_per_s_max=50_000_000, objective=objective, capacity=capacity)
+    assert settings.plan_leaders_ratio() == ratio
 
 
 def test_another_number_of_replicas_has_to_be_meant() -> None:

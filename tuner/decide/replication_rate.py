@@ -49,7 +49,7 @@ from tuner.decide.tracking import (
     wanted,
 )
 from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.model.objectives import Capacity, LawLimits, Objective
 from tuner.plan.move_time import SideLoad
 from tuner.plan.window import SECONDS_KEPT, steady
 
@@ -61,7 +61,7 @@ def turn(
 ) -> tuple[LawMemory, dict[BrokerSide, int]]:
     """The memory after this second, and the rates to be written; sides that may stay as they are have none."""
     # Where the operator wants no more than it takes, a plan gets no more either.
-    hurried = view.planned if objective.mode in (Mode.FAST, Mode.SHARE) else frozenset[BrokerSide]()
+    hurried = view.planned if objective.hurries else frozenset[BrokerSide]()
     # What do the clients need? Latency is only asked where replication fills what it was left.
     tested = {
         broker

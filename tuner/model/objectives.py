@@ -46,6 +46,11 @@ class Objective:
         assert self.mode is not Mode.SHARE or (self.share_max is not None and 0 < self.share_max <= 1)
         assert 0 < self.gentle_ratio <= 1
 
+    @property
+    def hurries(self) -> bool:
+        """Whether plans get all that they can use; else no more than it takes."""
+        return self.mode in (Mode.FAST, Mode.SHARE)
+
 
 @dataclass(frozen=True, slots=True)
 class LawLimits:
