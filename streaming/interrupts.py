@@ -52,7 +52,8 @@ class KeptInterrupts:
                 self._pass_on()
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
-        if self._keeps:
+        # Who says it again does not want to wait: what hangs, as a name that nobody resolves, would hold all of it back.
+        if self._keeps and number not in self._came:
             self._came.append(number)
         else:
             self._before[number](number, frame)

@@ -64,6 +64,22 @@ def test_a_handler_that_does_not_raise_hears_it_once_and_the_child_stays(made: l
     assert child.poll() is None
 
 
+def test_who_presses_it_again_does_not_wait() -> None:
+    went_on: list[bool] = []
+
+    def pressed_twice() -> None:
+        with interrupts.KeptInterrupts():
+            signal.raise_signal(signal.SIGINT)
+            went_on.append(True)
+            signal.raise_signal(signal.SIGINT)
+            went_on.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        pressed_twice()
+    assert went_on == [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_what_cannot_be_made_does_not_swallow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)

@@ -70,6 +70,9 @@ def test_while_a_plan_begins_more_leaders_stay_below_the_operators_ceiling_and_f
     assert by_turns[F].rate_bytes_per_s == most
     assert by_turns[L].binds
     assert wanted(L, load, 5 * MB, 10 * most, 50.0, limits).rate_bytes_per_s == most
+    # In share mode that is the share.
+    share = wanted(L, load, 5 * MB, 20 * MB, 50.0, limits, most_bytes_per_s=20 * MB, planned=True)
+    assert share.rate_bytes_per_s == pytest.approx(limits.plan_pace_ratio * 20 * MB)
     # What drains comes first, and what the operator allows is enough for it.
     drains = (paced + most) / 2
     tight = wanted(L, SideLoad(1e6 * MB, drains / 1.02), drains, 10 * most, 50.0, limits, planned=True)

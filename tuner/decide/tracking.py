@@ -132,8 +132,8 @@ def wanted(
     most = min(most, limits.rate_bytes_per_s_max, most_bytes_per_s)
     infeasible = most <= load.keep_up_bytes_per_s
     if planned and side is Side.LEADER:
-        # At the operator's ceiling the follower's side can stand no higher; so the leader's stands below it.
-        most = min(most, limits.plan_pace_ratio * limits.rate_bytes_per_s_max)
+        # At the most that the operator allows the follower's side can stand no higher; so the leader's stands below it.
+        most = min(most, limits.plan_pace_ratio * min(limits.rate_bytes_per_s_max, most_bytes_per_s))
     rate = max(floor_bytes_per_s, min(most, needed))
     return Wanted(rate, infeasible, binds=needed >= limits.binds_ratio * most)
 
