@@ -21,7 +21,12 @@ class KeptInterrupts:
 
     _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self) -> None:
+    def __init__(self, *, first_only: bool = False) -> None:
+        """
+        Args:
+            first_only: who says it again does not want to wait for what may hang, as for a name that nobody resolves.
+        """
+        self._first_only = first_only
         self._came: list[int] = []
         self._keeps = False
         self._before: dict[int, Callable[[int, FrameType | None], object]] = {}
@@ -52,8 +57,7 @@ class KeptInterrupts:
                 self._pass_on()
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
-        # Who says it again does not want to wait: what hangs, as a name that nobody resolves, would hold all of it back.
-        if self._keeps and number not in self._came:
+        if self._keeps and not (self._first_only and number in self._came):
             self._came.append(number)
         else:
             self._before[number](number, frame)

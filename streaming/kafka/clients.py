@@ -47,7 +47,7 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
     made: list[KafkaNetClient] = []
 
     def kept(**config: Any) -> KafkaNetClient:
-        with KeptInterrupts():  # A thread that is told to end before it has come to its loop never does.
+        with KeptInterrupts(first_only=True):  # A thread that is told to end before it has come to its loop never does.
             made.append(KafkaNetClient(**config))
             made[-1]._net.start()
             made[-1]._net.run(_nothing)
@@ -72,7 +72,7 @@ async def _nothing() -> None:
 def _abandon(client: KafkaNetClient, why: BaseException) -> None:
     """Whatever comes of it, its caller hears ``why``: of a Ctrl-C made another error nobody would hear."""
     try:
-        with KeptInterrupts():
+        with KeptInterrupts(first_only=True):
             try:
                 client.close()
             finally:
@@ -83,7 +83,7 @@ def _abandon(client: KafkaNetClient, why: BaseException) -> None:
 
 def end_admin(made: KafkaAdminClient) -> None:
     """kafka-python does what is left of its tasks in our own thread then, and swallows all that is raised in them."""
-    with KeptInterrupts():
+    with KeptInterrupts(first_only=True):
         made.close()
 
 

@@ -64,11 +64,12 @@ def test_a_handler_that_does_not_raise_hears_it_once_and_the_child_stays(made: l
     assert child.poll() is None
 
 
-def test_who_presses_it_again_does_not_wait() -> None:
+@pytest.mark.parametrize(("first_only", "comes_to"), [(True, 1), (False, 2)])
+def test_who_presses_it_again_waits_only_for_what_cannot_hang(*, first_only: bool, comes_to: int) -> None:
     went_on: list[bool] = []
 
     def pressed_twice() -> None:
-        with interrupts.KeptInterrupts():
+        with interrupts.KeptInterrupts(first_only=first_only):
             signal.raise_signal(signal.SIGINT)
             went_on.append(True)
             signal.raise_signal(signal.SIGINT)
@@ -76,7 +77,7 @@ def test_who_presses_it_again_does_not_wait() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         pressed_twice()
-    assert went_on == [True]
+    assert went_on == [True] * comes_to
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
