@@ -1,0 +1,36 @@
+"""The Dockerfile copies a few of our files to fetch the JVM artifacts with: what they import must be among them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_files_that_fetch_the_artifacts_are_complete(tmp_path: Path) -> None:
+    stages = re.split(r"^FROM .* AS (\w+)$", (ROOT / "Dockerfile").read_text(), flags=re.M)
+    stage = stages[stages.index("artifacts") + 1]
+    copied = [line.split()[1:] for line in stage.splitlines() if line.startswith("COPY ")]
+    assert copied
+    for *sources, target in copied:
+        folder = tmp_path / target.removeprefix("/src/")
+        folder.mkdir(parents=True)
+        for source in sources:
+            shutil.copy(ROOT / source, folder)
+    wanted = re.search(r'"(from rheostat\.\S+ import \w+);', stage)
+    assert wanted is not None
+
+    # -S: an editable install's .pth file would find in the checkout what the image has not got.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", wanted[1]],
+        cwd=tmp_path, env={"PATH": os.environ["PATH"], "PYTHONPATH": sysconfig.get_path("purelib")},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
