@@ -149,13 +149,16 @@ def turn(
             course.since_ms, course.stood_bytes_per_s, meant, window, corrected_until_ms, load, known_at_ms, blind,
             course.held_to_bytes_per_s, push, pushed_at_ms, stuck_until_ms,
         )  # fmt: skip
+        # A leader of a plan stands still, as far as it can: it gets no play, and a wider deadband.
+        still = side in hurried and side[1] is Side.LEADER
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
-        rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play)
+        rate = bound(side[1], course, limits, play=0.0 if blind or still else limits.bound_play)
         rate = min(stands, max(rate, round(least))) if blind else rate
         if known_at_ms is None:
             # What its window holds was never seen, so the line down begins at what stands.
             rate = min(stands, round(max(least, meant.rate_bytes_per_s))) if sinks else stands
         deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
+        deadband_ratio = max(deadband_ratio, limits.plan_deadband_ratio) if still else deadband_ratio
         if abs(rate - stands) > deadband_ratio * stands:
             writes[side] = rate
         courses[side] = course

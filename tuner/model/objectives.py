@@ -128,7 +128,7 @@ class LawLimits:
     plan_slack: float = 1.5
     # Of the operator's ceiling, what leaders have meanwhile, so that the follower's side guards there too. A replica that arrives
     # begins to fetch anew and counts as one that is behind: where its quota is used up it is not asked for, and producers wait.
-    plan_pace_ratio: float = 0.88
+    plan_pace_ratio: float = 0.92
     drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
     # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
     start_s: float = 3.0
@@ -142,6 +142,9 @@ class LawLimits:
     # times the difference through, so 3 % are a burst of a third, and it comes back every twelve seconds.
     deadband_ratio: float = 0.005
     guard_deadband_ratio: float = 0.10
+    # Of a leader while a plan begins more. Moves end and begin within the window there, so what it holds says little of the next
+    # second, and to chase it would be a write a second and broker, after each of which the broker reads all of its configuration.
+    plan_deadband_ratio: float = 0.02
     # How far the written bound may be from the planned one. The window is known late and in steps of five seconds, so more
     # of it would chase the model's own errors; less would leave the echoes of bursts in it.
     bound_play: float = 0.07
