@@ -110,6 +110,7 @@ SECOND = st.fixed_dictionaries(
         "says": st.sampled_from(["all", "all", "all", "all", "broker", "move", "nothing", "forgotten"]),
         "stalled": st.booleans(),
         "recovering": st.booleans(),
+        "planned": st.booleans(),
         "lasts_s": st.sampled_from([1, 5, 5, 5, 20, 40]),
     }
 )
@@ -168,6 +169,7 @@ def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
                 {b: LINK for b, _ in SIDES},
                 stalled=flagged if second["stalled"] else frozenset(),
                 recovering=flagged if second["recovering"] else frozenset(),
+                planned=flagged if second["planned"] else frozenset(),
             )
             before = memory
             memory, writes = turn(view, memory, objective, LIMITS)

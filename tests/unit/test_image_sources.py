@@ -27,10 +27,12 @@ def test_the_files_that_fetch_the_artifacts_are_complete(tmp_path: Path) -> None
     assert wanted is not None
 
     # -S: an editable install's .pth file would find in the checkout what the image has not got.
+    prints = "import streaming, rheostat; print(streaming.__file__, rheostat.__file__)"
     done = subprocess.run(
-        [sys.executable, "-S", "-c", wanted[1]],
+        [sys.executable, "-S", "-c", f"{wanted[1]}; {prints}"],
         cwd=tmp_path, env={"PATH": os.environ["PATH"], "PYTHONPATH": sysconfig.get_path("purelib")},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
+    assert all(Path(file).is_relative_to(tmp_path) for file in done.stdout.split())

@@ -212,40 +212,6 @@ def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: boo
     assert by_turns == {1: pytest.approx(paced * alone[1]), 2: pytest.approx((1.5 if hurries else 1.0) * alone[2])}
 
 
-@pytest.mark.parametrize(("objective", "still"), [(FAST, True), (Objective(50.0, Mode.GENTLE), False)])
-def test_while_a_plan_begins_more_a_leader_stands_still_where_its_seconds_are_uneven(
-    objective: Objective, *, still: bool
-) -> None:
-    """Moves end and begin within a window: what it holds is not chased with a write a second."""
-    limits = LawLimits(rate_bytes_per_s_max=30 * MB)
-    quiet = BrokerSignal(
-        "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=0.0, network_in_bytes_per_s=0.0, produce_p99_ms=1.0
-    )
-    move = MoveSignal(
-        "c", 1, L, 0, 0, 6, 1.0, 1, 1, remaining_bytes=400e9, keep_up_bytes_per_s=0.0, write_bytes_per_s=0.0
-    )
-
-    def writes(planned: frozenset[BrokerSide]) -> list[int]:
-        memory, stands, found = LawMemory(), {(1, L): 5 * MB}, []
-        for second in range(180):
-            at_ms = second // 5 * 5000
-            flow = (22.0, 26.0, 24.0, 28.0)[at_ms // 5000 % 4] * MB
-            broker = replace(
-                quiet, window_end_ms=at_ms, sampled_at_ms=at_ms, reassignment_out_bytes_per_s=flow,
-                reassignment_in_bytes_per_s=0.0,
-            )  # fmt: skip
-            now = {(1, L): replace(move, window_end_ms=at_ms, sampled_at_ms=at_ms)}
-            view = LawView(second * 1000, {1: broker}, now, stands, {1: LINK}, planned=planned)
-            memory, asked = turn(view, memory, objective, limits)
-            stands |= asked
-            found += [asked[1, L]] if asked and second >= 60 else []
-        return found
-
-    assert len(writes(frozenset())) > 30
-    by_turns = len(writes(frozenset({(1, L)})))
-    assert by_turns < 3 if still else by_turns > 30
-
-
 def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:
     assert taken_over(Wanted(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
     assert taken_over(Wanted(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB

@@ -2,7 +2,8 @@
 
 Intuition: the leader's side paces, so its setting plays around what is meant as the window holds more or less. The follower's
 side guards: it stands where it is meant, above the leader's, and is not lowered under what its window still holds, for that
-would be silence until the window has emptied.
+would be silence until the window has emptied. A plan's leader does not play: moves end and begin within its window all the
+time, so the setting goes in a line from what was meant to what is, and stands.
 
 Invariant: what was measured wins over what was replayed; what is written stays within the operator's ceiling.
 """
@@ -17,8 +18,13 @@ from tuner.model.objectives import LawLimits
 from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, first_seen, held_bytes_per_s
 
 
-def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int:
-    """Through the window where the side paces, and as it is meant where it guards."""
+def bound(which: Side, course: Course, limits: LawLimits, *, play: float, still: bool = False) -> int:
+    """Through the window where the side paces, and as it is meant where it guards.
+
+    Args:
+        play: as of ``bound_for``; 0 where nothing is known of what the window holds.
+        still: a plan begins more there.
+    """
     meant = course.wanted.rate_bytes_per_s
     if which is Side.FOLLOWER:
         # Below what its window holds nothing would pass until the window has emptied; the leader's side is lowered already.
@@ -29,7 +35,9 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float) -> int
     # What is never used shows in a stretch that was all ours.
     long = course.window.until_ms - course.since_ms >= SECONDS_KEPT * 1000
     unused_ratio = limits.unused_ratio if long and play > 0.0 else 0.0
-    bound = bound_for(course.window, next_bytes, limits.quota_samples, play=play, unused_ratio=unused_ratio)
+    bound = bound_for(
+        course.window, next_bytes, limits.quota_samples, play=0.0 if still else play, unused_ratio=unused_ratio
+    )
     floor = floor_of(course.load, limits)
     if meant < floor:
         # It has come down. A setting that only plays above it would let through more than is meant; but whatever is written may

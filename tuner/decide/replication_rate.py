@@ -16,7 +16,8 @@ Invariant: no news never raises a rate. A side of which something is not known, 
 meant to be, and then sinks to its floor.
 
 Vocabulary:
-    meant  the rate that a side is to have in the mean; what is written plays around it as the window holds more or less.
+    meant  the rate that a side is to have in the mean; what is written plays around it as the window holds more or less,
+           but for a leader of a plan.
     tight  of a side: all that it may have is little more than what keeping up takes.
     stuck  of the slowest side: its throttle is not full for a while, so something else holds it.
     full   of a throttle: what is measured comes up to what is meant, so it is the throttle that holds the move.
@@ -104,8 +105,9 @@ def turn(
         if stands is None:
             continue
         course, here, least = memory.courses.get(side), told[side], floor_of(load, limits, most_bytes_per_s=mosts[side])
+        planned = side in hurried
         if course is None or _clock_was_set(course, view):
-            course = _begun(stands, here, load, view.now_ms, limits)
+            course = _begun(stands, here, load, view.now_ms, limits, planned=planned)
         window, corrected_until_ms = replayed(course, here, stands, view.now_ms, limits)
         push, pushed_at_ms, stuck_until_ms = course.push, course.pushed_at_ms, course.stuck_until_ms
         known_now_ms = here.known_at_ms
@@ -130,13 +132,12 @@ def turn(
             meant = opened(side[1], floors[side], view.capacities[side[0]], limits)
         else:
             if view.now_ms - pushed_at_ms >= limits.push_every_s * 1000:
-                filled = _full(side[1], course, here.measured_bytes_per_s, limits, planned=side in hurried)
+                filled = _full(side[1], course, here.measured_bytes_per_s, limits, planned=planned)
                 push = next_push(course.push, side in view.stalled, filled, limits)
                 pushed_at_ms = view.now_ms if push != course.push else pushed_at_ms
             # What was brought down too far for Kafka's measure drains nothing, and goes back up.
             floor = min(least, push * floors[side])
             rated = wanted if stuck is None or side == stuck else ahead
-            planned = side in hurried
             meant = rated(side[1], load, floor, ceilings[side], target_s, limits, push, mosts[side], planned=planned)
             if side == stuck and _is_held_elsewhere(course, here, view.now_ms, limits):
                 stuck_until_ms = view.now_ms + round(limits.ahead_for_s * 1000)
@@ -149,20 +150,24 @@ def turn(
             course.since_ms, course.stood_bytes_per_s, meant, window, corrected_until_ms, load, known_at_ms, blind,
             course.held_to_bytes_per_s, push, pushed_at_ms, stuck_until_ms,
         )  # fmt: skip
-        # A leader of a plan stands still, as far as it can: it gets no play, and a wider deadband.
-        still = side in hurried and side[1] is Side.LEADER
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
-        rate = bound(side[1], course, limits, play=0.0 if blind or still else limits.bound_play)
+        rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play, still=planned)
         rate = min(stands, max(rate, round(least))) if blind else rate
         if known_at_ms is None:
             # What its window holds was never seen, so the line down begins at what stands.
             rate = min(stands, round(max(least, meant.rate_bytes_per_s))) if sinks else stands
-        deadband_ratio = limits.deadband_ratio if side[1] is Side.LEADER else limits.guard_deadband_ratio
-        deadband_ratio = max(deadband_ratio, limits.plan_deadband_ratio) if still else deadband_ratio
-        if abs(rate - stands) > deadband_ratio * stands:
+        # What does not drain, or is more than is allowed, is no matter of a deadband.
+        fits = min(rate, least) <= stands <= mosts[side]
+        if abs(rate - stands) > _deadband_ratio(side[1], limits, planned=planned and fits) * stands:
             writes[side] = rate
         courses[side] = course
     return LawMemory(sights, courses), writes
+
+
+def _deadband_ratio(which: Side, limits: LawLimits, *, planned: bool) -> float:
+    if which is Side.LEADER:
+        return limits.plan_deadband_ratio if planned else limits.deadband_ratio
+    return limits.plan_guard_deadband_ratio if planned else limits.guard_deadband_ratio
 
 
 # -- what is known ----------------------------------------------------------------------------------------------------
@@ -185,13 +190,16 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
     return found
 
 
-def _begun(stands: int, here: SideView, load: SideLoad, now_ms: int, limits: LawLimits) -> Course:
+def _begun(
+    stands: int, here: SideView, load: SideLoad, now_ms: int, limits: LawLimits, *, planned: bool = False
+) -> Course:
     """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow.
 
     But a rate that is not above what keeping up takes is what holds the move, and its window is full, however little Kafka's
-    mean says of it: that of a young move is of seconds in which it was not there.
+    mean says of it: that of a young move is of seconds in which it was not there. So are those of a plan, whose sides are in use by
+    turns.
     """
-    measured = here.measured_bytes_per_s if stands > load.keep_up_bytes_per_s else None
+    measured = here.measured_bytes_per_s if stands > load.keep_up_bytes_per_s and not planned else None
     passed = float(stands) if measured is None else min(measured, float(stands))
     window = steady(now_ms, float(stands), passed)
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.

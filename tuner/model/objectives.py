@@ -142,8 +142,8 @@ class LawLimits:
     # times the difference through, so 3 % are a burst of a third, and it comes back every twelve seconds.
     deadband_ratio: float = 0.005
     guard_deadband_ratio: float = 0.10
-    # Of a leader while a plan begins more. Moves end and begin within the window there, so what it holds says little of the next
-    # second, and to chase it would be a write a second and broker, after each of which the broker reads all of its configuration.
+    # Of a leader while a plan begins more: moves end and begin within the window there, so a second that brings a quarter more than
+    # is meant is one of many. After each write the broker reads all of its configuration anew, and clients wait.
     plan_deadband_ratio: float = 0.02
     # How far the written bound may be from the planned one. The window is known late and in steps of five seconds, so more
     # of it would chase the model's own errors; less would leave the echoes of bursts in it.
@@ -162,6 +162,12 @@ class LawLimits:
     decay_per_s: float = 0.993  # 10 % in 15 s.
 
     quota_samples: int = 11  # replication.quota.window.num
+
+    @property
+    def plan_guard_deadband_ratio(self) -> float:
+        """While a plan begins more: no follower stands below what its leaders may stand at."""
+        above_leaders = 1.0 / (self.plan_pace_ratio * (1.0 + self.plan_deadband_ratio)) - 1.0
+        return max(self.deadband_ratio, min(self.guard_deadband_ratio, above_leaders))
 
     def __post_init__(self) -> None:
         # The margin's pull is by the distance as a share of what lies between an aim and the objective.
