@@ -1,10 +1,10 @@
 """The same on real brokers: 200 partitions of mixed size go from broker to broker under rheostat's throttles, whoever begins them.
 
 Four brokers on one machine. Before every run an operator's rates are put on, on both sides of every broker; rheostat runs all of
-the time and turns them. The lists are made by whoever begins the partitions: by rheostat for its own, and for the others as
-kafka-reassign-partitions makes them, with all partitions of the batch before it begins. The objective of the clients' latency is
-the same for all of them as well. So the executors differ in nothing but in what they begin when. Each run goes the other way than the one before it, and by symmetry weighs the same on every
-broker.
+the time and turns them, by the same objective for the clients' latency. The lists are made by whoever begins the partitions: by
+rheostat for its own, and for the others as kafka-reassign-partitions makes them, with all partitions of the batch before it begins.
+So the executors differ in nothing but in what they begin when. Each run goes the other way than the one before it, and by symmetry
+weighs the same on every broker.
 
 Clients write to the largest topic all of the time, a fourth of what a throttle lets through. A throttle counts all that is
 listed, in sync or not, so that whoever has much under way at once spends much of it on keeping up. Retention keeps that topic
