@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
 from benchmarks.move import missed, missed_for_real
 from benchmarks.moves import simulated
+from benchmarks.moves.compilers import give_way
 from benchmarks.moves.real import BROKERS, of_rounds, target
 from benchmarks.moves.simulated import EXECUTORS, OURS, optimum, run
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
 from tuner.simulation.reassign_run import PlanRun
 from tuner.simulation.world import World
+
+
+NAMED = """
+import ctypes, sys, threading
+def named():
+    ctypes.CDLL(None).prctl(15, b"C2 CompilerThread0", 0, 0, 0)
+    print(threading.get_native_id(), flush=True)
+    sys.stdin.read()
+threading.Thread(target=named).start()
+"""
+
+
+def test_java_s_compilers_give_way_and_nothing_else_does() -> None:
+    with subprocess.Popen([sys.executable, "-c", NAMED], stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        compiler = int(process.stdout.readline())
+        assert give_way([process.pid, 2**22 - 1], 7) == [compiler]
+        assert os.getpriority(os.PRIO_PROCESS, compiler) == 7
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+        process.stdin.close()
 
 
 def row(executor: str = OURS, **others: Any) -> dict[str, Any]:
