@@ -20,7 +20,6 @@ from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
 from tuner.simulation.reassign_run import PlanRun
 from tuner.simulation.world import World
 
-
 NAMED = """
 import ctypes, sys, threading
 def named():
