@@ -6,7 +6,7 @@ T* says, or what its copies say one behind another in so many lines, whichever i
 steps that end and slots that are filled again.
 
 That little was measured (docs/performance.md): 100 simulated brokers with 20,000 partitions 1.02 to 1.08 × T*, 200 small
-partitions on four real ones 1.28 × 62 s, before leaders had less than the ceiling (1.36 to 1.42 × since). It is a guide and no
+partitions on four real ones 1.28 × 62 s, before leaders had less than the ceiling (1.29 to 1.40 × since). It is a guide and no
 promise: rates go down where producers suffer.
 """
 
