@@ -14,9 +14,9 @@ One client, in a process of its own, writes numbered records to all other topics
 acknowledgement of all in-sync replicas, and in the end every acknowledged record must be read.
 
 Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
-the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life,
-and whoever has just copied a partition is not asked for it for as long as the fetch waits that it was left out of
-(docs/performance.md). And batches fit into what is fetched of a partition at a time: of one that does not fit whole the
+the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life, and
+whoever writes to a partition that has just been copied waits for as long as the fetch does that it was left out of; shorter ones
+cost the processors more than they are worth (docs/performance.md). And batches fit into what is fetched of a partition at a time: of one that does not fit whole the
 leader sends the beginning, counts it, and the follower throws it away.
 """
 
@@ -39,7 +39,7 @@ from kafka.admin import NewTopic
 from benchmarks.heaps import WARM_HEAP_MB, WARM_JAVA_OPTIONS
 from benchmarks.links.watch import Processors, awaited, fetched, say
 from benchmarks.memory import in_memory
-from benchmarks.moves.compilers import give_way
+from benchmarks.moves.behind import NICE, Behind
 from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
 from benchmarks.moves.worlds import ends
@@ -81,9 +81,7 @@ _FETCHES = {
 # 98 bytes.
 _RECORD_BYTES = 20_880
 _LOOK_S = 0.5
-# Rheostat is elsewhere in life, and what brokers do is compiled; here both give way to brokers and clients, whose time is measured.
-NICE = 10
-_FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX = 240.0, 400.0, 120.0, 60.0
+_FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX, _ASKED_S_MAX = 240.0, 400.0, 120.0, 60.0, 60.0
 
 Row = dict[str, Any]
 Target = dict[tuple[str, int], tuple[int, ...]]
@@ -98,11 +96,15 @@ def target(*, back: bool) -> Target:
 
 
 class Bench:
-    def __init__(self, lab: Lab, client: ReassignmentClient, writer: Writer, config: Path) -> None:
+    def __init__(
+        self, lab: Lab, client: ReassignmentClient, writer: Writer, config: Path, behind: Behind, rheostat: Supervisor
+    ) -> None:
         self._lab = lab
         self._client = client
         self._writer = writer
         self._config = config
+        self._behind = behind
+        self._rheostat = rheostat
         self._settings = load_settings(config)
         self._back = False
         self._begin: dict[str, Callable[[Target], None]] = {
@@ -115,8 +117,10 @@ class Bench:
     def run(self, policy: str) -> Row:
         goal = target(back=self._back)
         self._back = not self._back
-        # Java starts and ends threads of its compilers as it needs them.
-        compilers = give_way([node.process.pid for node in self._lab.nodes.values() if node.process is not None], NICE)
+        # Before every run: Java starts and ends threads of its compilers, and a part of rheostat's that died is started anew.
+        self._behind.put(part.process.pid for part in self._rheostat.children if part.process is not None)
+        brokers = [node.process.pid for node in self._lab.nodes.values() if node.process is not None]
+        compilers = self._behind.put_compilers(brokers)
         assert len(compilers) >= BROKERS, "no compiler was found: Java calls its threads something else"
         idle_s = time.monotonic()
         _pause(10.0)
@@ -191,7 +195,12 @@ class Bench:
         file.write_text(json.dumps({"version": 1, "partitions": entries}))
         rheostat = ["nice", "-n", str(NICE), sys.executable, "-m", "rheostat"]
         command = [*rheostat, "reassign", str(file), "-c", str(self._config)]
-        subprocess.run([*command, "--watch-s", "0", "--detach"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        with subprocess.Popen([*command, "--watch-s", "0", "--detach"], stdout=subprocess.DEVNULL) as asking:
+            try:
+                self._behind.put([asking.pid])
+                assert asking.wait(_ASKED_S_MAX) == 0, f"{command} has ended with {asking.returncode}"
+            finally:
+                asking.kill()
 
     def _batches(self, goal: Target, size: int) -> None:
         keys = list(goal)
@@ -253,7 +262,7 @@ def bench() -> Iterator[Bench]:
         broker_settings=_FETCHES,
         folder=in_memory(),
     )
-    with Lab(spec) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
+    with Behind() as behind, Lab(spec) as lab, ReassignmentClient(lab.kafka_settings(), "benchmark") as client:
         before = target(back=True)
         with lab.admin() as admin:
             admin.create_topics(
@@ -305,7 +314,7 @@ def bench() -> Iterator[Bench]:
             awaited("rheostat is ready", lambda: (fetched(status) or {}).get("ready"), _READY_S_MAX)
             awaited("signals are made", lambda: "first batch" in log.read_text(errors="replace"), _READY_S_MAX)
             _pause(30.0)
-            made = Bench(lab, client, writer, config)
+            made = Bench(lab, client, writer, config, behind, supervisor)
             made.filled_at(filled_ms)
             yield made
         finally:

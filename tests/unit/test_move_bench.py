@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 from benchmarks.move import missed, missed_for_real
 from benchmarks.moves import simulated
-from benchmarks.moves.compilers import give_way
+from benchmarks.moves.behind import NICE, Behind
 from benchmarks.moves.real import BROKERS, of_rounds, target
 from benchmarks.moves.simulated import EXECUTORS, OURS, optimum, run
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
@@ -30,15 +32,51 @@ threading.Thread(target=named).start()
 """
 
 
-def test_java_s_compilers_give_way_and_nothing_else_does() -> None:
+@pytest.fixture
+def named() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process with a thread that is called as a compiler of Java's; and that thread."""
     with subprocess.Popen([sys.executable, "-c", NAMED], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        compiler = int(process.stdout.readline())
-        assert give_way([process.pid, 2**22 - 1], 7) == [compiler]
-        assert os.getpriority(os.PRIO_PROCESS, compiler) == 7
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+        yield process, int(process.stdout.readline())
         process.stdin.close()
+
+
+GONE = 2**22 - 1
+
+
+def cgroups_of(task: int) -> str:
+    return Path(f"/proc/{task}/cgroup").read_text()
+
+
+def test_java_s_compilers_give_way_and_nothing_else_does(named: tuple[subprocess.Popen[str], int]) -> None:
+    process, compiler = named
+    with Behind() as behind:
+        if not behind.is_idle_class:
+            pytest.skip("needs root, and the first version of cgroups")
+        assert behind.put_compilers([process.pid, GONE]) == [compiler]
+        assert "rheostat-bench" in cgroups_of(compiler)
+        assert "rheostat-bench" not in cgroups_of(process.pid)
+        assert set(behind.put([process.pid, GONE])) == {process.pid}
+        assert "rheostat-bench" in cgroups_of(process.pid)
+        (group,) = Path("/sys/fs/cgroup/cpu").glob(f"rheostat-bench-{os.getpid()}")
+        assert (group / "cpu.idle").read_text().strip() == "1"
+        process.kill()
+        process.wait(timeout=10)
+    assert not group.exists()
+
+
+def test_without_cgroups_they_give_way_by_nice(
+    named: tuple[subprocess.Popen[str], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process, compiler = named
+    with Behind(tmp_path / "none") as behind:
+        assert not behind.is_idle_class
+        assert behind.put_compilers([process.pid, GONE]) == [compiler]
+        assert behind.put([process.pid]) == []
+    assert os.getpriority(os.PRIO_PROCESS, compiler) == NICE
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    assert "no cgroup of the idle class" in capsys.readouterr().err
 
 
 def row(executor: str = OURS, **others: Any) -> dict[str, Any]:
