@@ -16,8 +16,8 @@ acknowledgement of all in-sync replicas, and in the end every acknowledged recor
 Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
 the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life, and
 whoever writes to a partition that has just been copied waits for as long as the fetch does that it was left out of; shorter ones
-cost the processors more than they are worth (docs/performance.md). And batches fit into what is fetched of a partition at a time: of one that does not fit whole the
-leader sends the beginning, counts it, and the follower throws it away.
+cost the processors more than they are worth (docs/performance.md). And batches fit into what is fetched of a partition at a time:
+of one that does not fit whole the leader sends the beginning, counts it, and the follower throws it away.
 """
 
 from __future__ import annotations
