@@ -56,8 +56,9 @@ class _Writing:
     def until(self, stop: threading.Event) -> None:
         number, body = 0, bytes(1_000 - NUMBER_BYTES)
         while not stop.wait(_EVERY_S):
-            topic = self._topics[number % len(self._topics)]
-            place = number // len(self._topics) % self._partitions_each
+            # From broker to broker: of several in a row on one connection all would wait for whatever the first waits for.
+            topic = self._topics[number // self._partitions_each % len(self._topics)]
+            place = number % self._partitions_each
             # What fails is not acknowledged, so not promised.
             with suppress(KafkaError):
                 sent_s = time.monotonic()
