@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.move import missed, missed_for_real, p99_ratio
+from benchmarks.move import missed, missed_for_real
 from benchmarks.moves import simulated
 from benchmarks.moves.behind import NICE, Behind
 from benchmarks.moves.real import BROKERS, of_rounds, target
@@ -171,34 +171,12 @@ def test_the_real_plan_weighs_the_same_on_every_broker_both_ways() -> None:
 def test_what_is_missed_on_real_brokers() -> None:
     ours = {"policy": "rheostat reassign", "move_s": 60.0, "p99_ms": 40.0}
     other = {"policy": "all at once", "move_s": 70.0, "p99_ms": 40.0}
-    assert missed_for_real([other, ours], 0) == []
-    assert missed_for_real([ours, other | {"move_s": 60.0, "p99_ms": 36.0}], 2) == [
+    assert missed_for_real([ours, other], 0) == []
+    assert missed_for_real([ours, other | {"move_s": 60.0, "p99_ms": 39.0}], 2) == [
         "all at once takes 60 s, ours 60 s",
-        "with ours the produce p99 is 1.11 × that with all at once (mean of 1), at most 1.1 is allowed",
+        "with all at once the produce p99 is 39 ms, with ours 40 ms",
         "2 acknowledged records can't be read",
     ]
-
-
-def test_the_p99s_of_one_round_are_compared_with_each_other() -> None:
-    """The second round is one of a slow hour for both."""
-
-    def runs(*p99s_ms: tuple[float, float]) -> list[dict[str, Any]]:
-        pairs = [
-            (("rheostat reassign", 60.0), ("all at once", 70.0)),
-            (("all at once", 70.0), ("rheostat reassign", 60.0)),
-        ]
-        found = []
-        for turn, (ours_ms, other_ms) in enumerate(p99s_ms):
-            for policy, move_s in pairs[turn % 2]:
-                ms = ours_ms if policy == "rheostat reassign" else other_ms
-                found.append({"policy": policy, "move_s": move_s, "p99_ms": ms})
-        return found
-
-    assert p99_ratio(runs((8.0, 10.0), (25.0, 20.0), (9.0, 9.0)), "all at once") == pytest.approx(1.0)
-    assert missed_for_real(runs((8.0, 10.0), (25.0, 20.0), (9.0, 9.0)), 0) == []
-    # Each a little more is a little more; the middle of each alone would say the same of both.
-    (one,) = missed_for_real(runs((9.0, 8.0), (10.0, 9.0), (10.0, 9.0)), 0)
-    assert "1.12 ×" in one
 
 
 def test_of_several_rounds_the_middle_is_judged() -> None:
