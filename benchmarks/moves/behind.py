@@ -60,8 +60,10 @@ class Behind:
         return self._group is not None
 
     def put(self, processes: Iterable[int]) -> list[int]:
-        """These, with all that they have started, and will start. Which of them are there now: none where there is nice(1) alone,
-        with which they were started."""
+        """With all that they have started and will start.
+
+        Returns: those that are in the cgroup now; none where there is nice(1) alone, with which they were started.
+        """
         found: list[int] = []
         for pid in processes:
             with suppress(psutil.NoSuchProcess):
@@ -70,7 +72,10 @@ class Behind:
         return [pid for pid in found if self._group is not None and _written(self._group / "cgroup.procs", pid)]
 
     def put_compilers(self, processes: Iterable[int]) -> list[int]:
-        """Of Java in these; the threads that give way now. It starts and ends them as it needs them."""
+        """Those of Java in these processes, which starts and ends them as it needs them.
+
+        Returns: the threads that give way now.
+        """
         found = []
         for pid in processes:
             for task in Path(f"/proc/{pid}/task").glob("*"):
