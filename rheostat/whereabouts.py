@@ -13,17 +13,6 @@ from tuner.api.http_settings import HttpSettings
 log = structlog.get_logger("tuner")
 
 FILE = "tuner-address"
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
-
-
-def address(http: HttpSettings, port: int) -> str:
-    """As it is reached from this machine.
-
-    Args:
-        port: which it has, where the settings leave it open.
-    """
-    host = _EVERYWHERE.get(http.host, http.host)
-    return f"{'https' if http.tls_certfile is not None else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def leave_address(http: HttpSettings, port: int) -> None:
@@ -35,7 +24,7 @@ def leave_address(http: HttpSettings, port: int) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_suffix(f".{os.getpid()}")
-        fresh.write_text(address(http, port) + "\n")
+        fresh.write_text(http.address(port) + "\n")
         fresh.replace(file)  # Whoever reads it meanwhile reads the one or the other.
     except OSError as error:
         log.warning(

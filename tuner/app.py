@@ -48,9 +48,11 @@ from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
 from tuner.model.partition_limits import PartitionLimits
+from tuner.model.presence import TunerPresence
 from tuner.observe.live import LiveReader
 from tuner.observe.orders import OrdersReader
 from tuner.observe.signals import SignalReader
+from tuner.presence import PresenceReporter, presence_of
 from tuner.reloads import NoReloads, Reloads, shown_from_now_on
 from tuner.settings import TunerSettings
 from tuner.standing_by import StandBy, journal_reader
@@ -135,6 +137,21 @@ def run_tuner(
             lease = Lease(member, topics.journal, group_of(cluster))
             stack.callback(named("lease", lease.leave))
             journal_topic = JournalTopic(client, topics, on_back=named("lease", lease.leave))
+        holder = f"{socket.gethostname()}:{os.getpid()}"
+        since_ms = round(wall_clock() * 1000)
+        page = settings.http.address(server.port)
+
+        def presence() -> TunerPresence:
+            return presence_of(
+                board, settings, holder=holder, version=version("rheostat"), page=page, since_ms=since_ms
+            )
+
+        reporter = PresenceReporter(
+            partial(producer, kafka, "rheostat-tuner-presence", linger_ms=0), topics.journal, cluster, holder, presence,
+            wall_clock=wall_clock, monotonic=monotonic,
+        )  # fmt: skip
+        reporter.start()
+        stack.callback(named("presence", reporter.stop))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         owed = Owed()
         ahead: ReadAhead | None = None
@@ -155,7 +172,6 @@ def run_tuner(
             except KafkaError as error:
                 standing_by.wait_for(f"the journal has no producer: {type(error).__name__}: {error}")
                 continue
-            holder = f"{socket.gethostname()}:{os.getpid()}"
             inputs = InputLog(
                 in_force(settings),
                 run=f"{holder}:{wall_clock():.3f}",

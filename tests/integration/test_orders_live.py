@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
+from rheostat.settings import load_settings
+from rheostat.tuner_presence import read_tuners
 from streaming.contract import Side, Topics
 from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient
@@ -24,6 +27,7 @@ from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, Owned
+from tuner.model.presence import TunerMode
 
 LAB = LabSpec(brokers=2)
 OURS, NOT_OURS, FRESH = (1, Side.LEADER), (1, Side.FOLLOWER), (2, Side.LEADER)
@@ -125,6 +129,32 @@ def not_ready(port: int) -> str:
         return error.read().decode()
     except (urllib.error.URLError, OSError):
         return "cluster 'lab' or not, nobody answers"
+
+
+def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: tuple[Path, int]) -> None:
+    acts, settings = config[0], load_settings(config[0], {})
+    body = yaml.safe_load(acts.read_text())
+    body["tuner"] |= {"dry_run": True, "rate_bytes_per_s_max": 7 * MB, "http": {"port": 0}}
+    looks = acts.with_name("dry.yaml")
+    looks.write_text(yaml.safe_dump(body))
+
+    def modes() -> list[TunerMode]:
+        return [tuner.mode for tuner in read_tuners(settings, round(time.time() * 1000))]
+
+    with running(*RHEOSTAT, "tune", "--config", acts, log=acts.with_suffix(".log")) as first:
+        until(lambda: modes() == [TunerMode.ACTING], 40, "the tuner reports that it acts")
+        with running(*RHEOSTAT, "tune", "--config", looks, log=looks.with_suffix(".log")) as second:
+            until(lambda: modes() == [TunerMode.ACTING, TunerMode.DRY_RUN], 40, "the dry run reports itself, too")
+            acting, dry = read_tuners(settings, round(time.time() * 1000))
+            assert (acting.rate_bytes_per_s_max, dry.rate_bytes_per_s_max) == (
+                settings.tuner.rate_bytes_per_s_max,
+                7 * MB,
+            )
+            assert acting.waits_for
+            second.end(signal.SIGTERM)
+            assert modes() == [TunerMode.ACTING]
+        first.end(signal.SIGTERM)
+        assert modes() == []
 
 
 def test_a_running_tuner_pauses_resumes_and_releases(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from api_rig import Rig
 
-from rheostat.whereabouts import FILE, address, leave_address
+from rheostat.whereabouts import FILE, leave_address
 from tuner.api.http_settings import HttpSettings
 from tuner.api.server import HttpServer
 
@@ -64,7 +64,7 @@ def test_it_passes_while_the_tuner_answers_and_no_longer(
     ],
 )  # fmt: skip
 def test_the_address_is_one_that_this_machine_reaches(host: str, reached: str) -> None:
-    assert address(HttpSettings(host=host, read_token="x" * 24), 1) == reached
+    assert HttpSettings(host=host, read_token="x" * 24).address(1) == reached
 
 
 def test_without_a_state_folder_nothing_is_written_and_a_folder_that_takes_nothing_stops_nobody(

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from tuner.api.auth import token_fault
 
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
 
 class HttpSettings(BaseModel):
     """Where the tuner answers over HTTP: the status page, /metrics, /healthz, /readyz, /api/v1, and to whom."""
@@ -68,6 +70,16 @@ class HttpSettings(BaseModel):
     @property
     def has_tokens(self) -> bool:
         return any(given is not None for given in (self.read_token, self.operate_token, self.tokens_file))
+
+    def address(self, port: int) -> str:
+        """The URL that reaches it from this machine.
+
+        Args:
+            port: the one it has, where the settings leave it open.
+        """
+        host = _EVERYWHERE.get(self.host, self.host)
+        scheme = "https" if self.tls_certfile is not None else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
     def is_local(self) -> bool:

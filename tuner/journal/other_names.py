@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tuner.journal.entries import RINGS
+from tuner.journal.presence_records import KIND as PRESENCE
 from tuner.journal.remembered import Remembered
 
 _HOLD_NOTHING = (*RINGS, "orders", "holder")
@@ -49,7 +50,7 @@ class OtherNames:
     def take(self, key: bytes, value: bytes | None) -> None:
         kind, _, rest = key.decode(errors="replace").partition("|")
         name = rest.partition("|")[0]
-        if not name or name == self._ours or kind in RINGS:
+        if not name or name == self._ours or kind in (*RINGS, PRESENCE):
             return
         known = self._by_name.setdefault(name, Remembered(name))
         if kind in _HOLD_NOTHING:
