@@ -1,8 +1,9 @@
 """The pinned JVM artifacts of conf/jvm/ivy.xml, resolved once into the user's cache folder.
 
-Invariant: a folder that carries the ``complete`` file holds every artifact whole, and is never written again. It is
-filled under another name and renamed, so neither a crash nor a second process can show half of it. Its name is the
-digest of ivy.xml: a changed pin is another folder, and an old one keeps working for an old checkout.
+Invariant: the folder appears whole and is never written again. It is filled under another name, compared with the
+SHA-256 digests in the repository and renamed, so neither a crash nor a second process can show half of it. Each process that loads
+the artifacts compares them again. The folder's name is the digest of ivy.xml: a changed pin is another folder, and an
+old one keeps working for an old checkout.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -23,15 +23,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from rheostat.errors import SetupError
+from rheostat.jvm.digests import mismatch, read_digests
 from rheostat.jvm.java import Java, find_java
 from rheostat.process import spawn
 from rheostat.resources import cache_dir, conf_file
 
 RESOLVE_S_MAX = 900
-_COMPLETE = "complete.json"
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <caches defaultCacheDir="{cache}"/>
@@ -83,46 +82,65 @@ def resolve_jars(ivy_xml: Path, progress: Progress = silent) -> Mapping[str, tup
     """Configuration → its jars, of any Ivy file: what only tests need has one of its own, and stays out of the image.
 
     Raises:
-        SetupError: as ``resolve_artifacts``.
+        SetupError: as ``resolve_artifacts``; or a file differs from its digest in the list beside the Ivy file.
     """
-    home = _home(ivy_xml)
-    jars = _read(home, ivy_xml)
-    if jars is None:
+    home, digests = _home(ivy_xml), read_digests(ivy_xml)
+    if not home.exists():
         with _only_one(home, progress):
-            jars = _read(home, ivy_xml)  # Another process may have finished it while we waited.
-            if jars is None:
-                _download(ivy_xml, home, progress)
-                jars = _read(home, ivy_xml)
-    if jars is None:
-        raise SetupError(f"The JVM artifacts in {home} are not whole: remove that folder and try again.")
-    return jars
+            if not home.exists():  # Another process may have finished it while we waited.
+                _download(ivy_xml, home, digests, progress)
+    _check(home, digests)
+    uses = [conf.attrib["name"] for conf in ET.parse(ivy_xml).iter("conf")]
+    return {use: tuple(home / name for name in sorted(digests) if name.startswith(f"{use}/")) for use in uses}
 
 
 def artifacts_present() -> bool:
-    """True when nothing needs to be downloaded."""
+    """Returns True when all artifacts are there and as listed, False when they need to be downloaded.
+
+    Raises:
+        SetupError: a file is missing or differs from its digest.
+    """
     ivy_xml = conf_file("jvm", "ivy.xml")
-    return _read(_home(ivy_xml), ivy_xml) is not None
+    home = _home(ivy_xml)
+    if not home.exists():
+        return False
+    _check(home, read_digests(ivy_xml))
+    return True
+
+
+def fetch_jars(ivy_xml: Path, work: Path, progress: Progress) -> Path:
+    """Downloads what the Ivy file names, and returns the folder below ``work`` that holds one folder a configuration.
+
+    Raises:
+        SetupError: no fitting Java, or the registry does not answer.
+    """
+    java = find_java()
+    progress("fetching the JVM artifacts (once, about 60 MB) ...")
+    settings = os.environ.get("RHEOSTAT_IVY_SETTINGS")
+    if not settings:
+        settings = str(work / "ivysettings.xml")
+        Path(settings).write_text(_SETTINGS.format(cache=work / "ivy"))
+    command = [
+        str(java.executable), "-Djava.net.useSystemProxies=true", "-cp", str(_ivy_jar()), "org.apache.ivy.Main",
+        "-settings", settings, "-ivy", str(ivy_xml), "-types", "jar", "bundle",
+        "-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
+    ]  # fmt: skip
+    trouble = _run(command, progress)
+    if trouble is not None or not any((work / "jars").rglob("*.jar")):
+        raise SetupError(
+            f"The JVM artifacts could not be fetched ({trouble or 'nothing came'}): check that this machine reaches "
+            "Maven Central or a mirror named by an Ivy settings file in RHEOSTAT_IVY_SETTINGS, then try again."
+        )
+    return work / "jars"
 
 
 def _home(ivy_xml: Path) -> Path:
     return cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]
 
 
-def _read(home: Path, ivy_xml: Path) -> dict[str, tuple[Path, ...]] | None:
-    uses = [conf.attrib["name"] for conf in ET.parse(ivy_xml).iter("conf")]
-    try:
-        sizes: Any = json.loads((home / _COMPLETE).read_text())
-        if not isinstance(sizes, dict) or {name.split("/")[0] for name in sizes} != set(uses):
-            raise ValueError(f"it does not name {', '.join(uses)}")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise SetupError(f"{home / _COMPLETE} cannot be read ({error}): remove {home} and try again.") from error
-    for name, size in sizes.items():
-        path = home / name
-        if not path.is_file() or path.stat().st_size != size:
-            raise SetupError(f"{path} is missing or damaged: remove {home} and try again.")
-    return {use: tuple(home / n for n in sorted(sizes) if n.startswith(f"{use}/")) for use in uses}
+def _check(home: Path, digests: Mapping[str, str]) -> None:
+    if difference := mismatch(home, digests):
+        raise SetupError(f"{difference}: remove {home} and try again; it is fetched anew.")
 
 
 @contextmanager
@@ -137,33 +155,17 @@ def _only_one(home: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _download(ivy_xml: Path, home: Path, progress: Progress) -> None:
-    java = find_java()
-    progress("fetching the JVM artifacts (once, about 60 MB) ...")
+def _download(ivy_xml: Path, home: Path, digests: Mapping[str, str], progress: Progress) -> None:
     work = Path(tempfile.mkdtemp(prefix=f"{home.name}.", dir=home.parent))
     try:
-        settings = os.environ.get("RHEOSTAT_IVY_SETTINGS")
-        if not settings:
-            settings = str(work / "ivysettings.xml")
-            Path(settings).write_text(_SETTINGS.format(cache=work / "ivy"))
-        command = [
-            str(java.executable), "-Djava.net.useSystemProxies=true", "-cp", str(_ivy_jar()), "org.apache.ivy.Main",
-            "-settings", settings, "-ivy", str(ivy_xml), "-types", "jar", "bundle",
-            "-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
-        ]  # fmt: skip
-        said = _run(command, progress)
-        jars = sorted((work / "jars").rglob("*.jar"))
-        if said is not None or not jars:
+        jars = fetch_jars(ivy_xml, work, progress)
+        if difference := mismatch(jars, digests):
             raise SetupError(
-                f"The JVM artifacts could not be fetched ({said or 'nothing came'}): check that this machine reaches "
-                "Maven Central or a mirror named by an Ivy settings file in RHEOSTAT_IVY_SETTINGS, then try again."
+                f"A fetched JVM artifact is not the one that this version of rheostat names: {difference}. Nothing was "
+                "kept. Check the mirror that RHEOSTAT_IVY_SETTINGS names, or the proxy on the way, then try again."
             )
-        sizes = {str(jar.relative_to(work / "jars")): jar.stat().st_size for jar in jars}
-        (work / "jars" / _COMPLETE).write_text(json.dumps(sizes, indent=1))
-        if home.exists():  # Without its complete file, or we would not be here.
-            shutil.rmtree(home)
-        (work / "jars").rename(home)
-        progress(f"{len(jars)} JVM artifacts in {home}")
+        jars.rename(home)
+        progress(f"{len(digests)} JVM artifacts in {home}")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -35,4 +35,5 @@ def test_the_files_that_fetch_the_artifacts_are_complete(tmp_path: Path) -> None
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "conf" / "jvm").iterdir()} == {"ivy.xml", "ivy.sha256"}
     assert all(Path(file).is_relative_to(tmp_path) for file in done.stdout.split())

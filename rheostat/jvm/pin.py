@@ -1,0 +1,19 @@
+"""``python -m rheostat.jvm.pin IVY_XML``: fetch what an Ivy file names, and write its list of SHA-256 digests anew.
+
+For a maintainer who changes a version there. Ivy compares each file with the checksum that the registry serves beside it;
+compare the changed lines with the publisher's own digests before you commit them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from rheostat.jvm.artifacts import fetch_jars
+from rheostat.jvm.digests import write_digests
+
+if __name__ == "__main__":
+    ivy_xml = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as work:
+        write_digests(ivy_xml, fetch_jars(ivy_xml, Path(work), print))
