@@ -19,6 +19,8 @@ from rheostat.whereabouts import leave_address
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.own_metrics import OwnCollector
 from streaming.topics import ensure_topics
+from tuner.dry_run import dry_run_notice
+from tuner.settings import TunerSettings
 
 PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
 _RETRY_S_MAX = 30.0
@@ -34,6 +36,24 @@ def stop_on_signals() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask)
     return stop
+
+
+def with_dry_run(settings: Settings) -> Settings:
+    """Returns the settings with ``tuner.dry_run: true``, as ``--dry-run`` asks."""
+    return settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
+
+
+def announce_mode(tuner: TunerSettings) -> None:
+    """Logs whether a tuner with these settings acts, and within which rates."""
+    log = structlog.get_logger("start")
+    if tuner.dry_run:
+        log.warning(dry_run_notice(by_default=tuner.dry_run_by_default))
+    else:
+        log.info(
+            "Starting. This tuner acts.",
+            rate_bytes_per_s_min=tuner.rate_bytes_per_s_min,
+            rate_bytes_per_s_max=tuner.rate_bytes_per_s_max,
+        )
 
 
 def probe(settings: Settings) -> None:

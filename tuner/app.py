@@ -95,7 +95,8 @@ def run_tuner(
     answer_soon()
     with ExitStack() as stack:
         board = Board(
-            cluster, settings.limits(), dry_run=settings.dry_run, wall_clock=wall_clock,
+            cluster, settings.limits(), dry_run=settings.dry_run,
+            dry_run_by_default=settings.dry_run_by_default, wall_clock=wall_clock,
             objective=settings.objective.objective() if settings.objective is not None else None,
             capacity=settings.capacity.of_most() if settings.capacity is not None else None,
             capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,

@@ -96,7 +96,11 @@ class TunerSettings(BaseModel):
         gt=0,
         description="no stalled move is answered with less, in bytes/s; Kafka's quota is coarse below 1 MB/s",
     )
-    dry_run: bool = Field(default=False, description="decide, log and journal, but write nothing to the cluster")
+    dry_run: bool = Field(
+        default=True,
+        description="true: decide, log and journal, but write nothing to the cluster; false: act. Without this key the tuner does "
+        "not act",
+    )
     cycle_s: float = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
     signal_age_s_max: float = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
     yield_s: float = Field(
@@ -163,6 +167,11 @@ class TunerSettings(BaseModel):
                 "rate; set them, or leave unthrottled_moves out"
             )
         return self
+
+    @property
+    def dry_run_by_default(self) -> bool:
+        """Whether the tuner does not act only because the settings do not say ``dry_run``."""
+        return self.dry_run and "dry_run" not in self.model_fields_set
 
     def law_limits(self) -> LawLimits:
         return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)

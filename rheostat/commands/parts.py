@@ -16,12 +16,13 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     """Collector, stream and tuner for an existing cluster, supervised."""
     from rheostat.logs import set_up_logs
     from rheostat.reloading import heed_hangup
-    from rheostat.services import probe, stop_on_signals
+    from rheostat.services import announce_mode, probe, stop_on_signals, with_dry_run
     from rheostat.settings import load_settings
     from rheostat.supervisor import Supervisor, children_for
 
     settings = load_settings(config)
     set_up_logs()
+    announce_mode(with_dry_run(settings).tuner if dry_run else settings.tuner)
     stop = stop_on_signals()
     probe(settings)
     supervisor = Supervisor(children_for(config, dry_run=dry_run))
@@ -63,8 +64,10 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
     settings = load_settings(config, environ)
     watch = ConfigWatch(config, environ, settings)
     if dry_run:
-        settings = settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
+        settings = services.with_dry_run(settings)
     set_up_logs(cluster=settings.cluster, part=name)
+    if name == "tune":
+        services.announce_mode(settings.tuner)
     stop = services.stop_on_signals()
     if not wait:
         services.probe(settings)

@@ -127,7 +127,7 @@ def lab_config(lab: Lab, **tuner: Any) -> str:
         "collector": {"endpoints": lab.jmx_urls()},
         # A lab is small and soon gone: the compiler that is ready sooner.
         "stream": {"checkpoint_dir": str(lab.home / "checkpoint"), "start": "earliest", "compiler": "quick"},
-        "tuner": {"rate_bytes_per_s_max": 30_000_000, "http": {"port": 0}, **tuner},
+        "tuner": {"dry_run": False, "rate_bytes_per_s_max": 30_000_000, "http": {"port": 0}, **tuner},
     }
     return json.dumps(body, indent=2)
 

@@ -74,6 +74,11 @@ def run_reassign(config: Path, asked: Asked) -> int:
         raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
     if (other := other_name(settings)) is not None:
         raise BadInputError(other)
+    if asked.here and not ground.tuners and settings.tuner.dry_run:
+        raise BadInputError(
+            "--here starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
+            "Nothing is on record."
+        )
     with Here(config, ground.tuners) if asked.here else _somebody_leads(settings, ground.tuners) as service:
         head = record.put(settings, given.parts, asked.limits)
         say(f"Plan {head.id} is on record: {_count(given.parts)}.")

@@ -174,7 +174,10 @@ def test_a_cluster_that_is_not_there_is_told_within_ten_seconds(tmp_path: Path, 
         assert took_s < UNREACHABLE_S_MAX, command
         said = done.stdout if command == "doctor" else done.stderr
         assert len([line for line in said.splitlines() if "127.0.0.1:9" in line]) == 1
-        if command != "doctor":  # It also tells what it thinks of this machine.
+        if command in {"run", "tune"}:  # Their first line says whether the tuner acts.
+            assert said.splitlines()[0].count("Dry run: the tuner decides and changes nothing") == 1
+            assert len(said.strip().splitlines()) == 2
+        elif command != "doctor":  # It also tells what it thinks of this machine.
             assert len(said.strip().splitlines()) == 1
 
 

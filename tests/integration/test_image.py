@@ -85,7 +85,7 @@ def config_dir(lab: Lab, tmp_path: Path) -> Path:
         "kafka": {"bootstrap_servers": lab.bootstrap_servers},
         "collector": {"endpoints": lab.jmx_urls()},
         "stream": {"checkpoint_dir": f"{STATE}/checkpoint"},
-        "tuner": {"rate_bytes_per_s_max": 50_000_000},
+        "tuner": {"dry_run": False, "rate_bytes_per_s_max": 50_000_000},
     }
     (tmp_path / "rheostat.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     tmp_path.chmod(0o755)  # pytest makes it for its own user alone; the container's is another one.

@@ -103,7 +103,7 @@ def config_of(lab: Lab, user: str, folder: Path, **tuner: Any) -> Path:
         "cluster": "lab", "kafka": kafka, "topics": {"prefix": user},
         "collector": {"endpoints": lab.jmx_urls(), "timeout_s": 5},
         "stream": {"checkpoint_dir": str(folder / "checkpoint")},
-        "tuner": {"rate_bytes_per_s_max": 50_000_000, "http": {"port": 0}, **tuner},
+        "tuner": {"dry_run": False, "rate_bytes_per_s_max": 50_000_000, "http": {"port": 0}, **tuner},
     }  # fmt: skip
     file.write_text(yaml.safe_dump(body))
     return file

@@ -79,12 +79,18 @@ class Rig:
         tokens: bool = True,
         *,
         dry_run: bool = False,
+        dry_run_by_default: bool = False,
         reads: Buckets | None = None,
         orders: Buckets | None = None,
     ) -> None:
         self.clock = Clock()
         self.board = Board(
-            CLUSTER, LIMITS, dry_run=dry_run, wall_clock=self.clock, objective=Objective(latency_ms=30.0)
+            CLUSTER,
+            LIMITS,
+            dry_run=dry_run,
+            dry_run_by_default=dry_run_by_default,
+            wall_clock=self.clock,
+            objective=Objective(latency_ms=30.0),
         )
         self.board.acts()
         self.quotas = QuotaBoard(CLUSTER)

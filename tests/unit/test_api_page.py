@@ -103,3 +103,19 @@ def test_a_thousand_brokers_are_a_dozen_cards_and_an_update_is_small(rig: Rig) -
 )
 def test_a_faulty_question_is_refused(rig: Rig, query: str) -> None:
     assert rig.get(f"/page/{query}").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("by_default", "hint"),
+    [(True, "write dry_run: false under tuner:"), (False, "set tuner.dry_run: false, leave out --dry-run")],
+)
+def test_page_in_a_dry_run_says_how_to_act(by_default: bool, hint: str) -> None:
+    rig = Rig(dry_run=True, dry_run_by_default=by_default)
+    rig.cycle()
+    assert hint in rig.get("/page/now").text
+    assert rig.get("/api/v1/status").json()["dry_run_by_default"] is by_default
+    assert rig.get("/status").json()["dry_run_by_default"] is by_default
+
+
+def test_page_of_an_acting_tuner_has_no_banner(rig: Rig) -> None:
+    assert 'class="banner"' not in rig.get("/page/now").text

@@ -32,12 +32,28 @@ def test_the_shortest_file_and_its_defaults() -> None:
     settings = parse_settings(GOOD, "f.yaml", {})
     assert settings.tuner.rate_bytes_per_s_max == 50_000_000
     assert settings.collector.interval_s == 5
-    assert settings.tuner.dry_run is False
     assert settings.topic_names().journal == "rheostat.journal"
 
 
 def test_the_shipped_file_is_fine_and_starts_dry() -> None:
     assert load_settings(conf_file("rheostat.yaml"), {}).tuner.dry_run is True
+
+
+@pytest.mark.parametrize(
+    ("more", "environ", "expected"),
+    [
+        ("", {}, (True, True)),
+        ("  dry_run: true\n", {}, (True, False)),
+        ("  dry_run: false\n", {}, (False, False)),
+        ("", {"RHEOSTAT_TUNER__DRY_RUN": "false"}, (False, False)),
+        ("", {"RHEOSTAT_TUNER__DRY_RUN": "true"}, (True, False)),
+    ],
+)
+def test_tuner_acts_only_where_dry_run_is_false(
+    more: str, environ: dict[str, str], expected: tuple[bool, bool]
+) -> None:
+    tuner = parse_settings(GOOD + more, "f.yaml", environ).tuner
+    assert (tuner.dry_run, tuner.dry_run_by_default) == expected
 
 
 @pytest.mark.parametrize(

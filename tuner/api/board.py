@@ -36,6 +36,7 @@ class Board:
         limits: Limits,
         *,
         dry_run: bool,
+        dry_run_by_default: bool = False,
         wall_clock: Callable[[], float],
         objective: Objective | None = None,
         capacity: Capacity | None = None,
@@ -45,12 +46,14 @@ class Board:
     ) -> None:
         """
         Args:
+            dry_run_by_default: the settings do not say ``dry_run``.
             objective, capacity, capacity_by_broker, partition_limits: what the operator has said of these, shown beside what is.
             partitions_named_max: of how many moving partitions, the largest, the metrics name each.
         """
         self.cluster = cluster
         self.limits = limits
         self.dry_run = dry_run
+        self.dry_run_by_default = dry_run_by_default
         self.objective = objective
         self.capacity = capacity  # Of all brokers that are not named.
         self.capacity_by_broker = capacity_by_broker or {}

@@ -109,6 +109,7 @@ class Desktop:
             "why": why,
             "acting": board.acting,
             "dry_run": board.dry_run,
+            "dry_run_by_default": board.dry_run_by_default,
             "role": role,
             "now_ms": board.now_ms(),
             "cycled_at_ms": round(board.cycled_at_s * 1000) if board.cycled_at_s is not None else None,

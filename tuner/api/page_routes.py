@@ -24,6 +24,7 @@ from tuner.api.lane import Stamp, unchanging
 from tuner.api.look import Look
 from tuner.api.routes import paged, plans_json, tenants_json
 from tuner.decide import words
+from tuner.dry_run import dry_run_notice
 from tuner.model.decision import Reason
 
 CARDS = 12
@@ -77,7 +78,9 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
 
     @parts.get("/now")
     async def now() -> Response:
-        return part("now.html", lambda: {"s": desktop.status("read")}, each_s=True)
+        board = desktop.watched.board
+        notice = dry_run_notice(by_default=board.dry_run_by_default) if board.dry_run else None
+        return part("now.html", lambda: {"s": desktop.status("read"), "dry_run_notice": notice}, each_s=True)
 
     @parts.get("/moves")
     async def moves() -> Response:

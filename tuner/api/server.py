@@ -139,6 +139,7 @@ def _status(board: Board, quotas: QuotaBoard) -> dict[str, Any]:
         "ready": ready,
         "why": why,
         "dry_run": board.dry_run,
+        "dry_run_by_default": board.dry_run_by_default,
         "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
         **board.snapshot().as_json(),
         "quotas": quotas.as_json(),

@@ -81,6 +81,7 @@ class Status(BaseModel):
     why: str
     acting: bool
     dry_run: bool
+    dry_run_by_default: bool = Field(description="the tuner does not act because its settings do not say tuner.dry_run")
     role: str = Field(description="what whoever asks may do: read or operate")
     now_ms: int
     cycled_at_ms: int | None

@@ -1,0 +1,19 @@
+"""The sentence that says that a tuner changes nothing, why that is so, and how to let it act."""
+
+from __future__ import annotations
+
+
+def dry_run_notice(*, by_default: bool) -> str:
+    """
+    Args:
+        by_default: the settings do not say ``tuner.dry_run``; otherwise the settings or ``--dry-run`` ask for the dry run.
+    """
+    if by_default:
+        return (
+            "Dry run: the tuner decides and changes nothing, because tuner.dry_run is not in the settings. "
+            "To let it act, write dry_run: false under tuner: and restart it."
+        )
+    return (
+        "Dry run: the tuner decides and changes nothing, as tuner.dry_run: true or --dry-run asks. "
+        "To let it act, set tuner.dry_run: false, leave out --dry-run and restart it."
+    )
