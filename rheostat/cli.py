@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import NoReturn
 
@@ -25,11 +26,22 @@ from rheostat.commands import (
     reassign,
     replay,
 )
-from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_WELL, CommandError
+from rheostat.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_CODES,
+    EXIT_DONE,
+    EXIT_FAULT,
+    EXIT_INTERRUPTED,
+    EXIT_OUTPUT_CLOSED,
+    CommandError,
+)
 
 app = typer.Typer(
     name="rheostat",
     help="Keeps turning Kafka's replication throttles, so that reassignments finish and clients don't notice.",
+    epilog="Exit codes of all commands: "
+    + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    + ".",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -67,19 +79,20 @@ def main() -> None:
     except typer.Exit as ending:
         sys.exit(ending.exit_code)
     except typer.Abort:
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
     except (KeyboardInterrupt, EOFError):
         typer.echo("interrupted", err=True)
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # Whoever read us (head, less) has enough; Python would complain while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_NOT_WELL)
-    except Exception as error:
-        # Click's own complaints about arguments; anything else keeps its trace.
+        sys.exit(EXIT_OUTPUT_CLOSED)
+    except Exception as error:  # noqa: BLE001 - told with its trace, and an exit code of its own
+        # Click's own complaints about arguments can show themselves; all else is a fault of rheostat.
         show = getattr(error, "show", None)
         if show is None:
-            raise
+            traceback.print_exc()
+            sys.exit(EXIT_FAULT)
         show()
         sys.exit(getattr(error, "exit_code", EXIT_BAD_INPUT))
     sys.exit(code if isinstance(code, int) else EXIT_DONE)

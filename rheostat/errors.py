@@ -1,6 +1,6 @@
-"""Errors that end a command, each with the exit code that tells a script what kind it was.
+"""The exit codes of all commands, and the errors that end a command with one of them.
 
-The message is all a person sees, so it says what is wrong, where, and what to do.
+The message of an error is all that an operator sees: it says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -9,6 +9,28 @@ EXIT_DONE = 0
 EXIT_NOT_WELL = 1
 EXIT_BAD_INPUT = 2
 EXIT_UNREACHABLE = 3
+EXIT_NOT_ACKNOWLEDGED = 4
+EXIT_NOT_CONFIRMED = 5
+EXIT_FAULT = 70
+EXIT_HUNG_UP = 129
+EXIT_INTERRUPTED = 130
+EXIT_OUTPUT_CLOSED = 141
+EXIT_TERMINATED = 143
+
+# One meaning for each code, in every command; docs/operations.md has the same table.
+EXIT_CODES = {
+    EXIT_DONE: "done, or all is well",
+    EXIT_NOT_WELL: "something is not well, or was not done as asked",
+    EXIT_BAD_INPUT: "an argument or a file cannot be used, nothing was changed",
+    EXIT_UNREACHABLE: "the cluster does not answer",
+    EXIT_NOT_ACKNOWLEDGED: "the order is on record, and no tuner has acknowledged it",
+    EXIT_NOT_CONFIRMED: "not confirmed, nothing was changed",
+    EXIT_FAULT: "a fault of rheostat itself",
+    EXIT_HUNG_UP: "ended as the terminal closed",
+    EXIT_INTERRUPTED: "ended by Ctrl-C",
+    EXIT_OUTPUT_CLOSED: "the reader of the output closed it",
+    EXIT_TERMINATED: "ended by SIGTERM",
+}
 
 
 class CommandError(Exception):
@@ -22,7 +44,7 @@ class SetupError(CommandError):
 
 
 class BadInputError(CommandError):
-    """What the user gave cannot be used; nothing was changed."""
+    """What the operator gave cannot be used; nothing was changed."""
 
     exit_code = EXIT_BAD_INPUT
 
@@ -31,3 +53,15 @@ class UnreachableError(CommandError):
     """The cluster does not answer."""
 
     exit_code = EXIT_UNREACHABLE
+
+
+class NotConfirmedError(CommandError):
+    """The operator did not agree to a change, or could not be asked."""
+
+    exit_code = EXIT_NOT_CONFIRMED
+
+
+class NotAcknowledgedError(CommandError):
+    """An order is on record, and no tuner has said that it follows it."""
+
+    exit_code = EXIT_NOT_ACKNOWLEDGED

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from rheostat.confirm import confirm
 from rheostat.ctrl_c import CtrlC
-from rheostat.errors import BadInputError, CommandError
+from rheostat.errors import CommandError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.knob import LiveKnob, WallClock
 from rheostat.fetchers.report import Report
@@ -32,23 +33,12 @@ class Wanted:
     yes: bool = False  # Nobody is to be asked.
 
 
-def check_asked(wanted: Wanted | None, *, somebody: bool) -> None:
-    """
-    Args:
-        somebody: can be asked.
-
-    Raises:
-        BadInputError: it is not said, and nobody can be asked, that it shall be changed.
-    """
-    if wanted is not None and not wanted.yes and not somebody:
-        raise BadInputError("--apply: it changes the cluster, and nobody can be asked here: give --yes as well")
-
-
 def applied(client: FetcherClient, made: Report, wanted: Wanted, say: Say) -> Outcome:
     """Changes it, if somebody agrees.
 
     Raises:
-        CommandError: there is nothing to change, or nobody agreed.
+        CommandError: partitions are being reassigned.
+        NotConfirmedError: the operator did not agree.
     """
     value = wanted.value if wanted.value is not None else made.best.fetchers if made.pays else None
     if value is None:
@@ -64,8 +54,7 @@ def applied(client: FetcherClient, made: Report, wanted: Wanted, say: Say) -> Ou
             f"{moving} partitions are being reassigned, and every change of {NUM_REPLICA_FETCHERS} starts all fetcher threads "
             "anew: nothing was changed. Ask again when they are done; `rheostat status` shows how far they are."
         )
-    if not wanted.yes and not agreed(asked, wanted.settle_s):
-        raise CommandError("Nothing was changed.")
+    confirm([_change_line(asked, wanted.settle_s)], yes=wanted.yes)
     with ExitStack() as stack, CtrlC() as ctrl_c:
         outcome = Applying(knob, asked, wanted.settle_s, WallClock(ctrl_c), say, _bar(stack)).run()
     say(_ended(asked, outcome))
@@ -77,14 +66,12 @@ def _nothing(made: Report, say: Say, text: str) -> Outcome:
     return Outcome(made.today.fetchers or 0, changed=False)
 
 
-def agreed(asked: Change, settle_s: float) -> bool:
+def _change_line(asked: Change, settle_s: float) -> str:
     steps = ", ".join(map(str, asked.steps))
-    sys.stderr.write(
+    return (
         f"Set {NUM_REPLICA_FETCHERS} from {asked.stands} to {steps} on {places_text(asked)}, each watched for "
-        f"{span_text(settle_s)}? [y/N] "
+        f"{span_text(settle_s)}."
     )
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _ended(asked: Change, outcome: Outcome) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from rheostat.confirm import check_can_confirm
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.fetchers.asked import Wanted, applied, check_asked
+from rheostat.fetchers.asked import Wanted, applied
 from rheostat.fetchers.heat import Map, as_svg, as_text
 from rheostat.fetchers.knob import LiveKnob
 from rheostat.fetchers.report import Report, as_record, report
@@ -41,7 +42,8 @@ def run_fetchers(
             "--thread-rate: threads are compared by partitions, not by rates; leave out --by partitions"
         )
     check_plot(plot)
-    check_asked(wanted, somebody=sys.stdin.isatty())
+    if wanted is not None:
+        check_can_confirm(yes=wanted.yes)
     settings = load_settings(config)
     probe(settings)
     if wanted is not None:

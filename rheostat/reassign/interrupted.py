@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from rheostat.errors import EXIT_DONE
+from rheostat.errors import EXIT_DONE, EXIT_INTERRUPTED
 from rheostat.reassign import record
 from rheostat.reassign.say import cancel, pause
 from rheostat.reassign.view import console, say
 from rheostat.settings import Settings
-
-EXIT_INTERRUPTED = 130
 
 
 def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:

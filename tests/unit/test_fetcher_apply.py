@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import pytest
 from command_rig import Command
 
 from rheostat.ctrl_c import CtrlC
-from rheostat.errors import BadInputError
+from rheostat.errors import NotConfirmedError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
-from rheostat.fetchers.asked import Wanted, agreed, check_asked
+from rheostat.fetchers.asked import _change_line
 from rheostat.fetchers.knob import WallClock
 from streaming.kafka.values import Unreachable
 from tuner.decide.fetcher_watch import Look
@@ -268,7 +266,6 @@ APPLY = ["-c", "none.yaml", "--apply"]
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (APPLY, "--apply: it changes the cluster, and nobody can be asked here: give --yes as well"),
         ([*APPLY, "--yes"], "none.yaml: cannot be read: No such file or directory"),
         ([*APPLY, "--yes", "--value", "0"], "'--value'"),
         ([*APPLY, "--yes", "--value", "33"], "'--value'"),
@@ -282,12 +279,10 @@ def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:
     assert named in " ".join(refused(*arguments).replace("│", " ").split())
 
 
-def test_on_a_terminal_somebody_can_be_asked() -> None:
-    check_asked(Wanted(), somebody=True)
-    check_asked(Wanted(yes=True), somebody=False)
-    check_asked(None, somebody=False)
-    with pytest.raises(BadInputError):
-        check_asked(replace(Wanted(), value=4), somebody=False)
+def test_apply_without_terminal_and_yes_is_not_confirmed() -> None:
+    done = Command("fetchers").run(*APPLY)
+    assert isinstance(done.exception, NotConfirmedError)
+    assert "give --yes" in str(done.exception)
 
 
 def test_places_are_named_with_whom_they_are_for() -> None:
@@ -295,16 +290,9 @@ def test_places_are_named_with_whom_they_are_for() -> None:
     assert places_text(both) == "the cluster's default and on broker 3 (for broker 1, 2, 3)"
 
 
-@pytest.mark.parametrize(
-    ("answer", "yes"), [("y\n", True), (" YES \n", True), ("n\n", False), ("\n", False), ("", False)]
-)
-def test_only_a_yes_is_a_yes(
-    answer: str, yes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-    assert agreed(change(ALL, None, 5), 120.0) is yes
-    assert capsys.readouterr().err == (
-        "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), each watched for 2 min? [y/N] "
+def test_change_line_names_steps_places_and_time() -> None:
+    assert _change_line(change(ALL, None, 5), 120.0) == (
+        "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), each watched for 2 min."
     )
 
 

@@ -1,0 +1,45 @@
+"""The one question that commands ask before they change something dangerous."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rheostat.errors import NotConfirmedError
+from rheostat.saying import tell
+
+
+def check_can_confirm(*, yes: bool) -> None:
+    """Checks early, before slow work, that ``confirm`` can get an answer.
+
+    Args:
+        yes: ``--yes`` was given.
+
+    Raises:
+        NotConfirmedError: without ``--yes`` there is no terminal to ask on.
+    """
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise NotConfirmedError(
+            "This needs a confirmation, and there is no terminal to ask on: give --yes. Nothing was changed."
+        )
+
+
+def confirm(changes: Sequence[str], *, yes: bool) -> None:
+    """Shows on stderr what the command is about to change, and returns once the operator agrees.
+
+    Args:
+        changes: one line for each: what, from what, to what, on which brokers.
+        yes: ``--yes`` was given: the changes are shown and nothing is asked.
+
+    Raises:
+        NotConfirmedError: the operator did not agree, or there is no terminal to ask on.
+    """
+    for line in changes:
+        tell(line)
+    check_can_confirm(yes=yes)
+    if yes:
+        return
+    sys.stderr.write("Continue? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise NotConfirmedError("Not confirmed. Nothing was changed.")

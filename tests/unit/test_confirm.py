@@ -1,0 +1,57 @@
+"""The question before a dangerous change: who is asked, which answers count, and what else ends the command."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from rheostat.confirm import check_can_confirm, confirm
+from rheostat.errors import EXIT_NOT_CONFIRMED, NotConfirmedError
+
+CHANGES = ["broker 3 leader: 10.0 MB/s → 50.0 MB/s", "broker 3 follower: 10.0 MB/s → 50.0 MB/s"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO) -> Terminal:
+    """Gives the command this input and a terminal as stderr. Call it in the test itself: pytest swaps stderr after fixtures."""
+    stderr = Terminal()
+    monkeypatch.setattr("sys.stdin", stdin)
+    monkeypatch.setattr("sys.stderr", stderr)
+    return stderr
+
+
+@pytest.mark.parametrize("answer", ["y\n", " YES \n"])
+def test_confirm_with_yes_on_terminal_returns(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(monkeypatch, Terminal(answer))
+    confirm(CHANGES, yes=False)
+    assert shown.getvalue() == "\n".join([*CHANGES, "Continue? [y/N] "])
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "", "yep\n"])
+def test_confirm_with_another_answer_ends(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(monkeypatch, Terminal(answer))
+    with pytest.raises(NotConfirmedError, match="Nothing was changed") as ending:
+        confirm(CHANGES, yes=False)
+    assert ending.value.exit_code == EXIT_NOT_CONFIRMED
+    assert shown.getvalue().startswith("\n".join(CHANGES))
+
+
+def test_confirm_without_terminal_wants_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(monkeypatch, io.StringIO("y\n"))
+    with pytest.raises(NotConfirmedError, match="give --yes"):
+        confirm(CHANGES, yes=False)
+    with pytest.raises(NotConfirmedError, match="give --yes"):
+        check_can_confirm(yes=False)
+    assert "Continue" not in shown.getvalue()
+
+
+def test_confirm_with_the_option_shows_and_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(monkeypatch, io.StringIO())
+    check_can_confirm(yes=True)
+    confirm(CHANGES, yes=True)
+    assert shown.getvalue() == "\n".join([*CHANGES, ""])
