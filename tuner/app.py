@@ -44,7 +44,7 @@ from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.owed import Owed
 from tuner.journal.read_ahead import ReadAhead
-from tuner.lease import HEARTBEAT_S, SESSION_S, Lease, group_of
+from tuner.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
 from tuner.model.partition_limits import PartitionLimits
@@ -134,6 +134,7 @@ def run_tuner(
             member = partial(
                 consumer, kafka, "rheostat-tuner-lease", group_id=group_of(cluster), auto_offset_reset="latest",
                 session_timeout_ms=round(SESSION_S * 1000), heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+                partition_assignment_strategy=ASSIGNORS,
             )  # fmt: skip
             lease = Lease(member, topics.journal, group_of(cluster))
             stack.callback(named("lease", lease.leave))

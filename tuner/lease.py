@@ -8,6 +8,11 @@ journal shuts it out then (journal/kafka_journal.py): it can't put on record wha
 A group's coordinator that we alone cannot reach has given the lease to another as soon as our session is over, and Kafka's client
 does not say so. So whoever has not been answered for as long no longer holds it, whatever he was told last.
 
+The holder keeps the lease while other tuners come and go. Kafka's default assignor gives the partition to the member with the
+smallest id, and ids are drawn at random, so every newcomer could take it. The sticky assignor gives it to the member that had it
+last. The group still takes the partition back for the moment that a rebalance lasts: the holder writes nothing meanwhile, waits
+(``awaits_renewal``), and goes on with its term when the group has given it back.
+
 kafka-python can lose the end of a rebalance: what a member was given arrives between two polls, and where only the topic's
 metadata had called for that rebalance, nobody asks for it any more. Such a member is told nothing, sends no heartbeats, and would
 wait for ever; so one that has been told nothing for longer than a rebalance can take comes back as a new one.
@@ -25,6 +30,8 @@ from collections.abc import Callable, Collection
 import kafka.errors
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 log = structlog.get_logger("tuner")
 
@@ -35,6 +42,8 @@ HEARTBEAT_S = 2.0
 TOLD_NOTHING_S_MAX = SESSION_S + 2 * HEARTBEAT_S
 _SEEN_THROUGH_S = 2.0  # A rebalance that begins and ends within one poll cannot be lost.
 _LEAVE_S_MAX = 5.0
+# The group uses the first one that all members know. Tuners from before the sticky one know only the range assignor.
+ASSIGNORS = (StickyPartitionAssignor, RangePartitionAssignor)
 _TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError)
 
 
@@ -54,13 +63,15 @@ class Lease:
     ) -> None:
         """
         Args:
-            member: makes a consumer of ``group``, with the timeouts above.
+            member: makes a consumer of ``group``, with the timeouts and assignors above.
         """
         self._member = member
         self._group = group
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
         self.given = False  # What the group said last.
+        # True while a rebalance runs in which this member, which held the lease until then, may be given it again.
+        self.awaits_renewal = False
         self._asked_s: float | None = None  # Since when it has been asked what is given, and has not said.
         self._partition = TopicPartition(topic, 0)
         self._answered_s = float("-inf")  # When it was asked for what the group's coordinator answered last.
@@ -76,7 +87,7 @@ class Lease:
             if self._consumer is None:
                 self._consumer = self._member()
                 self._consumer.subscribe([self._partition.topic], listener=_Told(self))
-                self.asked()
+                self.asked(still_member=False)
             wait_s = timeout_s if self._asked_s is None else max(timeout_s, _SEEN_THROUGH_S)
             self._consumer.poll(timeout_ms=round(wait_s * 1000))
             mine = self.given and self.silent_s() < SESSION_S
@@ -92,9 +103,11 @@ class Lease:
         except kafka.errors.GroupAuthorizationFailedError:
             self._say(f"missing right: Read on Group {self._group}")
             threading.Event().wait(timeout_s)  # It answers at once, and would be asked in a circle.
+            self.awaits_renewal = False
             return False
         except _TROUBLE as error:
             self._say(f"{type(error).__name__}: {error}")
+            self.awaits_renewal = False
             return False
         self._said = None
         return mine
@@ -111,17 +124,22 @@ class Lease:
             self._answered_s = max(self._answered_s, float(sent_s))
         return self._monotonic() - self._answered_s
 
-    def asked(self) -> None:
-        """The group deals anew: nothing is given until it has said so."""
+    def asked(self, *, still_member: bool) -> None:
+        """The group deals anew: nothing is given until it has said so.
+
+        Args:
+            still_member: False where the group has dropped this member, and may have given the lease to another already.
+        """
+        self.awaits_renewal = still_member and (self.given or self.awaits_renewal)
         self.given, self._asked_s = False, self._monotonic()
 
     def told(self, *, given: bool) -> None:
-        self.given, self._asked_s = given, None
+        self.given, self._asked_s, self.awaits_renewal = given, None, False
         self._answered_s = max(self._answered_s, self._monotonic())
 
     def leave(self) -> None:
         """Hands the lease on at once, instead of after the session's timeout; who asks again comes as a new member."""
-        member, self._consumer, self.given = self._consumer, None, False
+        member, self._consumer, self.given, self.awaits_renewal = self._consumer, None, False, False
         if member is not None:
             member.close(timeout_ms=round(_LEAVE_S_MAX * 1000))
 
@@ -143,7 +161,7 @@ class _Told(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ha
         self._lease.told(given=bool(assigned))
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
-        self._lease.asked()
+        self._lease.asked(still_member=True)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
-        self._lease.asked()
+        self._lease.asked(still_member=False)

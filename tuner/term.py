@@ -43,7 +43,8 @@ def serve(
     """
 
     def may_act() -> bool:
-        return not journal.lost and (lease is None or lease.held()) and not reloads.waiting()
+        held = lease is None or lease.held() or wait_for_renewal(lease, journal, stop, monotonic)
+        return held and not journal.lost and not reloads.waiting()
 
     board.acts()
     run(loop, mutations, plans, board, cycle_s=cycle_s, stop=stop, monotonic=monotonic, may_act=may_act)
@@ -52,6 +53,24 @@ def serve(
     if not stop.is_set() and not reloads.waiting():
         board.stands_by(away())
         log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
+
+
+def wait_for_renewal(
+    lease: Lease, journal: KafkaJournal, stop: threading.Event, monotonic: Callable[[], float]
+) -> bool:
+    """Waits for the end of a rebalance that other tuners caused; whether this tuner still has the lease after it.
+
+    The group gives the partition back within a heartbeat, or when the session of a tuner that has died is over.
+    """
+    began_s = monotonic()
+    while lease.awaits_renewal and not stop.is_set():
+        if lease.held():
+            # Another member may have had the lease in between, where the group dropped this one during the rebalance.
+            journal.distrust()
+            paused_s = round(monotonic() - began_s, 1)
+            log.info("a tuner joined or left the group: this one keeps the lease and goes on", paused_s=paused_s)
+            return True
+    return False
 
 
 def run(

@@ -7,7 +7,8 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from tuner.model.memory import Memory, Owned
 LAB = LabSpec(brokers=2)
 STAYS_S = 12.0  # Six times what a quarrel takes.
 TAKE_OVER_S_MAX = 15.0
-SETTLED_S = 5.0  # A heartbeat and a look.
+KEEPS = "a tuner joined or left the group: this one keeps the lease and goes on"
+PAUSE_S_MAX = 6.0  # A heartbeat of each member and a look of the newcomer, twice on a busy machine.
 SIDE = (1, Side.LEADER)
 
 
@@ -55,23 +57,12 @@ class Tuner:
     def stands_by(self) -> bool:
         return "standing by" in self.says()
 
+    def terms(self) -> int:
+        """Number of times that it has begun to act."""
+        return len(self.told("acting"))
+
     def told(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self.run.lines() if line["event"] == event]
-
-
-def lasting(one: Tuner, other: Tuner) -> Callable[[], bool]:
-    """The first who acts may have been dealt out already, and hear of it with its next heartbeat."""
-    seen: list[tuple[bool, bool]] = []
-    since_s = [0.0]
-
-    def probe() -> bool:
-        now = one.acts(), other.acts()
-        if seen[-1:] != [now]:
-            seen.append(now)
-            since_s[0] = time.monotonic()
-        return now[0] != now[1] and time.monotonic() - since_s[0] > SETTLED_S
-
-    return probe
 
 
 @pytest.fixture
@@ -83,10 +74,11 @@ def two(lab: Lab, tmp_path: Path) -> Iterator[tuple[Tuner, Tuner]]:
         with running(*RHEOSTAT, "tune", "--config", second[0], log=tmp_path / "b.log") as b:
             other = Tuner(b, second[1])
             until(other.stands_by, 30, "the second stands by")
-            # Whoever joins makes the group deal anew; the lease may change hands, and does so at most once.
-            until(lambda: members(lab) >= 2, 20, "the second is a member")
-            until(lasting(one, other), 40, "one of them acts, and stays")
-            yield (one, other) if one.acts() else (other, one)
+            until(lambda: members(lab) == 2, 20, "both are members, and those that another test has killed are not")
+            yield one, other
+            for tuner in (one, other):
+                if tuner.run.alive():
+                    tuner.run.end(signal.SIGTERM)  # Else the next test waits for the end of its session.
 
 
 def config(lab: Lab, path: Path) -> tuple[Path, int]:
@@ -117,18 +109,13 @@ def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner
 
     # As a new member of the group the old leader may be given the lease again; what must not be is that both go on to think
     # that they have it, and take the journal from each other for ever.
-    watched_s, terms = time.monotonic() + STAYS_S, begun(leader, stand_by)
+    watched_s, terms = time.monotonic() + STAYS_S, leader.terms() + stand_by.terms()
     until(lambda: time.monotonic() > watched_s, 2 * STAYS_S, "the time is over in which they could quarrel")
-    assert begun(leader, stand_by) - terms <= 3, (
+    assert leader.terms() + stand_by.terms() - terms <= 3, (
         leader.run.said(),
         stand_by.run.said(),
     )  # A quarrel: one every two seconds.
     until(lambda: leader.acts() != stand_by.acts(), TAKE_OVER_S_MAX, "one of them acts")
-
-
-def begun(*tuners: Tuner) -> int:
-    """Terms, of all of them."""
-    return sum(len(tuner.told("acting")) for tuner in tuners)
 
 
 def members(lab: Lab) -> int:
@@ -137,12 +124,37 @@ def members(lab: Lab) -> int:
         return len(admin.describe_groups([group])[group]["members"])
 
 
-def test_a_leader_that_ends_hands_the_lease_on(lab: Lab, two: tuple[Tuner, Tuner]) -> None:
-    leader, stand_by = two
-    until(lambda: members(lab) == 2, 20, "the tuners that another test has killed are forgotten")
-    assert leader.run.end(signal.SIGTERM, 10) == 0
-    assert members(lab) == 1, "it did not leave the group, so its session has to time out"
-    until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
+def test_holder_keeps_the_lease_while_others_come_and_go(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:
+    """Three stand-bys join one after the other and leave again. Then both tuners are restarted, the stand-by first."""
+    holder, first_stand_by = two
+    with stand_by(lab, tmp_path, "c", of=3) as c, stand_by(lab, tmp_path, "d", of=4) as d:
+        for leaving in (d, c):
+            assert leaving.run.end(signal.SIGTERM, 10) == 0
+    assert members(lab) == 2, "both have left the group"
+    assert first_stand_by.run.end(signal.SIGTERM, 10) == 0
+    with stand_by(lab, tmp_path, "b2", of=2) as successor:
+        assert holder.terms() == 1, holder.run.said()
+        assert holder.told(KEEPS), "it says that it waited"
+        assert all(kept["paused_s"] < PAUSE_S_MAX for kept in holder.told(KEEPS)), holder.told(KEEPS)
+        assert holder.run.end(signal.SIGTERM, 10) == 0
+        assert members(lab) == 1, "it did not leave the group, so its session has to time out"
+        until(successor.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
+        with stand_by(lab, tmp_path, "a2", of=2) as last:
+            until(lambda: successor.told(KEEPS), 10, "the new holder keeps the lease, too")
+            terms = [tuner.terms() for tuner in (holder, first_stand_by, c, d, successor, last)]
+            assert terms == [1, 0, 0, 0, 1, 0], "a rolling restart hands the lease over once"
+            assert successor.acts()
+
+
+@contextmanager
+def stand_by(lab: Lab, tmp_path: Path, name: str, *, of: int) -> Iterator[Tuner]:
+    """A tuner that has joined a group of then ``of`` members, and does not act."""
+    file, port = config(lab, tmp_path / f"{name}.yaml")
+    with running(*RHEOSTAT, "tune", "--config", file, log=tmp_path / f"{name}.log") as run:
+        tuner = Tuner(run, port)
+        until(tuner.stands_by, 30, f"{name} stands by")
+        until(lambda: members(lab) == of, 20, f"{name} is a member")
+        yield tuner
 
 
 def test_a_dry_run_looks_on_beside_the_one_that_acts(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:

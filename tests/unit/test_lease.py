@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from kafka import TopicPartition
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 
-from tuner.lease import SESSION_S, Lease
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.lease import ASSIGNORS, SESSION_S, Lease
+from tuner.term import wait_for_renewal
 
 ONLY = TopicPartition("rheostat.journal", 0)
 
@@ -145,6 +151,121 @@ def test_who_is_given_nothing_waits_as_long_as_it_takes() -> None:
     assert not rig.after(1.0)
     assert not rig.after(3600.0)
     assert len(rig.members) == 1
+
+
+def test_lease_in_a_rebalance_awaits_renewal_until_the_group_decides() -> None:
+    """Another tuner joins: the group takes the partition back, and gives it to the member that had it."""
+    rig = Rig()
+    [member] = rig.members
+    assert not rig.lease.awaits_renewal, "a newcomer had nothing that could be renewed"
+    member.given(ONLY)
+    assert rig.after(1.0)
+    member.dealt_anew()
+    assert not rig.after(1.0), "it may not act meanwhile"
+    assert rig.lease.awaits_renewal
+    assert not rig.after(2.0)
+    assert rig.lease.awaits_renewal
+    member.given(ONLY)
+    assert rig.after(1.0)
+    assert not rig.lease.awaits_renewal
+    member.dealt_anew()
+    assert not rig.after(1.0)
+    member.given()
+    assert not rig.after(1.0)
+    assert not rig.lease.awaits_renewal, "another member has it"
+
+
+def test_lease_of_a_member_that_was_dropped_awaits_no_renewal() -> None:
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    member.next = lambda: member.listener.on_partitions_lost([ONLY])
+    assert not rig.after(1.0)
+    assert not rig.lease.awaits_renewal
+
+
+@pytest.mark.parametrize("error", [GroupAuthorizationFailedError("the group"), KafkaConnectionError("no broker")])
+def test_lease_that_cannot_be_asked_for_awaits_no_renewal(error: Exception) -> None:
+    """The caller waits for a renewal in a loop, which an error must end."""
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    member.dealt_anew()
+    assert not rig.after(1.0)
+
+    def fail() -> None:
+        raise error
+
+    member.next = fail
+    assert not rig.after(1.0)
+    assert not rig.lease.awaits_renewal
+
+
+def test_tuner_keeps_its_term_through_a_rebalance_and_proves_its_right_again() -> None:
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    member.dealt_anew()
+    assert not rig.after(1.0)
+    member.given(ONLY)
+    journal = SimpleNamespace(distrust=lambda: distrusted.append(True))
+    distrusted: list[bool] = []
+    assert wait_for_renewal(rig.lease, cast(KafkaJournal, journal), threading.Event(), lambda: rig.now_s)
+    assert distrusted == [True]
+    member.dealt_anew()
+    assert not rig.after(1.0)
+    member.given()
+    assert not wait_for_renewal(rig.lease, cast(KafkaJournal, journal), threading.Event(), lambda: rig.now_s)
+    assert distrusted == [True]
+
+
+def test_stopped_tuner_waits_for_no_renewal() -> None:
+    rig = Rig()
+    [member] = rig.members
+    member.given(ONLY)
+    assert rig.after(1.0)
+    member.dealt_anew()
+    assert not rig.after(1.0)
+    stop = threading.Event()
+    stop.set()
+    journal = cast(KafkaJournal, SimpleNamespace())
+    assert not wait_for_renewal(rig.lease, journal, stop, lambda: rig.now_s)
+
+
+def test_assignors_give_the_partition_to_its_holder_whatever_the_ids() -> None:
+    """Also where a suspended member comes back and claims what it had in an older generation."""
+    members: dict[str, StickyPartitionAssignor] = {}
+    generation = 0
+
+    def rebalance() -> object:
+        nonlocal generation
+        generation += 1
+        joined = [
+            SimpleNamespace(member_id=name, group_instance_id=None, metadata=assignor.metadata({ONLY.topic}))
+            for name, assignor in members.items()
+        ]
+        cluster = SimpleNamespace(topics=lambda: {ONLY.topic}, partitions_for_topic=lambda _: {ONLY.partition})
+        leader = next(iter(members.values()))
+        assignments = leader.assign(cluster, joined)
+        for name, assignor in members.items():
+            assignor.on_assignment(assignments[name], generation)
+        [holder] = [name for name, assignment in assignments.items() if assignment.partitions()]
+        return holder
+
+    def join(name: str) -> object:
+        members[name] = ASSIGNORS[0]()
+        return rebalance()
+
+    assert [join(name) for name in ("m", "a", "z", "b")] == ["m"] * 4
+    suspended = members.pop("m")
+    assert rebalance() == (successor := "a")
+    members["m"] = suspended
+    assert rebalance() == successor
+    del members["z"]
+    assert rebalance() == successor
 
 
 def test_who_is_told_nothing_comes_back_as_a_new_member() -> None:

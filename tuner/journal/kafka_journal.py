@@ -237,6 +237,10 @@ class KafkaJournal:
         group whose coordinator we alone cannot reach gives it to another, who takes the journal over only some time after that."""
         return max(self._monotonic() - self._ours_at_s, self._group_silent_s())
 
+    def distrust(self) -> None:
+        """Drops the last proof: nothing is written to the cluster before the next one."""
+        self._ours_at_s = float("-inf")
+
     def prove(self) -> None:
         """Makes sure that it is still ours, by a small write.
 
