@@ -35,6 +35,7 @@ from rheostat.errors import (
     EXIT_OUTPUT_CLOSED,
     CommandError,
 )
+from rheostat.saying import tell
 
 app = typer.Typer(
     name="rheostat",
@@ -74,14 +75,14 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except CommandError as error:
-        typer.echo(str(error), err=True)
+        tell(str(error))
         sys.exit(error.exit_code)
     except typer.Exit as ending:
         sys.exit(ending.exit_code)
     except typer.Abort:
         sys.exit(EXIT_INTERRUPTED)
     except (KeyboardInterrupt, EOFError):
-        typer.echo("interrupted", err=True)
+        tell("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # Whoever read us (head, less) has enough; Python would complain while closing stdout.

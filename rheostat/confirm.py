@@ -39,7 +39,6 @@ def confirm(changes: Sequence[str], *, yes: bool) -> None:
     check_can_confirm(yes=yes)
     if yes:
         return
-    sys.stderr.write("Continue? [y/N] ")
-    sys.stderr.flush()
+    tell("Continue? [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise NotConfirmedError("Not confirmed. Nothing was changed.")

@@ -9,6 +9,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict
 
+from rheostat.printable import escaped
+
 
 def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
     """
@@ -29,6 +31,7 @@ def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
             structlog.stdlib.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
             structlog.processors.format_exc_info,
+            _escaped,
             renderer,
         ],
         logger_factory=structlog.PrintLoggerFactory(out),
@@ -37,3 +40,11 @@ def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
     # kafka-python tells of every connection and retry; what matters of it comes back as an error to its caller.
     logging.basicConfig(level=logging.ERROR, stream=out, format="%(name)s %(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def _escaped(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Texts without what steers a terminal; the line breaks of a trace stay. In JSON they are escaped anyway."""
+    return {
+        key: "\n".join(map(escaped, value.split("\n"))) if isinstance(value, str) else value
+        for key, value in line.items()
+    }

@@ -1,14 +1,29 @@
-"""Lines for a person at a terminal."""
+"""Lines for a person or a script, on the standard streams. What came from outside is escaped here, at the latest."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
 
+from rheostat.printable import escaped
 
-def tell(line: str) -> None:
-    """To standard error. A terminal that has gone takes no more (EIO): nobody is there to hear it, and who is putting something
-    back, as it has gone, must not break off for that."""
+
+def out(*lines: str) -> None:
+    """Writes to standard output what was asked for: text or JSON. Line breaks within a line stay."""
+    sys.stdout.write("".join(f"{_shown(line)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def tell(*lines: str, end: str = "\n") -> None:
+    """Writes to standard error what is said besides. Line breaks within a line stay.
+
+    A terminal that has gone takes no more (EIO): nobody is there to hear it, and who is putting something back, as it has
+    gone, must not break off for that.
+    """
     with suppress(OSError):
-        sys.stderr.write(line + "\n")
+        sys.stderr.write("".join(f"{_shown(line)}{end}" for line in lines))
         sys.stderr.flush()
+
+
+def _shown(line: str) -> str:
+    return "\n".join(map(escaped, line.split("\n")))

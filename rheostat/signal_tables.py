@@ -9,8 +9,9 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
+from rheostat import printable
+from rheostat.terminal import styled
 from streaming.contract import (
     BrokerSignal,
     ControllerSignal,
@@ -49,17 +50,12 @@ def table(sheet: Sheet, signals: Iterable[Signal], now_ms: int, age_s_max: float
     for signal in signals:
         fresh = freshness(signal, now_ms, age_s_max) is Freshness.FRESH
         made.add_row(
-            *(Text(printable(figure(signal))) for _, figure in about),
-            Text(_age(signal, now_ms, fresh), style="" if fresh else "red"),
-            Text(_share(signal.completeness)),
-            *(Text(printable(figure(signal))) for _, figure in sheet.figures),
+            *(figure(signal) for _, figure in about),
+            styled(_age(signal, now_ms, fresh), "" if fresh else "red"),
+            _share(signal.completeness),
+            *(figure(signal) for _, figure in sheet.figures),
         )
     return made
-
-
-def printable(text: str) -> str:
-    """A client names itself: what it puts there must not steer the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
@@ -147,7 +143,7 @@ def _active(signal: ControllerSignal) -> str:
 
 
 def _name(name: str | None) -> str:
-    return _DASH if name is None else name or '""'
+    return _DASH if name is None else printable.name(name) or '""'
 
 
 SHEETS = {

@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
+from rheostat.saying import out, tell
 from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
 from rheostat.signal_tables import SHEETS, clock, span, table
+from rheostat.terminal import console_of, styled
 from streaming.contract import (
     BrokerSignal,
     ContractError,
@@ -41,7 +41,6 @@ from tuner.observe.signals import TROUBLE, NewestSignals, SignalTail
 REFRESH_S = 2.0
 _BACKLOG_RECORDS = 400
 _POLL_MS = 200
-_WIDE = 10_000  # Where nobody's screen is the measure, a table is as wide as it is.
 _LOOK_AT = "are `rheostat collect` and `rheostat stream`, or `rheostat run`, running?"
 
 
@@ -152,14 +151,14 @@ def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool) ->
             ) from error
     now_ms = _now_ms()
     if as_json:
-        sys.stdout.write(json.dumps(as_records(seen.fitting(now_ms)), indent=2) + "\n")
+        out(json.dumps(as_records(seen.fitting(now_ms)), indent=2))
     else:
         console = console_of(sys.stdout)
         for part in view(seen, wanted, now_ms, age_s_max):
             console.print(part)
     wrong = complaint(seen, wanted, topic, now_ms, age_s_max)
     if wrong is not None:
-        sys.stderr.write(wrong + "\n")
+        tell(wrong)
     return EXIT_DONE if wrong is None else EXIT_NOT_WELL
 
 
@@ -171,8 +170,8 @@ def watch(settings: Settings, wanted: Wanted, wait_s: float | None) -> int:
     def picture(trouble: str | None) -> Group:
         now_ms = _now_ms()
         wrong = trouble or complaint(seen, wanted, topic, now_ms, age_s_max)
-        foot = Text(f"{clock(now_ms)}, every {REFRESH_S:g} s; Ctrl-C ends", style="dim")
-        notes = [] if wrong is None else [Text(wrong, style="red")]
+        foot = styled(f"{clock(now_ms)}, every {REFRESH_S:g} s; Ctrl-C ends", "dim")
+        notes = [] if wrong is None else [styled(wrong, "red")]
         return Group(*view(seen, wanted, now_ms, age_s_max), *notes, foot)
 
     with _tail(settings) as tail:
@@ -203,16 +202,15 @@ def follow(settings: Settings, wanted: Wanted, wait_s: float | None) -> int:
                 records, trouble = [], f"the signals cannot be read: {error}"
                 stop.wait(1.0)
             if trouble not in (None, said):
-                sys.stderr.write(f"{trouble}\n")
+                tell(str(trouble))
             said = trouble
             for record in records:
                 if (line := raw_line(record.value, wanted)) is not None:
                     seen_any = True
-                    sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+                    out(line)
     if seen_any or stop.is_set():
         return EXIT_DONE
-    sys.stderr.write(f"No signal that fits came within {wait_s:g} s: {_LOOK_AT}\n")
+    tell(f"No signal that fits came within {wait_s:g} s: {_LOOK_AT}")
     return EXIT_NOT_WELL
 
 
@@ -291,14 +289,10 @@ class _Pages:
         self._console.file.flush()
 
 
-def console_of(out: Any) -> Console:
-    return Console(file=out) if out.isatty() else Console(file=out, width=_WIDE, force_terminal=False, no_color=True)
-
-
-def view(seen: Seen, wanted: Wanted, now_ms: int, age_s_max: float) -> list[Table | Text]:
+def view(seen: Seen, wanted: Wanted, now_ms: int, age_s_max: float) -> list[RenderableType]:
     """A table for every kind that is there."""
     fitting = seen.fitting(now_ms)
-    parts: list[Table | Text] = []
+    parts: list[RenderableType] = []
     for kind, sheet in SHEETS.items():
         if of_kind := [signal for signal in fitting if kind_of(signal) == kind]:
             parts.append(table(sheet, of_kind, now_ms, age_s_max, clusters=wanted.cluster is None))
@@ -310,7 +304,7 @@ def view(seen: Seen, wanted: Wanted, now_ms: int, age_s_max: float) -> list[Tabl
         )
         if count
     ]
-    return [*parts, Text(f"Signals besides: {', '.join(left_out)}.")] if left_out else parts
+    return [*parts, styled(f"Signals besides: {', '.join(left_out)}.")] if left_out else parts
 
 
 def _node(signal: Signal) -> int:

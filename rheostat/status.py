@@ -14,7 +14,6 @@ from rich.table import Table
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.services import probe
 from rheostat.settings import Settings
-from rheostat.signal_tables import printable
 from rheostat.status_look import Onlooker, Recalled, coming
 from streaming.contract import Side
 from streaming.kafka import consumer
@@ -260,23 +259,21 @@ def show(status: dict[str, Any], console: Console) -> None:
     for plan in status.get("plans", ()):
         console.print(
             f"Plan {plan['plan']}: {plan['wanted']}, {plan['partitions']} partitions, {plan['under_way']} under way; more with "
-            "`rheostat reassign status`.", highlight=False, soft_wrap=True,
+            "`rheostat reassign status`.", soft_wrap=True,
         )  # fmt: skip
         for line in plan["said"]:
-            console.print(f"  {line}", highlight=False, soft_wrap=True)
+            console.print(f"  {line}", soft_wrap=True)
     for line in ordered(status):
-        console.print(printable(line), highlight=False, markup=False)
+        console.print(line)
     if status["last_decisions"]:
         console.print("Last decisions:")
         for entry in status["last_decisions"]:
             failure = f" FAILED: {entry['failure']}" if entry["failure"] else ""
-            console.print(
-                printable(f"  {_at(entry)} {entry['kind']}: {entry['text']}{failure}"), highlight=False, markup=False
-            )
+            console.print(f"  {_at(entry)} {entry['kind']}: {entry['text']}{failure}")
     if status["last_turns"]:
         console.print("Last seconds of the law:")
         for turn in status["last_turns"]:
-            console.print(f"  {_at(turn)} {turn['text']}", highlight=False)
+            console.print(f"  {_at(turn)} {turn['text']}")
 
 
 def ordered(status: Mapping[str, Any]) -> list[str]:

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rheostat.quotas.live import tenant_named
-from rheostat.signal_tables import printable
 from rheostat.status import ordered
+from rheostat.terminal import styled
 from tuner.api.sentences import moment, size
 from tuner.decide import words
 from tuner.decide.words import span
@@ -62,23 +62,23 @@ def picture(
     """
     parts: list[RenderableType] = []
     if status is not None:
-        parts += [Text(f"{status['cluster']}: {status['headline']}", style="bold red" if _stuck(status) else "bold")]
-        parts += [Text(line) for line in _how_far(status)]
-        parts += [Text(line, style="red") for line in _infeasible(status)]
-        parts += [Text(printable(line), style="yellow") for line in ordered(status)]
+        parts += [styled(f"{status['cluster']}: {status['headline']}", "bold red" if _stuck(status) else "bold")]
+        parts += [styled(line) for line in _how_far(status)]
+        parts += [styled(line, "red") for line in _infeasible(status)]
+        parts += [styled(line, "yellow") for line in ordered(status)]
         if status["onto"]:
             parts.append(_moves(status))
-        parts += _titled("Next", [Text(printable(f"  {step[:1].upper()}{step[1:]}")) for step in status["next"]])
-        parts += [Text(printable(line)) for line in plans]
+        parts += _titled("Next", [styled(f"  {step[:1].upper()}{step[1:]}") for step in status["next"]])
+        parts += [styled(line) for line in plans]
         parts.append(_brokers(status, course, latency_ms))
         if tenants is not None:
             parts += _tenants(tenants)
         parts += _lines("Last decisions", status["last_decisions"])
         parts += _lines("Last seconds of the law", status["last_turns"])
     if trouble is not None:
-        parts.append(Text(trouble, style="red"))
+        parts.append(styled(trouble, "red"))
     clock = time.strftime("%H:%M:%S", time.gmtime())
-    parts.append(Text(f"{clock} UTC, every {REFRESH_S:g} s; Ctrl-C ends", style="dim"))
+    parts.append(styled(f"{clock} UTC, every {REFRESH_S:g} s; Ctrl-C ends", "dim"))
     return Group(*parts)
 
 
@@ -116,7 +116,7 @@ def _moves(status: Mapping[str, Any]) -> Table:
         made.add_row(
             str(row["broker"]), "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
             "–" if done is None else f"{done:.0%}", _known(row["remaining_bytes"], size), _slope(row["slope_bytes_per_s"]),
-            _known(row["eta_s"], span), Text(_how(row), style="red" if row["stalled"] else ""),
+            _known(row["eta_s"], span), styled(_how(row), "red" if row["stalled"] else ""),
         )  # fmt: skip
     if len(status["onto"]) > MOVES_MAX:
         made.caption = f"{MOVES_MAX} of {len(status['onto'])} destinations, the most urgent first"
@@ -158,7 +158,7 @@ def _brokers(status: Mapping[str, Any], course: Course, latency_ms: float | None
             style = "red" if broker.get(f"{side}_infeasible") else ""
             made.add_row(
                 str(broker["broker"]) if number == 0 else "", side, _mb(broker.get(f"{side}_throttled_bytes_per_s")), _mb(limit),
-                Text(_mb(broker.get(f"{side}_keep_up_bytes_per_s")), style=style), _mb(broker.get(f"{side}_floor_bytes_per_s")),
+                styled(_mb(broker.get(f"{side}_keep_up_bytes_per_s")), style=style), _mb(broker.get(f"{side}_floor_bytes_per_s")),
                 Spark(course.rates.get((broker["broker"], side), ()), limit),
                 _latency(broker["produce_p99_ms"], latency_ms) if number == 0 else "",
             )  # fmt: skip
@@ -168,17 +168,17 @@ def _brokers(status: Mapping[str, Any], course: Course, latency_ms: float | None
 
 
 def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(printable(f"Tenants: {found['why'] or 'nobody was judged'}"))]
-    parts += [Text(printable(f"  {line}"), style="yellow") for line in found["holds"][:TENANTS_MAX]]
+    parts: list[RenderableType] = [styled(f"Tenants: {found['why'] or 'nobody was judged'}")]
+    parts += [styled(f"  {line}", "yellow") for line in found["holds"][:TENANTS_MAX]]
     rows = sorted(found["tenants"] or (), key=lambda row: (not row["throttled"], -row["demand_per_s"]))
     for row in rows[:TENANTS_MAX]:
         quota = "no quota" if row["quota_per_s"] is None else f"quota {row['quota_per_s']:g}/s"
         held = "held back: " if row["throttled"] else ""
         why = row["reason"].replace("_", " ")
         line = f"  {tenant_named(row)}: asks for {row['demand_per_s']:g}/s, {quota}; {held}{why}"
-        parts.append(Text(printable(line), style="red" if row["throttled"] else ""))
+        parts.append(styled(line, "red" if row["throttled"] else ""))
     if len(rows) > TENANTS_MAX:
-        parts.append(Text(f"  and {len(rows) - TENANTS_MAX} more (`rheostat quotas` has each)"))
+        parts.append(styled(f"  and {len(rows) - TENANTS_MAX} more (`rheostat quotas` has each)"))
     return parts
 
 
@@ -192,7 +192,7 @@ class Spark:
         return Measurement(min(len(self._bars), _SPARK_MIN), len(self._bars)).with_maximum(options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self._bars[-options.max_width :], no_wrap=True)
+        yield styled(self._bars[-options.max_width :], cut=True)
 
 
 def spark(rates: Iterable[float | None], limit: float | None) -> str:
@@ -210,12 +210,12 @@ def _lines(title: str, rows: list[dict[str, Any]]) -> list[Text]:
     for row in reversed(rows):
         at = time.strftime("%H:%M:%S", time.gmtime(row["at_ms"] / 1000))
         failure = f" FAILED: {row['failure']}" if row.get("failure") else ""
-        lines.append(Text(printable(f"  {at} {row['text']}{failure}"), style="red" if failure else ""))
+        lines.append(styled(f"  {at} {row['text']}{failure}", "red" if failure else ""))
     return _titled(title, lines)
 
 
 def _titled(title: str, lines: list[Text]) -> list[Text]:
-    return [Text(f"{title}:"), *lines] if lines else []
+    return [styled(f"{title}:"), *lines] if lines else []
 
 
 def _idle(broker: Mapping[str, Any]) -> bool:
@@ -232,7 +232,7 @@ def _mb(bytes_per_s: float | None) -> str:
 
 def _latency(p99_ms: float | None, latency_ms: float | None) -> Text:
     if p99_ms is None:
-        return Text("–")
+        return styled("–")
     if latency_ms is None:
-        return Text(f"{p99_ms:.0f} ms")
-    return Text(f"{p99_ms:.0f} of {latency_ms:.0f} ms", style="red" if p99_ms > latency_ms else "")
+        return styled(f"{p99_ms:.0f} ms")
+    return styled(f"{p99_ms:.0f} of {latency_ms:.0f} ms", "red" if p99_ms > latency_ms else "")

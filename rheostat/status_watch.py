@@ -22,12 +22,12 @@ from rheostat.reassign.given import client_of
 from rheostat.reassign.record import following
 from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
-from rheostat.signals import console_of
 from rheostat.status import DECISIONS, TURNS, Newest, status_json
 from rheostat.status_look import Onlooker, Recalled
 from rheostat.status_picture import REFRESH_S, Course, picture
 from rheostat.status_plans import Plans
 from rheostat.status_tenants import Tenants
+from rheostat.terminal import console_of
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.kafka.quotas import QuotaClient

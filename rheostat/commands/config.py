@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rheostat.commands.options import Config, out
+from rheostat.commands.options import Config
 from rheostat.errors import CommandError
+from rheostat.saying import out
 
 app = typer.Typer(help="The settings file.", no_args_is_help=True)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rheostat.commands.options import out
+from rheostat.saying import out
 
 app = typer.Typer(help="A real Kafka cluster on this machine.", no_args_is_help=True)
 

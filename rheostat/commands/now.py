@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from rheostat.commands.options import Config, Json, out
+from rheostat.commands.options import Config, Json
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
+from rheostat.saying import out, tell
 
 
 class Kind(StrEnum):
@@ -33,11 +35,10 @@ def status(
     if wait_s is not None and not watch:
         raise typer.BadParameter("it ends a watch: give --watch, too", param_hint="--wait")
 
-    from rich.console import Console
-
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
     from rheostat.status import gather, show, stuck
+    from rheostat.terminal import console_of
 
     set_up_logs()
     if watch:
@@ -48,7 +49,7 @@ def status(
     if as_json:
         out(json.dumps(found, indent=2))
     else:
-        show(found, Console())
+        show(found, console_of(sys.stdout))
     raise typer.Exit(EXIT_NOT_WELL if stuck(found) else EXIT_DONE)
 
 
@@ -104,25 +105,22 @@ def doctor(
     fetch: Annotated[bool, typer.Option("--fetch", help="fetch the JVM artifacts now, if they are missing")] = False,
 ) -> None:
     """Checks Java, artifacts, reachability and rights, and says what to do about each failure."""
-    from rich.console import Console
-
     from rheostat import doctor as checks
+    from rheostat.doctor.view import show
     from rheostat.jvm.kernel import stream_jars
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
+    from rheostat.terminal import console_of
 
     set_up_logs()
     settings = load_settings(config)
     if fetch:
-        stream_jars(progress=lambda line: typer.echo(line, err=True))
+        stream_jars(progress=tell)
     findings = []
-    console = Console(stderr=as_json)
-    marks = {"ok": "[green]ok[/]    ", "advice": "[yellow]advice[/]", "failed": "[red]FAILED[/]"}
+    console = console_of(sys.stderr if as_json else sys.stdout)
     for finding in checks.examine(settings):
         findings.append(finding)
-        console.print(f"{marks[finding.verdict]} {finding.check}: {finding.found}", highlight=False, soft_wrap=True)
-        if finding.do and finding.verdict != "ok":
-            console.print(f"         → {finding.do}", highlight=False, soft_wrap=True)
+        show(finding, console)
     if as_json:
         out(json.dumps(checks.as_json(findings), indent=2))
     raise typer.Exit(checks.exit_code(findings))

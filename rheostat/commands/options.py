@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +24,3 @@ def amount(parse: Callable[[str], float], help: str, metavar: str, *names: str) 
             raise typer.BadParameter(str(error)) from error
 
     return typer.Option(*names, parser=read, help=help, metavar=metavar)
-
-
-def out(text: str) -> None:
-    sys.stdout.write(text + "\n")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rheostat import units
-from rheostat.commands.options import Config, amount, out
+from rheostat.commands.options import Config, amount
+from rheostat.saying import out
 
 if TYPE_CHECKING:
     from rheostat.settings import Settings
@@ -83,7 +84,7 @@ def release(config: Config) -> None:
         raise BadInputError(other)
     left = orders.take_back(settings, orders.give(settings, orders.release))
     if left:
-        out("\n".join(["Not everything is taken back:", *left]))
+        out("Not everything is taken back:", *left)
         raise typer.Exit(EXIT_NOT_WELL)
     out("Released: nothing of rheostat's stands any more. Nothing is changed until `rheostat resume`.")
     _plans_wait(

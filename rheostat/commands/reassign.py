@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rheostat.commands.options import Config, Json, out
+from rheostat.commands.options import Config, Json
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
+from rheostat.printable import printable
+from rheostat.saying import out
 
 if TYPE_CHECKING:
     from rheostat.reassign.say import Said
@@ -97,7 +99,7 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
     elif not shown:
         out("No plan of reassignments is on record.")
     else:
-        out("\n".join(line for one in shown for line in sentences(one)))
+        out(*(printable(line) for one in shown for line in sentences(one)))
     raise typer.Exit(EXIT_DONE if all(one.well for one in shown) else EXIT_NOT_WELL)
 
 

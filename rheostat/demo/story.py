@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from kafka.admin import NewTopic
-from rich.console import Console
 
 from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
@@ -29,6 +28,8 @@ from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from rheostat.logs import set_up_logs
+from rheostat.saying import out
+from rheostat.terminal import console_of
 from streaming.kafka.cluster import ClusterClient
 from tuner.model.limits import MB
 
@@ -57,7 +58,7 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
     """Tells the story; 0 only when all of it held."""
     summary = Summary(rate_bytes_per_s_max=CEILING_BYTES_PER_S)
     began = time.monotonic()
-    console = Console(stderr=as_json)
+    console = console_of(sys.stderr if as_json else sys.stdout)
     with View(console) as view:
         artifacts = resolve_artifacts(view.say)
         view.now("starting a Kafka cluster: one controller, three brokers")
@@ -67,8 +68,7 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
             summary.all_s = round(time.monotonic() - began, 1)
             summary.tell(view)
             if as_json:
-                sys.stdout.write(json.dumps(summary.as_json(), indent=2) + "\n")
-                sys.stdout.flush()
+                out(json.dumps(summary.as_json(), indent=2))
             if keep:
                 _stay(lab, parts, view)
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE

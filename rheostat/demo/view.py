@@ -8,29 +8,30 @@ from rich.console import Console
 from rich.status import Status
 
 from rheostat.screen import Screen
+from rheostat.terminal import styled
 
 _LINE_EVERY_S = 4.0
 
 
 class View(Screen[Status]):
     def __init__(self, console: Console) -> None:
-        super().__init__(console, console.status(""), _LINE_EVERY_S)
+        super().__init__(console, console.status(styled("")), _LINE_EVERY_S)
         self._began_s = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays."""
-        self._console.print(f"{self._stamp()} {text}", style=style, highlight=False, soft_wrap=True)
+        self._console.print(f"{self._stamp()} {text}", style=style, soft_wrap=True)
 
     def now(self, text: str) -> None:
         """What is going on at this moment."""
         if self._live is not None:
-            self._live.update(f"{self._stamp()} {text}")
+            self._live.update(styled(f"{self._stamp()} {text}"))
         elif self._line_is_due():
             self.say(text, style="dim")
 
     def head(self, text: str) -> None:
         self._console.print()
-        self._console.print(text, style="bold", highlight=False)
+        self._console.print(text, style="bold")
 
     def _stamp(self) -> str:
         return f"{time.monotonic() - self._began_s:6.1f} s "

@@ -84,9 +84,10 @@ def _bar(stack: ExitStack) -> Any:
     """Shows how much is done, where somebody sees it."""
     if not sys.stderr.isatty():
         return lambda _: None
-    from rich.console import Console
     from rich.progress import Progress
 
-    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+    from rheostat.terminal import console_of
+
+    bar = stack.enter_context(Progress(console=console_of(sys.stderr), transient=True))
     task = bar.add_task("steps watched", total=1.0)
     return lambda share: bar.update(task, completed=share)

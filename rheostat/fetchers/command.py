@@ -20,7 +20,7 @@ from rheostat.fetchers.knob import LiveKnob
 from rheostat.fetchers.report import Report, as_record, report
 from rheostat.moves.standing import ending_failures, look, write_rates
 from rheostat.reassign.unfinished import may_begin_steps, unfinished
-from rheostat.saying import tell
+from rheostat.saying import out, tell
 from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
 from streaming.kafka.fetchers import FetcherClient
@@ -59,7 +59,7 @@ def run_fetchers(
         record = as_record(made)
         if outcome is not None:
             record["apply"] = asdict(outcome)
-        sys.stdout.write(json.dumps(record, indent=2) + "\n")
+        out(json.dumps(record, indent=2))
     if outcome is None:
         return made.exit_code()
     return EXIT_DONE if outcome.why is None else EXIT_NOT_WELL
@@ -110,7 +110,7 @@ def _report(
 
 def _show(made: Report, *, changes: bool) -> None:
     from rheostat.fetchers.view import show
-    from rheostat.signals import console_of
+    from rheostat.terminal import console_of
 
     show(made, console_of(sys.stdout), changes=changes)
 

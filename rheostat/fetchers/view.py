@@ -114,4 +114,4 @@ def _load(made: Report, load: float) -> str:
 
 
 def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    console.print(text, style=style, soft_wrap=True)

@@ -14,6 +14,7 @@ from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences
 from rheostat.limits.words import Given, check_topic
 from rheostat.moves.standing import Standing, look, reading
+from rheostat.saying import out, tell
 from rheostat.settings import Settings, load_settings
 from streaming.kafka.cluster import PartitionState
 from tuner.model.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, counted
@@ -37,10 +38,10 @@ def run_limits(config: Path, given: Given, *, as_json: bool) -> int:
         binding=limits is not None, histories=known.by_broker, why_none=known.why_none,
     )  # fmt: skip
     if as_json:
-        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
+        out(json.dumps(as_record(made), indent=2))
     else:
         from rheostat.limits.view import show
-        from rheostat.signals import console_of
+        from rheostat.terminal import console_of
 
         show(made, console_of(sys.stdout))
     return made.exit_code()
@@ -62,18 +63,18 @@ def run_place(
         placed = place(wanted, standing.racks, counts, applied_to(topic, said))
     except PolicyViolation as violation:
         if as_json:
-            sys.stdout.write(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2) + "\n")
-        sys.stderr.write(f"{violation}\n")
+            out(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2))
+        tell(str(violation))
         return EXIT_NOT_WELL
     plan = plan_of(topic, len(there), placed)
     then = _after(standing, counts, topic, placed, said)
     if as_json:
         record = {"plan": plan, "policy_violation": None, "then": as_record(then)}
-        sys.stdout.write(json.dumps(record, indent=2) + "\n")
+        out(json.dumps(record, indent=2))
     else:
-        sys.stdout.write(json.dumps(plan) + "\n")
+        out(json.dumps(plan))
         for line in _summary(wanted, there, then):
-            sys.stderr.write(line + "\n")
+            tell(line)
     return EXIT_DONE
 
 

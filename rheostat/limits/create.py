@@ -7,7 +7,6 @@ afterwards is counted again, and told. Nothing is taken back: a topic that someb
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from rheostat.limits.report import report
 from rheostat.limits.view import sentences
 from rheostat.limits.words import Given, check_topic, parse_topic_configs
 from rheostat.moves.standing import ending_failures, look
+from rheostat.saying import out, tell
 from rheostat.services import probe
 from rheostat.settings import load_settings
 from streaming import words
@@ -65,7 +65,7 @@ def run_create(config: Path, given: Given, asked: NewTopic, *, as_json: bool) ->
         except PolicyViolation as violation:
             if as_json:
                 _write({"created": False, "policy_violation": str(violation)})
-            sys.stderr.write(f"{violation}\n")
+            tell(str(violation))
             return EXIT_NOT_WELL
         with ending_failures("The topic cannot be created"):
             refusal = client.create_placed(asked.name, placed, configs)
@@ -86,13 +86,13 @@ def run_create(config: Path, given: Given, asked: NewTopic, *, as_json: bool) ->
             }
         )  # fmt: skip
     else:
-        sys.stdout.write(json.dumps(plan_of(asked.name, 0, placed)) + "\n")
+        out(json.dumps(plan_of(asked.name, 0, placed)))
     shown = "read back as placed above" if stands else f"but not seen so within {SHOWN_S_MAX:g} s: look at the brokers"
-    sys.stderr.write(
-        f"Created: topic {asked.name}, {asked.partitions} partitions, replication factor {asked.replication}; {shown}.\n"
+    tell(
+        f"Created: topic {asked.name}, {asked.partitions} partitions, replication factor {asked.replication}; {shown}."
     )
     for line in (*over, *(() if said is None else sentences(made)[1:])):
-        sys.stderr.write(f"{line}\n")
+        tell(str(line))
     return EXIT_DONE if stands and not over else EXIT_NOT_WELL
 
 
@@ -145,4 +145,4 @@ def _read_back(client: PlacingClient, topic: str, placed: Placed) -> bool:
 
 
 def _write(record: Mapping[str, object]) -> None:
-    sys.stdout.write(json.dumps(record, indent=2) + "\n")
+    out(json.dumps(record, indent=2))

@@ -20,13 +20,13 @@ _WORDS = {Fill.OK: "", Fill.NEARLY_FULL: "nearly full", Fill.FULL: "full", Fill.
 
 def show(made: Report, console: Console) -> None:
     for line in sentences(made):
-        console.print(line, style=_COLOUR[made.worst], markup=False, highlight=False, soft_wrap=True)
+        console.print(line, style=_COLOUR[made.worst], soft_wrap=True)
     console.print(_table(made))
     for line in projections(made):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     console.print(
         f"Partitions are replicas, internal topics left out. Figures from {made.source}. Nothing was changed.",
-        style="dim", markup=False, highlight=False, soft_wrap=True,
+        style="dim", soft_wrap=True,
     )  # fmt: skip
 
 

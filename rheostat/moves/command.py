@@ -6,10 +6,10 @@ Only the plan is made. Nothing is started: hand it to kafka-reassign-partitions,
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from rheostat import saying
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import counts_of
 from rheostat.limits.words import Given, limit_text
@@ -60,19 +60,19 @@ def run_move(
             ) from error
         rates: Mapping[TopicPartition, float] = {}
         if plan.targets and write_bytes_per_s is None:
-            rates = write_rates(client, standing, watch_s, _say)
+            rates = write_rates(client, standing, watch_s, saying.tell)
     written = rates if write_bytes_per_s is None else dict.fromkeys(sizes, write_bytes_per_s)
     found = times_of(standing, sizes, before, plan, written, times)
     made = Report(standing.source, plan, before, hosted, found, leaderless(standing))
     if out is not None and plan.targets:
         _write(made, out)
     if as_json:
-        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
+        saying.out(json.dumps(as_record(made), indent=2))
     else:
         if plan.targets and out is None:
-            sys.stdout.write(json.dumps(plan_json(plan)) + "\n")
+            saying.out(json.dumps(plan_json(plan)))
         for line in (*sentences(made), *said_of_unfinished(settings), "Nothing was changed."):
-            _say(line)
+            saying.tell(line)
     return EXIT_DONE if made.times is None else made.times.exit_code()
 
 
@@ -136,7 +136,3 @@ def _write(made: Report, out: Path) -> None:
         out.write_text(json.dumps(plan_json(made.plan), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInputError(f"--out: {out}: cannot be written: {error.strerror or error}") from error
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")

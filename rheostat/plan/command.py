@@ -14,6 +14,7 @@ from rheostat.errors import BadInputError
 from rheostat.plan import sources
 from rheostat.plan.report import Asked, as_record, report
 from rheostat.plan.sources import Figures, Given
+from rheostat.saying import out, tell
 from rheostat.settings import load_settings
 
 
@@ -35,10 +36,10 @@ def run_plan(
     asked.check()
     made = report(_figures(given, plan, config, current, watch_s), asked)
     if as_json:
-        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
+        out(json.dumps(as_record(made), indent=2))
     else:
         from rheostat.plan.view import show
-        from rheostat.signals import console_of
+        from rheostat.terminal import console_of
 
         show(made, console_of(sys.stdout))
     return made.exit_code()
@@ -61,8 +62,4 @@ def _figures(given: Given, plan: Path | None, config: Path | None, current: Path
         return sources.from_numbers(given)
     from rheostat.plan.live import from_cluster
 
-    return from_cluster(load_settings(config), target, given, watch_s, _say)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    return from_cluster(load_settings(config), target, given, watch_s, tell)

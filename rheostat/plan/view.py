@@ -35,8 +35,7 @@ def show(made: Report, console: Console) -> None:
 
 
 def _line(console: Console, text: str, style: str = "") -> None:
-    # A path may hold brackets, which are rich's own words for colours.
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    console.print(text, style=style, soft_wrap=True)
 
 
 def _both(made: Report) -> Table:

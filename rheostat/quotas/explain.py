@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE
 from rheostat.quotas.words import amount_text
+from rheostat.saying import out
 from rheostat.units import span_text
 from tuner.model.token_bucket import MeanRate, MutationQuota, TokenBucket
 
@@ -39,9 +39,9 @@ class Explained:
 
 def run_explain(explained: Explained, *, as_json: bool) -> int:
     if as_json:
-        sys.stdout.write(json.dumps(as_record(explained), indent=2) + "\n")
+        out(json.dumps(as_record(explained), indent=2))
     else:
-        sys.stdout.write("\n".join(lines(explained)) + "\n")
+        out(*lines(explained))
     return EXIT_DONE
 
 

@@ -7,6 +7,7 @@ table says what a tuner would do next, in the tuner's own words.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
@@ -18,11 +19,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from rheostat import printable
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
 from rheostat.orders import read
 from rheostat.quotas.felt import felt_now_ms
+from rheostat.saying import out
 from rheostat.services import probe
 from rheostat.settings import Settings
+from rheostat.terminal import console_of
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.kafka.quotas import QuotaClient
@@ -119,10 +123,10 @@ def tenant_named(row: Mapping[str, Any]) -> str:
 
 def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
     """Exit code 1 where a tenant is held back or the controller is over its objective."""
-    console = Console()
+    console = console_of(sys.stdout)
     found = gather(settings)
     if as_json:
-        console.file.write(json.dumps(found, indent=2) + "\n")
+        out(json.dumps(found, indent=2))
         return exit_code(found)
     shown(found, console)
     if watch:
@@ -143,7 +147,7 @@ def watched(
             trouble = f"Not seen now, and as it was before: {error}"
         console.clear()
         if trouble is not None:
-            console.print(trouble, highlight=False, soft_wrap=True)
+            console.print(trouble, soft_wrap=True)
         shown(found, console)
 
 
@@ -183,9 +187,9 @@ def shown(found: dict[str, Any], console: Console) -> None:
             "No quotas are turned: tuner.mutation_quota is not set. What stands, and what would be wanted:",
             soft_wrap=True,
         )
-    console.print(found["why"] or "", highlight=False, soft_wrap=True)
+    console.print(found["why"] or "", soft_wrap=True)
     for text in found["holds"]:
-        console.print(text, highlight=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("tenant", overflow="fold")
     for name in ("does/s", "quota/s", "wanted/s", "tokens"):
@@ -210,13 +214,12 @@ def shown(found: dict[str, Any], console: Console) -> None:
     for quota in found["quotas"]:
         console.print(
             f"{quota['entity']}: {quota['rate_per_s']:g}/s{', ours' if quota['ours'] else ''}",
-            highlight=False,
             soft_wrap=True,
         )
 
 
 def _part(kind: str, name: str | None) -> str:
-    return "" if name is None else f"{kind} {name}"
+    return "" if name is None else f"{kind} {printable.name(name)}"
 
 
 def _number(value: float | None) -> str:

@@ -7,12 +7,12 @@ controller with ZooKeeper, and one that was measured on a small machine with KRa
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.quotas.words import amount_text
+from rheostat.saying import out
 from rheostat.units import share_text, span_text
 from tuner.model.token_bucket import MutationQuota
 from tuner.plan.quota_time import (
@@ -102,9 +102,9 @@ def run_plan(asked: Asked, *, as_json: bool) -> int:
     """Answers, and returns the exit code."""
     made = answer(asked)
     if as_json:
-        sys.stdout.write(json.dumps(as_record(made), indent=2) + "\n")
+        out(json.dumps(as_record(made), indent=2))
     else:
-        sys.stdout.write("\n".join(lines(made)) + "\n")
+        out(*lines(made))
     return made.exit_code
 
 

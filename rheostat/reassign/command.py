@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Collection
@@ -24,6 +23,7 @@ from rheostat.reassign.steps import as_rows, sentences_of_steps
 from rheostat.reassign.view import View, console, say
 from rheostat.reassign.watch import watch
 from rheostat.reassign.words import standing
+from rheostat.saying import out
 from rheostat.settings import Settings, load_settings
 from tuner.interpreter import calm_the_collector
 from tuner.model.reassigning import Key, Wanted
@@ -209,7 +209,7 @@ def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], ask
         )
     else:
         for line in sentences_of_steps(ways, asked.limits.replica_movements_max):
-            sys.stdout.write(line + "\n")
+            out(line)
         for line in (*found.notes, *(f"Forbidden: {line}" for line in forbidden)):
             say(line)
     say("Nothing is on record, and nothing is begun.")
@@ -249,4 +249,4 @@ def _count(parts: Collection[object]) -> str:
 
 
 def _print(body: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(body, indent=2) + "\n")
+    out(json.dumps(body, indent=2))

@@ -7,7 +7,8 @@ import sys
 from rheostat.errors import EXIT_DONE, EXIT_INTERRUPTED
 from rheostat.reassign import record
 from rheostat.reassign.say import cancel, pause
-from rheostat.reassign.view import console, say
+from rheostat.reassign.view import say
+from rheostat.saying import tell
 from rheostat.settings import Settings
 
 
@@ -42,9 +43,9 @@ def left(plan: str, *, here: bool) -> int:
 def _answer(here: bool) -> str:
     leave = "The tuner here ends with this command. Leave it to the next one (l)" if here else "Leave it running (l)"
     question = f"{leave}, pause it (p), or cancel it and put back (c)? [l] "
-    console().print(question, highlight=False, markup=False, end="")
+    tell(question, end="")
     try:
         return sys.stdin.readline().strip().lower()[:1]
     except KeyboardInterrupt:
-        sys.stderr.write("\n")
+        tell("")
         return "l"

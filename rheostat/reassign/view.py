@@ -8,11 +8,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from rheostat.reassign.picture import Picture
 from rheostat.reassign.words import amounts, batch_text, limits_text, progress
 from rheostat.screen import Screen
+from rheostat.terminal import console_of, styled
 
 _LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30
@@ -52,12 +52,12 @@ def say(text: str) -> None:
 
 
 def console() -> Console:
-    return Console(file=sys.stderr)
+    return console_of(sys.stderr)
 
 
 def _print(on: Console, text: str) -> None:
     """A terminal would break a line within a word; a file has lines as long as they are."""
-    on.print(text, highlight=False, markup=False, soft_wrap=not on.is_terminal)
+    on.print(text, soft_wrap=not on.is_terminal)
 
 
 def alive(shown: Picture, rate_bytes_per_s: float | None) -> RenderableType:
@@ -78,8 +78,8 @@ def alive(shown: Picture, rate_bytes_per_s: float | None) -> RenderableType:
         *more,
     )
     # The empty line is where the cursor waits, so that a ^C there stands in nobody's way.
-    return Group(bar, *(_line(f"  {line}") for line in lines), Text(""))
+    return Group(bar, *(_line(f"  {line}") for line in lines), styled(""))
 
 
-def _line(text: str) -> Text:
-    return Text(text, no_wrap=True, overflow="ellipsis")
+def _line(text: str) -> RenderableType:
+    return styled(text, cut=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -11,12 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from rheostat.commands.options import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.replay.policy_file import load_policy
 from rheostat.replay.source import Recorded, from_cluster, from_file
 from rheostat.replay.times import moment_text, parse_moment
+from rheostat.saying import out
 from rheostat.settings import load_settings
+from rheostat.terminal import console_of
 from tuner.replay.compare import Compared, Count, compared
 from tuner.replay.film import Missed, Step, steps_of
 from tuner.replay.play import Player
@@ -62,7 +64,7 @@ def run_replay(asked: Asked, *, as_json: bool) -> int:
     if as_json:
         out(json.dumps(body, indent=2))
     else:
-        _show(body, Console())
+        _show(body, console_of(sys.stdout))
     return EXIT_NOT_WELL if found.different else EXIT_DONE
 
 
@@ -130,9 +132,8 @@ def _show(body: dict[str, Any], console: Console) -> None:
     by = ", ".join(body["recorded_by"])
     console.print(
         f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {body['runs']} run(s) of rheostat {by}",
-        highlight=False,
     )
-    console.print(f"decided again by {body['policy'] or 'rheostat ' + body['program']}:", highlight=False)
+    console.print(f"decided again by {body['policy'] or 'rheostat ' + body['program']}:")
     for key, name in (
         ("cycles", "cycles"),
         ("decisions", "their decisions"),
@@ -143,16 +144,16 @@ def _show(body: dict[str, Any], console: Console) -> None:
     ):
         count = Count(**body[key])
         if count.same or count.different:
-            console.print(f"  {name}: {count.same} the same, {count.different} different", highlight=False)
+            console.print(f"  {name}: {count.same} the same, {count.different} different")
     if body["seconds_not_asked"]:
         console.print(f"  {body['seconds_not_asked']} seconds of the law are not asked, as no objective is set now")
     if why := _why(Missed(**body["missed"])):
-        console.print(f"  not replayed:{why}", highlight=False)
+        console.print(f"  not replayed:{why}")
     then, now = ("then", "now ") if body["policy"] is None else ("then", "with")
     for difference in body["differences"]:
-        console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}", highlight=False)
-        console.print(f"  {then}  {difference['then']}", highlight=False, soft_wrap=True, markup=False)
-        console.print(f"  {now}  {difference['now']}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}")
+        console.print(f"  {then}  {difference['then']}", soft_wrap=True)
+        console.print(f"  {now}  {difference['now']}", soft_wrap=True)
     told = len(body["differences"])
     different = sum(body[key]["different"] for key in ("cycles", "seconds", "quotas", "memory"))
     if told == DIFFERENCES and different:

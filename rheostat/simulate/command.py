@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rheostat import units
 from rheostat.errors import EXIT_DONE, BadInputError
+from rheostat.saying import out, tell
 from rheostat.simulate.policies import policy_of
 from rheostat.simulate.report import as_record, lines, verdict
 from rheostat.simulate.scenario_file import load_scenario, shipped
@@ -43,9 +44,9 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
         trace = run(world, hand, watch=watch)
     found = verdict(scenario, trace, journal.entries)
     if as_json:
-        sys.stdout.write(json.dumps(as_record(found), indent=2) + "\n")
+        out(json.dumps(as_record(found), indent=2))
     else:
-        sys.stdout.write("\n".join([f"policy {trace.policy}", *lines(found)]) + "\n")
+        out(f"policy {trace.policy}", *lines(found))
     if plot is not None:
         from rheostat.simulate.picture import picture
 
@@ -60,10 +61,10 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
 def list_scenarios(*, as_json: bool) -> int:
     about = {name: _about(path) for name, path in shipped().items()}
     if as_json:
-        sys.stdout.write(json.dumps(about, indent=2) + "\n")
+        out(json.dumps(about, indent=2))
     else:
         width = max(map(len, about))
-        sys.stdout.write("".join(f"{name:{width}}  {text}\n" for name, text in about.items()))
+        out(*(f"{name:{width}}  {text}" for name, text in about.items()))
     return EXIT_DONE
 
 
@@ -86,10 +87,11 @@ def _progress(world: World) -> Iterator[Callable[[Desk], None]]:
     """A bar on a terminal, elsewhere a line every few seconds; both on stderr."""
     total = sum(p.size_bytes * len(p.adding) for p in world.moving)
     if sys.stderr.isatty():
-        from rich.console import Console
         from rich.progress import Progress
 
-        with Progress(console=Console(stderr=True), transient=True) as bar:
+        from rheostat.terminal import console_of
+
+        with Progress(console=console_of(sys.stderr), transient=True) as bar:
             task = bar.add_task("simulating", total=total)
             yield _every(_TICKS_PER_LOOK, lambda desk: bar.update(task, completed=max(0.0, total - _left_bytes(desk))))
         return
@@ -117,4 +119,4 @@ def _left_bytes(desk: Desk) -> float:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    tell(text)

@@ -19,6 +19,7 @@ from rheostat.reassign.here import Here
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED, interrupted
 from rheostat.reassign.picture import Picture, picture
 from rheostat.reassign.view import View, alive
+from rheostat.terminal import Terminal
 from tuner.model.reassigning import Asked, ClusterLook, Ending, Part, PartitionNow, Plan, PlanHead, PlanState
 from tuner.plan.batches import BatchLimits
 
@@ -67,7 +68,7 @@ def test_no_line_is_broken_however_narrow_the_terminal(columns: int) -> None:
 
 
 def terminal() -> Console:
-    return Console(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
+    return Terminal(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
 
 
 def said_on(console: Console) -> str:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from rheostat.cli import app
 from rheostat.signal_tables import SHEETS, table
-from rheostat.signals import Seen, Wanted, as_records, complaint, console_of, raw_line, view
+from rheostat.signals import Seen, Wanted, as_records, complaint, raw_line, view
+from rheostat.terminal import console_of
 from streaming.contract import (
     BrokerSignal,
     ControllerSignal,

@@ -1,0 +1,19 @@
+"""A finding of the doctor on the screen."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from rheostat.doctor.findings import Finding, Verdict
+from rheostat.terminal import styled
+
+_MARKS = {Verdict.OK: ("ok    ", "green"), Verdict.ADVICE: ("advice", "yellow"), Verdict.FAILED: ("FAILED", "red")}
+
+
+def show(finding: Finding, console: Console) -> None:
+    """One line with what was found, and one with what to do about it."""
+    mark, style = _MARKS[finding.verdict]
+    console.print(styled(mark, style), end=" ")
+    console.print(f"{finding.check}: {finding.found}", soft_wrap=True)
+    if finding.do and finding.verdict is not Verdict.OK:
+        console.print(f"         → {finding.do}", soft_wrap=True)

@@ -1,0 +1,271 @@
+"""Hostile names in everything that prints: no control character arrives, nothing is taken for markup, nothing breaks."""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from rich.console import Console
+from tuner_cases import NOW_MS, TARGET, broker_signal, move_signal
+
+import rheostat
+from rheostat import logs, status
+from rheostat.demo.view import View as DemoView
+from rheostat.doctor import view as doctor_view
+from rheostat.doctor.findings import Finding, Verdict
+from rheostat.fetchers import view as fetchers_view
+from rheostat.fetchers.report import report as fetchers_report
+from rheostat.limits import view as limits_view
+from rheostat.limits.report import report as limits_report
+from rheostat.plan import view as plan_view
+from rheostat.plan.report import Asked
+from rheostat.plan.report import report as plan_report
+from rheostat.plan.sources import Figures
+from rheostat.printable import name, printable
+from rheostat.quotas import live as quotas_live
+from rheostat.reassign.picture import Picture
+from rheostat.reassign.picture import picture as reassign_picture
+from rheostat.reassign.view import View as ReassignView
+from rheostat.reassign.view import alive
+from rheostat.reassign.words import sentences
+from rheostat.replay import command as replay
+from rheostat.saying import out, tell
+from rheostat.signal_tables import SHEETS, table
+from rheostat.status_picture import Course, picture
+from rheostat.terminal import Terminal, console_of
+from streaming.contract import MovingPartition, Side, Signal, TenantSignal
+from tuner.model.partition_limits import PartitionCounts, PartitionLimits
+from tuner.model.reassigning import ClusterLook, Ending, Part, PartitionNow, Plan, PlanHead, PlanState
+from tuner.plan.fetcher_loads import Followed
+from tuner.plan.kip73 import kip73_of
+from tuner.plan.side_loads import PlannedPartition
+
+HOSTILE = {
+    "clears the screen": "a\x1b[2J\x1b[1;1Hb",
+    "sets the title": "\x1b]0;owned\x07",
+    "links": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "C1 sequence": "\x9b31mred",
+    "turns the direction": "a\u202eb\u2066c\u200fd",
+    "breaks the line": "a\nb\r\nc\x0bd\x85e\u2028f\u2029g",
+    "closes markup": "[/x]",
+    "opens markup": "[link=http://evil.example]x[/link][bold red]y",
+    "emoji code": ":skull:",
+    "lone surrogate": "a\ud800b",
+    "long": "x" * 10_000,
+    "backspaces": "ok\b\b\x7f\x00",
+    "empty": "",
+}
+Renderer = Callable[[str, Console], None]
+
+
+def signals(hostile: str, console: Console) -> None:
+    broker, move = broker_signal(1, leader=1e6), move_signal(*TARGET, remaining=1e9)
+    of_tenant = (hostile, 100, NOW_MS, NOW_MS, 6, 1.0)
+    every: list[Signal] = [
+        TenantSignal(*of_tenant, user=hostile, client_id=hostile, mutation_rate_per_s=0.25),
+        replace(move, cluster=hostile, largest=(MovingPartition(hostile, 0, 1e6),)),
+        replace(broker, cluster=hostile, throttled_by=hostile),
+    ]
+    for kind, signal in zip(("tenant", "move", "broker"), every, strict=True):
+        console.print(table(SHEETS[kind], [signal], NOW_MS, 15, clusters=True))
+
+
+def status_of(hostile: str) -> dict[str, Any]:
+    entry = {"at_ms": NOW_MS, "kind": hostile, "text": hostile, "failure": hostile}
+    broker = {
+        "broker": 1, "produce_p99_ms": 1.0,
+        **{f"{side}_{key}": 1e6 for side in Side for key in ("rate_bytes_per_s", "throttled_bytes_per_s", "floor_bytes_per_s")},
+    }  # fmt: skip
+    return {
+        "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "stalled_brokers": [1],
+        "infeasible": [], "rate_bytes_per_s_max": 1e6, "brokers": [broker], "onto": [], "next": [hostile],
+        "moves": [{"topic": hostile, "partition": 0, "leader": 1, "adding": [2], "removing": []}],
+        "remaining_bytes": {"2": 1e6}, "plans": [{"plan": hostile, "wanted": hostile, "partitions": 1, "under_way": 1, "said": [hostile]}],
+        "paused": {"by": hostile, "released": False},
+        "overrides": [{"broker": 1, "side": "leader", "rate_bytes_per_s": 1e6, "by": hostile}],
+        "last_decisions": [entry], "last_turns": [entry],
+    }  # fmt: skip
+
+
+def tenants_of(hostile: str) -> dict[str, Any]:
+    row = {
+        "user": hostile, "client_id": hostile, "demand_per_s": 4.25, "quota_per_s": 12.5, "quota_wanted_per_s": 12.5,
+        "tokens": 137.5, "throttled": True, "ours": True, "rule": 0, "reason": hostile,
+    }  # fmt: skip
+    return {
+        "asked_for": False, "pressure": 0.4, "why": hostile, "holds": [hostile], "tenants": [row],
+        "quotas": [{"entity": hostile, "rate_per_s": 12.5, "ours": True}],
+    }  # fmt: skip
+
+
+def shown_status(hostile: str, console: Console) -> None:
+    status.show(status_of(hostile), console)
+
+
+def watched_status(hostile: str, console: Console) -> None:
+    made = picture(status_of(hostile), Course(), 30.0, hostile, [hostile], tenants_of(hostile))
+    console.print(made)
+
+
+def quotas(hostile: str, console: Console) -> None:
+    quotas_live.shown(tenants_of(hostile), console)
+
+
+def doctor(hostile: str, console: Console) -> None:
+    for verdict in Verdict:
+        doctor_view.show(Finding(hostile, verdict, hostile, hostile), console)
+
+
+def fetchers(hostile: str, console: Console) -> None:
+    topic = hostile.encode(errors="replace").decode()  # Kafka's names are UTF-8.
+    partitions = [Followed(topic, p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
+    made = fetchers_report(hostile, partitions, {1: 2, 2: 2}, by_writes=True, notes=(hostile,))
+    fetchers_view.show(made, console)
+
+
+def limits(hostile: str, console: Console) -> None:
+    counts = PartitionCounts({1: 3})
+    made = limits_report(hostile, {1: hostile}, counts, PartitionLimits(4, 10), binding=True, why_none=hostile)
+    limits_view.show(made, console)
+
+
+def plan(hostile: str, console: Console) -> None:
+    planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
+    figures = Figures(hostile, kip73_of(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
+    plan_view.show(plan_report(figures, Asked(rate_bytes_per_s=1e6)), console)
+
+
+def reassigned(hostile: str) -> Picture:
+    said = PlanState(heeded_at_ms=5, said=(hostile,), pace=(hostile,))
+    made = Plan(PlanHead(hostile, hostile, 0, 5, 1), {(hostile, 0): Part((3, 4), (1, 2), 1e9)}, {}, said)
+    key = (hostile, 0)
+    look = ClusterLook(frozenset({1, 2, 3, 4}), {key: PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))})
+    return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), grown=(hostile,))
+
+
+def reassign(hostile: str, console: Console) -> None:
+    shown = reassigned(hostile)
+    console.print(alive(shown, 1e6))
+    with ReassignView(console) as view:
+        view.show(shown, 1e6)
+        ended = replace(shown.plan, state=replace(shown.plan.state, ending=Ending.DONE))
+        view.show(replace(shown, plan=ended), None)
+
+
+def replayed(hostile: str, console: Console) -> None:
+    count = {"same": 1, "different": 1}
+    counts = dict.fromkeys(("cycles", "decisions", "seconds", "quotas", "quota_decisions", "memory"), count)
+    difference = {"at_ms": NOW_MS, "kind": hostile, "then": hostile, "now": hostile}
+    missed = {"before_a_frame": 0, "unfinished": 0, "unreadable": 0}
+    body = {
+        "program": hostile,
+        "recorded_by": [hostile],
+        "policy": hostile,
+        "runs": 1,
+        "from_ms": NOW_MS,
+        "to_ms": NOW_MS,
+    }
+    replay._show({**body, **counts, "seconds_not_asked": 1, "missed": missed, "differences": [difference]}, console)
+
+
+def demo(hostile: str, console: Console) -> None:
+    with DemoView(console) as view:
+        view.head(hostile)
+        view.say(hostile)
+        view.now(hostile)
+
+
+# Module → what is printed from it. A module that prints or makes a table and is not here fails the test below.
+RENDERERS: dict[str, Renderer] = {
+    "signal_tables": signals,
+    "signals": signals,
+    "status": shown_status,
+    "status_picture": watched_status,
+    "status_watch": watched_status,
+    "quotas/live": quotas,
+    "doctor/view": doctor,
+    "fetchers/view": fetchers,
+    "limits/view": limits,
+    "plan/view": plan,
+    "reassign/view": reassign,
+    "replay/command": replayed,
+    "demo/view": demo,
+}
+
+
+def test_renderers_each_module_that_prints_is_fed() -> None:
+    root = Path(rheostat.__file__).parent
+    printing = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_call = isinstance(node, ast.Call)
+            makes_table = is_call and isinstance(node.func, ast.Name) and node.func.id == "Table"
+            prints = is_call and isinstance(node.func, ast.Attribute) and node.func.attr == "print"
+            if makes_table or prints:
+                printing.add(str(path.relative_to(root).with_suffix("")))
+    assert printing == set(RENDERERS)
+
+
+def text_of(renderer: Renderer, hostile: str, width: int) -> str:
+    file = io.StringIO()
+    renderer(hostile, Terminal(file=file, width=width, force_terminal=False, no_color=True))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("renderer", dict.fromkeys(RENDERERS.values()), ids=lambda r: r.__name__)
+def test_renderer_hostile_name_arrives_as_text(renderer: Renderer, hostile: str) -> None:
+    harmless = text_of(renderer, "name", 30_000)
+    text = text_of(renderer, hostile, 30_000)
+    assert_harmless(text)
+    if 0 < len(hostile) < 100:
+        assert len(text.splitlines()) == len(harmless.splitlines())  # No line of its own.
+        assert hostile in text or not hostile.isprintable()  # Markup and emoji codes arrive as they are.
+    assert_harmless(text_of(renderer, hostile, 80))
+
+
+def assert_harmless(text: str) -> None:
+    assert not {c for c in text if not c.isprintable()} - {"\n"}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_lines_hostile_name_arrives_as_text(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out(f"topic {hostile}", "second")
+    tell(f"client {hostile}")
+    printed = capsys.readouterr()
+    assert_harmless(printed.out + printed.err)
+    assert printed.out.endswith("\nsecond\n")
+    assert_harmless("".join(map(printable, sentences(reassigned(hostile)))))
+
+
+def test_log_on_a_terminal_holds_no_control_sequence() -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen, before = Screen(), structlog.get_config()
+    try:
+        logs.set_up_logs(screen)
+        structlog.get_logger("x").info("topic \x1b[2J", name="\x1b]0;owned\x07")
+    finally:
+        structlog.configure(**before)
+    assert "\x1b[2J" not in screen.getvalue()
+    assert "\x1b]" not in screen.getvalue()
+
+
+def test_name_is_cut_where_a_sentence_is_not() -> None:
+    assert len(name("x" * 10_000)) == 249
+    assert printable("x" * 3000) == "x" * 3000
+    assert printable("a\x1bb") == "a\\x1bb"
+
+
+def test_console_off_a_terminal_is_as_wide_as_needed() -> None:
+    console = console_of(io.StringIO())
+    assert console.width >= 1000
+    assert not console.is_terminal
