@@ -187,6 +187,12 @@ def tuner_panels() -> list[timeseries.Panel]:
         lines(
             "A cycle", "How long the tuner's last one took.", SECONDS, query(most(OfTuner.CYCLE_SECONDS), "cycle")
         ).min(0),
+        bars(
+            "Cycles that failed, records refused",
+            "A cycle that fails changes nothing; the log has the error. A refused record could not be read and was passed over.",
+            query(grown(OfTuner.CYCLE_FAILURES, by="controller"), "cycle of {{controller}}"),
+            query(grown(OfTuner.RECORDS_REFUSED, by="topic"), "record of {{topic}}"),
+        ),
         limit_line(
             lines(
                 "Age of what the tuner knows",

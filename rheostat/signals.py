@@ -223,11 +223,15 @@ def raw_line(value: bytes | None, wanted: Wanted) -> str | None:
     """A record's value on one line; None when it was not asked for. What is no signal is shown with the reason, never hidden."""
     try:
         signal = decode_signal(value or b"")
-    except ContractError as error:
+        line = json.dumps(json.loads(value or b""))
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # A field that this version ignores may hold what Python does not parse.
         return json.dumps({"unreadable": str(error), "value": (value or b"").decode(errors="backslashreplace")})
     if wanted.cluster not in (None, signal.cluster) or not wanted.fits(signal):
         return None
-    return json.dumps(json.loads(value or b""))
+    return line
 
 
 @contextmanager

@@ -209,6 +209,14 @@ class OfTuner:
         "rheostat_tuner_last_cycle_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
         "When the last cycle ended; absent before the first.",
     )  # fmt: skip
+    CYCLE_FAILURES = MetricDef(
+        "rheostat_cycle_failures_total", "counter", Unit.COUNT, ("cluster", "controller"),
+        "Errors of rheostat's own that ended a cycle of a controller (throttles, mutation_quotas, plans); nothing was changed.",
+    )  # fmt: skip
+    RECORDS_REFUSED = MetricDef(
+        "rheostat_tuner_refused_records_total", "counter", Unit.COUNT, ("cluster", "topic"),
+        "Records that the tuner could not read and passed over, by topic (signals, journal).",
+    )  # fmt: skip
     SIGNAL_AGE_SECONDS = MetricDef(
         "rheostat_signal_age_seconds",
         "gauge",
@@ -388,7 +396,7 @@ class OfTuner:
 
     PLAN_EXECUTOR_FAILED = MetricDef(
         "rheostat_plan_executor_failed", "gauge", Unit.TRUTH, ("cluster",),
-        "1 once an error of its own has ended what executes plans: none goes on until this tuner is started anew; else 0.",
+        "1 after an error of rheostat's own in the executor of plans, until it has gone well for a minute; else 0.",
     )  # fmt: skip
     PLANS_NOT_SEEN = MetricDef(
         "rheostat_plans_not_seen", "gauge", Unit.TRUTH, ("cluster",),

@@ -82,6 +82,7 @@ class AnnouncedTurn:
 
     def end(self) -> None:
         """Its steps have been asked for, or never will be."""
+        self._waiting = None
         if self._announcing is not None:
             self._announcing.end()
 

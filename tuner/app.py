@@ -125,7 +125,8 @@ def run_tuner(
             return
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
         stack.callback(named("signals consumer", lambda: signal_consumer.close(timeout_ms=_READER_CLOSE_MS)))
-        signals = SignalReader(signal_consumer, topics.signals, cluster)
+        signals = SignalReader(signal_consumer, topics.signals, cluster, monotonic=monotonic)
+        board.refused["signals"] = lambda: signals.refused.count
         order_consumer = consumer(kafka, "rheostat-tuner-orders")
         stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         orders = OrdersReader(order_consumer, topics.journal, cluster)

@@ -12,7 +12,7 @@ those that follow the clients. ``cycle_is_due`` says when a cycle comes before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -145,7 +145,24 @@ class Loop:
         return self.ledger.memory
 
     def cycle(self) -> tuple[Decision, ...]:
-        began_s, used_s, announced = self._monotonic(), self._processor_s(), self._announcing.moves
+        """Runs one cycle and returns what it decided. After an error ``hold`` is to be called."""
+        began_s, used_s = self._monotonic(), self._processor_s()
+        try:
+            return self._cycle(self._announcing.moves)
+        finally:
+            self._early.ends(self._monotonic() - began_s, self._processor_s() - used_s)
+
+    def hold(self) -> None:
+        """Changes nothing until a cycle goes well, after one that failed.
+
+        The law stops, as only a cycle heeds an order such as a pause. Changes under way stop where they are, as they do without
+        signals: nobody sees what they do. Only a window that is being filled goes on, as its rate is meant for a moment.
+        """
+        if self._steered is not None:
+            self._steered.hold()
+        self._end_changes(self._slewing.busy - frozenset(self._windows.filling()), "stopped on the way: a cycle failed")
+
+    def _cycle(self, announced: Sequence[PartitionMove]) -> tuple[Decision, ...]:
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
             self.ledger.memory = narrow_to_live(self.memory, observation.live, observation.now_ms, self._limits)
@@ -169,7 +186,6 @@ class Loop:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
             self._watcher.observed(observation, self.memory, decisions)
-        self._early.ends(self._monotonic() - began_s, self._processor_s() - used_s)
         return decisions
 
     def tick(self) -> None:
@@ -203,8 +219,13 @@ class Loop:
 
     def end(self, why: Failure) -> None:
         """The term is over: changes under way end where they are, and what came of them waits where the journal is not ours."""
+        if self._steered is not None:
+            self._steered.hold()
+        self._end_changes(self._slewing.busy, why)
+
+    def _end_changes(self, sides: Collection[BrokerSide], why: Failure) -> None:
         try:
-            self._stop(dict.fromkeys(self._slewing.busy, why))
+            self._stop(dict.fromkeys(sides, why))
         except JournalError as error:
             log.error("the journal takes no outcome yet", error=str(error))
 

@@ -128,10 +128,6 @@ class MutationLoop:
         busy = self._reading is not None or self._writing is not None
         return self._monotonic() + _POLL_S if busy else self._due_s
 
-    def broke_off(self) -> None:
-        """After an error that nobody foresaw: what was told last is not how it is."""
-        self._watcher.broke_off()
-
     def tick(self) -> None:
         """Goes on where something is due or has been answered; never waits."""
         try:
@@ -154,6 +150,9 @@ class MutationLoop:
                 self._reading = self._caller.start(self._quotas.read)
         except JournalError as error:
             log.error("the journal takes no record, so no quota is changed", error=str(error))
+        except Exception:
+            self._watcher.broke_off()  # What was told last is not how it is.
+            raise
 
     def _cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
         now_ms = round(self._wall_clock() * 1000)

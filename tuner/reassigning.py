@@ -189,10 +189,10 @@ class Reassigning:
             log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
             self._tell_not_known(f"the journal takes no record: {error}")
         except BaseException as error:
-            # Whatever it is, nobody asks for these steps any more, hurries for them, or sees how they are.
+            # Until it is tried again nobody asks for these steps, hurries for them, or sees how they are.
             self._announced.end()
             self.pending_bytes = {}
-            self._tell_not_known(f"what carries plans out has ended with an error: {type(error).__name__}: {error}")
+            self._tell_not_known(f"what carries plans out had an error: {type(error).__name__}: {error}")
             raise
 
     def _look(self) -> None:

@@ -97,6 +97,10 @@ class Steered:
             ours={side: owned.before_bytes_per_s or 0 for side, owned in self._ledger.memory.owned.items()},
         )
 
+    def hold(self) -> None:
+        """Lets the law turn nothing until the next ``hand_over``."""
+        self._steering.steer({}, {}, {}, self._monotonic())
+
     def turn(self) -> None:
         """One second of the law: what it wants is checked, on record, and written.
 

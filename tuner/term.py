@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
-from tuner.api.board import Board
+from tuner.api.board import MUTATION_QUOTAS, PLANS, THROTTLES, Board
 from tuner.early import LOOK_EVERY_S
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.lease import Lease
@@ -19,7 +20,9 @@ from tuner.reloads import Reloads
 log = structlog.get_logger("tuner")
 
 _TICK_S_MIN = 0.02
-QUOTAS_REST_S = 60.0
+_CYCLE_FAILED = "a cycle failed, so nothing is changed until one goes well"
+_STEP_FAILED = "a step failed, so changes of rates stop where they are until a cycle goes well"
+REST_S = 60.0  # Of a controller beside the throttles, after an error.
 
 
 def serve(
@@ -84,41 +87,86 @@ def run(
     monotonic: Callable[[], float],
     may_act: Callable[[], bool],
 ) -> None:
-    """Each as often as it is due. An error of the plans' own ends the plans, and not the throttles; one of the quotas' own lets
-    these rest for a minute, as a person may want theirs back, which takes less than to share them out."""
-    quotas_due_s = float("-inf")
+    """Runs each controller as often as it is due. An error of one does not end the others, nor the process.
+
+    A throttle cycle that fails changes nothing, and the next one comes in its time (``Loop.hold``). Quotas and plans rest for
+    ``REST_S`` after an error, so that an operator's order may come through, and are then tried again.
+    """
+    beside: list[_Beside] = []
+    if mutations is not None:
+        beside.append(_Beside(MUTATION_QUOTAS, mutations, "no mutation quota is changed", board))
+    if plans is not None:
+        beside.append(_Beside(PLANS, plans, "no plan goes on", board))
     due_s = monotonic()
     was_ready = False
+    failed = False  # Since the last cycle that went well.
     while not stop.is_set() and may_act():
         now_s = monotonic()
         if (come := loop.cycle_is_due()) or now_s >= due_s:
-            loop.cycle()
+            try:
+                loop.cycle()
+            except Exception as error:  # whatever it is, what stands stays, and the next cycle may go well
+                failed = True
+                if board.cycle_failed(THROTTLES, _told(_CYCLE_FAILED, error), now_s):
+                    log.exception(_CYCLE_FAILED)
+                _in_order(loop.hold)
+            else:
+                if not failed:
+                    board.cycles_go_well()
+                failed = False
             board.cycle_s = monotonic() - now_s
             ready, why = board.ready()
             if ready != was_ready:
                 log.info("ready: cluster and fresh signals are seen" if ready else "not ready", why=why)
                 was_ready = ready
             due_s = max((now_s if come else due_s) + cycle_s, monotonic())
-        loop.tick()
+        try:
+            loop.tick()
+        except Exception as error:  # the same; a change that cannot go on must not be tried fifty times a second
+            failed = True
+            if board.cycle_failed(THROTTLES, _told(_STEP_FAILED, error), now_s):
+                log.exception(_STEP_FAILED)
+            _in_order(partial(loop.end, "stopped on the way: a step failed"))
         next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S)
-        if mutations is not None and now_s >= quotas_due_s:
-            if board.no_quotas_why is not None and now_s >= quotas_due_s + QUOTAS_REST_S:
-                board.no_quotas_why = None  # It went well for as long.
-            try:
-                mutations.tick()
-                next_s = min(next_s, mutations.next_due_s())
-            except Exception as error:  # whatever it is, the throttles have their seconds
-                why = f"no mutation quota is changed for {QUOTAS_REST_S:g} s after an error of our own, then it is tried again"
-                log.exception(why)
-                mutations.broke_off()
-                board.no_quotas_why = f"{why}: {type(error).__name__}: {error}"
-                quotas_due_s = now_s + QUOTAS_REST_S
-        if plans is not None:
-            try:
-                plans.tick()
-                next_s = min(next_s, plans.next_due_s())
-            except Exception as error:  # whatever it is, the throttles have their seconds
-                why = "no plan goes on until this tuner is started anew"
-                log.exception(why)
-                board.no_plans_why, plans = f"{why}: {type(error).__name__}: {error}", None
+        for part in beside:
+            next_s = min(next_s, part.tick(now_s))
         stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
+
+
+def _told(effect: str, error: Exception) -> str:
+    return f"{effect}: {type(error).__name__}: {error}"
+
+
+def _in_order(stop: Callable[[], None]) -> None:
+    try:
+        stop()
+    except Exception:  # what caused the first error may well cause another one
+        log.exception("changes of rates that were under way could not be ended in order")
+
+
+class _Beside:
+    """A controller that runs beside the throttles. After an error it rests, then it is tried again."""
+
+    def __init__(self, name: str, part: MutationLoop | Reassigning, effect: str, board: Board) -> None:
+        self._name = name
+        self._part = part
+        self._effect = f"{effect} for {REST_S:g} s after an error of our own, then it is tried again"
+        self._board = board
+        self._due_s = float("-inf")
+
+    def tick(self, now_s: float) -> float:
+        """Runs it if it may run. Returns when it is due next, in seconds of the monotonic clock."""
+        if now_s < self._due_s:
+            return self._due_s
+        if now_s >= self._due_s + REST_S:
+            self._board.resting.pop(self._name, None)  # It went well for as long.
+        try:
+            self._part.tick()
+            return self._part.next_due_s()
+        except Exception as error:  # whatever it is, the throttles have their seconds
+            why = _told(self._effect, error)
+            self._due_s = now_s + REST_S
+            if self._board.cycle_failed(self._name, why, now_s):
+                log.exception(self._effect)
+            self._board.resting[self._name] = why
+            return self._due_s

@@ -1,24 +1,20 @@
-"""Signals as records: key and value, and back. What is read is checked field by field against the values' annotations."""
+"""Signals as records: key and value, and back. Decoding checks types and ranges by the values' annotations."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
-from math import isfinite
-from typing import Any
+from dataclasses import asdict
 from urllib.parse import quote
 
 import msgspec
 
-from streaming.contract.basics import SCHEMA_VERSION, Side
+from streaming.contract.basics import SCHEMA_VERSION
+from streaming.contract.bounds import RECORD_BYTES_MAX
 from streaming.contract.scrapes import canonical_labels
 from streaming.contract.signals import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,
-    MoveStep,
-    MovingPartition,
     Signal,
     TenantSignal,
 )
@@ -34,14 +30,6 @@ _KINDS: dict[str, type[Signal]] = {
     "controller": ControllerSignal,
     "tenant": TenantSignal,
 }
-_NAMES = {kind: frozenset(f.name for f in fields(signal)) for kind, signal in _KINDS.items()}
-_TYPES = {kind: {f.name: str(f.type) for f in fields(signal)} for kind, signal in _KINDS.items()}
-_STEP_TYPES = {f.name: str(f.type) for f in fields(MoveStep)}
-_MOVING_TYPES = {f.name: str(f.type) for f in fields(MovingPartition)}
-_REQUIRED = {
-    kind: tuple(f.name for f in fields(signal) if f.default is MISSING and f.default_factory is MISSING)
-    for kind, signal in _KINDS.items()
-}
 
 
 class _Head(msgspec.Struct):
@@ -53,25 +41,6 @@ class _Head(msgspec.Struct):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _READERS = {kind: msgspec.json.Decoder(signal) for kind, signal in _KINDS.items()}
-
-# What a field's annotation admits in JSON; a bool is not a number here, though it is one in Python.
-_ADMITS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "str | None": (str, type(None)),
-    "int": (int,),
-    "float": (int, float),
-    "float | None": (int, float, type(None)),
-}
-
-
-def _fault(fields_of: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
-    """The first value that is not what its field's annotation says."""
-    for name, value in values.items():
-        admitted = _ADMITS.get(fields_of[name])
-        unwell = isinstance(value, bool) or (isinstance(value, float) and not isfinite(value))
-        if admitted is not None and (unwell or not isinstance(value, admitted)):
-            return f"{name} is {value!r:.40}, expected {fields_of[name]}"
-    return None
 
 
 def kind_of(signal: Signal) -> str:
@@ -106,48 +75,24 @@ def encode_signal(signal: Signal) -> bytes:
 
 
 def decode_signal(value: bytes) -> Signal:
-    """A signal from a record of the signals topic. Unknown fields are ignored, absent optional ones are None.
+    """Return the signal that a record of the signals topic holds. Unknown fields are ignored, absent optional ones are None.
 
     Raises:
-        ContractError: not JSON, another version or kind, a required field is missing or of the wrong type.
+        ContractError: not JSON, too long, nested too deeply, of another version or kind, without a required field, or with a value
+            outside the range of its field (bounds.py). No other error.
     """
+    if len(value) > RECORD_BYTES_MAX:
+        raise ContractError(f"{len(value)} bytes, a signal has at most {RECORD_BYTES_MAX}")
+    what = "signal"
     try:
         head = _HEAD.decode(value)
-        if head.v == SCHEMA_VERSION and head.kind in _READERS:
-            return _READERS[head.kind].decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # What follows can say which field it is, and what was expected.
-    return _checked(value)
-
-
-def _checked(value: bytes) -> Signal:
-    """The same field by field, a fifth as fast; as in ``decode_signal``."""
-    try:
-        body: Any = json.loads(value)
-    except ValueError as error:
-        raise ContractError(f"not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise ContractError("not a JSON object")
-    if body.get("v") != SCHEMA_VERSION:
-        raise ContractError(f"schema version {body.get('v')!r}, this program reads {SCHEMA_VERSION}")
-    kind = body.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ContractError(f"unknown kind {kind!r}")
-    for name in _REQUIRED[kind]:
-        if body.get(name) is None:
-            raise ContractError(f"{kind} signal without {name}")
-    values = {name: body[name] for name in _NAMES[kind] if name in body}
-    fault = _fault(_TYPES[kind], values)
-    try:
-        if kind == "move":
-            values["side"] = Side(values["side"])
-            steps, largest = values.get("steps") or (), values.get("largest") or ()
-            for types, parts in ((_STEP_TYPES, steps), (_MOVING_TYPES, largest)):
-                fault = fault or next(filter(None, (_fault(types, part) for part in parts)), None)
-            values["steps"] = tuple(MoveStep(**step) for step in steps)
-            values["largest"] = tuple(MovingPartition(**one) for one in largest)
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise ContractError(f"{kind} signal: {error}") from error
-    if fault is not None:
-        raise ContractError(f"{kind} signal: {fault}")
-    return _KINDS[kind](**{**values, "backlog": values.get("backlog") is True})
+        if head.v != SCHEMA_VERSION:
+            raise ContractError(f"schema version {head.v}, this program reads {SCHEMA_VERSION}")
+        if head.kind not in _READERS:
+            raise ContractError(f"unknown kind {head.kind!r:.40}")
+        what = f"{head.kind} signal"
+        return _READERS[head.kind].decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ContractError(f"{what}: {error}") from error
+    except RecursionError as error:
+        raise ContractError(f"{what}: nested too deeply") from error

@@ -73,6 +73,7 @@ class Everything:
         )  # fmt: skip
         self.board.cycle_s = 0.012
         self.board.acts()
+        self.board.refused["signals"] = lambda: self.beats
         self.quotas = QuotaBoard(CLUSTER, ControllerObjective(create_felt_ms_max=60.0, forwarding_busy_ratio_max=0.1))
 
     def registries(self) -> dict[str, CollectorRegistry]:
@@ -95,6 +96,7 @@ class Everything:
         self.board.observed(seen, memory(now_ms), decided)
         self.board.acted(decided[0], None)
         self.board.acted(decided[0], "refused")
+        self.board.cycle_failed("plans", "a bug", 0.0)
         self.plans.planned((plan(),), BatchLimits())
         self.quotas.shared_out(quota_view(now_ms), turn(), quota_memory())
         self.quotas.failed(1)

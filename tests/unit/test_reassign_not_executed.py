@@ -93,7 +93,7 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
         rig.cycle()
     assert rig.loop.pending_bytes == {}
     shown = rig.loop._watcher.shown()  # type: ignore[attr-defined]  # the rig's is a board
-    assert shown.not_seen == "what carries plans out has ended with an error: TypeError: a bug"
+    assert shown.not_seen == "what carries plans out had an error: TypeError: a bug"
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -135,7 +135,7 @@ def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
     named = re.findall(r"rheostat_\w+", rule["expr"])
     assert named == ["rheostat_plan_executor_failed", "rheostat_plans_not_seen"]
     assert [told[name] for name in named] == [0.0, 0.0], "without plans as well"
-    board.no_plans_why = "TypeError: a bug"
+    board.resting["plans"] = "TypeError: a bug"
     plans.blind("nobody answers")
     assert [registry.get_sample_value(name, {"cluster": "c"}) for name in named] == [1.0, 1.0]
 
@@ -145,6 +145,7 @@ class Once:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.ticks = error, 0
+        self.errors_left = 1000
 
     def cycle_is_due(self) -> bool:
         return False
@@ -153,7 +154,8 @@ class Once:
 
     def tick(self) -> None:
         self.ticks += 1
-        if self.error is not None:
+        if self.error is not None and (left := self.errors_left) > 0:
+            self.errors_left = left - 1
             raise self.error
 
     def next_due_s(self) -> float:
@@ -164,24 +166,42 @@ def metric(board: Board, name: str) -> float | None:
     return registry_of(board, QuotaBoard("c", None)).get_sample_value(name, {"cluster": "c"})
 
 
-def test_an_executor_that_has_ended_is_seen_in_status_metrics_and_readiness_and_the_throttles_go_on() -> None:
+def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
     board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     board.acts()
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
     loop, plans, stop = Once(), Once(TypeError("a bug")), threading.Event()
-    left = iter(range(4))
-    parts: Any = SimpleNamespace(loop=loop, plans=plans)
-    run(
-        parts.loop, None, parts.plans, board,
-        cycle_s=0.01, stop=stop, monotonic=lambda: 0.0, may_act=lambda: next(left, None) is not None,
-    )  # fmt: skip
-    assert (plans.ticks, loop.ticks) == (1, 4)
+    now_s, shown = 0.0, list[float | None]()
+
+    def turns(*at_s: float) -> None:
+        def acts() -> bool:
+            nonlocal now_s
+            shown.append(metric(board, "rheostat_plan_executor_failed"))
+            now_s = next(left, -1.0)
+            return now_s >= 0
+
+        left = iter(at_s)
+        parts: Any = SimpleNamespace(loop=loop, plans=plans)
+        run(
+            parts.loop, None, parts.plans, board,
+            cycle_s=0.01, stop=stop, monotonic=lambda: now_s, may_act=acts,
+        )  # fmt: skip
+
+    turns(0.0, 1.0, 59.0)
+    assert (plans.ticks, loop.ticks) == (1, 3)
     assert board.ready() == (
         False,
-        "the first cycle has not ended yet; no plan goes on until this tuner is started anew: TypeError: a bug",
+        "the first cycle has not ended yet; no plan goes on for 60 s after an error of our own, then it is tried again: "
+        "TypeError: a bug",
     )
     assert metric(board, "rheostat_plan_executor_failed") == 1.0
+    assert board.cycle_failures["plans"] == 1
     board.stands_by()
     board.acts()
     assert "no plan goes on" not in board.ready()[1], "another term has another executor"
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
+    plans.errors_left = 2
+    shown.clear()
+    turns(0.0, 61.0, 122.0, 180.0, 183.0)
+    assert plans.ticks == 1 + 5
+    assert shown == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0], "it is well when it has gone well for a minute"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import kafka.errors
 import pytest
+import structlog
 from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
@@ -24,6 +25,9 @@ class Offset(NamedTuple):
 class Record(NamedTuple):
     value: bytes | None
     at_ms: int = 0
+    partition: int = 0
+    offset: int = 7
+    key: bytes | None = None
 
 
 class FakeConsumer:
@@ -142,7 +146,44 @@ def test_other_clusters_and_what_cannot_be_read_are_left_out() -> None:
     values = [None, b"", b"{}", encode_signal(replace(CONTROLLER, cluster="other")), encode_signal(CONTROLLER)]
     consumer.logs[TopicPartition(TOPIC, 0)] += [Record(v) for v in values]
     assert reader.poll() == 5
-    assert (reader.unreadable, set(reader.controllers)) == (3, {100})
+    assert (reader.refused.count, set(reader.controllers)) == (3, {100})
+
+
+HOSTILE = {
+    "huge": encode_signal(CONTROLLER).replace(b'"sampled_at_ms": ', b'"sampled_at_ms": 1' + b"0" * 400),
+    "nested": encode_signal(CONTROLLER)[:-1] + b', "later": ' + b"[" * 100_000,
+    "infinite": encode_signal(CONTROLLER).replace(b"1.0", b"1e999"),
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_record_costs_no_other_record_of_its_poll(hostile: bytes) -> None:
+    consumer = FakeConsumer([])
+    reader = SignalReader(consumer, TOPIC, CLUSTER)
+    reader.poll()
+    good = [Record(encode_signal(replace(CONTROLLER, node=node))) for node in range(200)]
+    consumer.logs[TopicPartition(TOPIC, 0)] += [*good[:100], Record(hostile), *good[100:]]
+    assert reader.poll() == 201
+    assert (len(reader.controllers), reader.refused.count) == (200, 1)
+
+
+def test_refused_records_are_told_once_a_minute_with_their_place() -> None:
+    now_s = 0.0
+    consumer = FakeConsumer([])
+    reader = SignalReader(consumer, TOPIC, CLUSTER, monotonic=lambda: now_s)
+    reader.poll()
+    with structlog.testing.capture_logs() as told:
+        for now_s in (0.0, 1.0, 59.0, 61.0):
+            consumer.logs[TopicPartition(TOPIC, 0)].append(Record(b"{}", offset=int(now_s), key=b"\x1b[31m"))
+            reader.poll()
+    assert [(line["offset"], line["refused_since"]) for line in told] == [(0, 1), (61, 3)]
+    assert told[0]["key"] == "b'\\x1b[31m'"
+
+
+def test_a_sample_from_far_ahead_is_forgotten() -> None:
+    reader = reader_of(replace(CONTROLLER, sampled_at_ms=NOW_MS + 600_000), replace(TENANT, sampled_at_ms=NOW_MS + 1))
+    reader.forget_old(NOW_MS)
+    assert (len(reader.controllers), len(reader.tenants)) == (0, 1)
 
 
 @pytest.mark.parametrize("error", [kafka.errors.KafkaTimeoutError("away"), RuntimeError("closed"), OSError("reset")])

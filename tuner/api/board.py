@@ -25,6 +25,9 @@ from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
+THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
+FAILURES_IN_A_ROW_MAX = 3  # From so many on the tuner is not ready: it does not control the throttles.
+TELL_EVERY_S = 60.0
 _SAMPLED_AT_MS = attrgetter("sampled_at_ms")
 STANDING_BY = "standing by: another tuner of this cluster has the lease, or it is just being given"
 
@@ -77,15 +80,25 @@ class Board:
         self._acts_since_s: float | None = None
         self.acting = False
         self._waits_for = STANDING_BY
-        self.no_plans_why: str | None = None  # Why this tuner executes no plans any more; None: nothing has ended that.
-        self.no_quotas_why: str | None = None  # The same of mutation quotas.
+        self.resting: dict[
+            str, str
+        ] = {}  # Controllers beside the throttles that rest after an error, by name, and why.
+        self.cycle_failures: Counter[str] = Counter(
+            dict.fromkeys(CONTROLLERS, 0)
+        )  # By controller, since the process began.
+        self.refused: dict[str, Callable[[], int]] = {}  # By topic: how many of its records could not be read.
+        self._told_failures: dict[str, tuple[str, float]] = {}  # By controller: what was logged last, and when.
+        self._failures_in_a_row = 0  # Of the throttles' cycles and the steps between them.
+        self._failed_why: str | None = None
+        self._looped_at_s: float | None = None  # When a cycle ended last, well or not.
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
     def acts(self) -> None:
         self._acts_since_s = self._wall_clock()
         self.acting = True
-        self.no_plans_why = self.no_quotas_why = None
+        self.resting.clear()
+        self.cycles_go_well()
 
     def stands_by(self, waits_for: str | None = None) -> None:
         """What was seen last is somebody else's to tell from now on.
@@ -95,8 +108,9 @@ class Board:
         """
         with self._lock:
             self._waits_for = waits_for or STANDING_BY
-            self.acting, self._observation, self.cycled_at_s = False, None, None
-            self.no_plans_why = self.no_quotas_why = None
+            self.acting, self._observation, self.cycled_at_s, self._looped_at_s = False, None, None, None
+            self.resting.clear()
+            self.cycles_go_well()
             self._newest, self._acts_since_s = None, None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
@@ -107,7 +121,7 @@ class Board:
             self._newest = newest
             if isinstance(observation.live, LiveCluster):
                 self._cluster_seen_at_ms = observation.now_ms
-            self.cycled_at_s = self._wall_clock()
+            self.cycled_at_s = self._looped_at_s = self._wall_clock()
             wanted = {(d.broker, d.side): d.wanted_bytes_per_s for d in decisions if isinstance(d, SetRate)}
             meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
             self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.busy} | wanted | meant
@@ -145,21 +159,46 @@ class Board:
             self.actuations += 1
             self.failures += failure is not None
 
+    def cycle_failed(self, controller: str, why: str, now_s: float) -> bool:
+        """Count an error of a controller (one of ``CONTROLLERS``). Returns whether the log is to tell it.
+
+        The log tells each error once, and again after ``TELL_EVERY_S``: a cycle may fail every second.
+
+        Args:
+            now_s: of the monotonic clock.
+        """
+        self.cycle_failures[controller] += 1
+        if controller == THROTTLES:
+            self._failures_in_a_row += 1
+            self._failed_why = why
+            self._looped_at_s = self._wall_clock()
+        before, told_at_s = self._told_failures.get(controller, ("", 0.0))
+        if why == before and now_s < told_at_s + TELL_EVERY_S:
+            return False
+        self._told_failures[controller] = why, now_s
+        return True
+
+    def cycles_go_well(self) -> None:
+        """Forget the errors of the throttles' cycles: one has gone well, and so have the steps before it."""
+        self._failures_in_a_row, self._failed_why = 0, None
+
     # -- the reader's side --------------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
         return round(self._wall_clock() * 1000)
 
     def silent_s(self) -> float:
-        """Since a cycle has ended, or since the first one could begin; 0 while it is another's turn."""
-        ended_s, acts_s = self.cycled_at_s, self._acts_since_s
+        """Since a cycle has ended, well or not, or since the first one could begin; 0 while it is another's turn."""
+        ended_s, acts_s = self._looped_at_s, self._acts_since_s
         since_s = ended_s if ended_s is not None else acts_s
         return 0.0 if since_s is None else self._wall_clock() - since_s
 
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""
         sees, why = self._sees()
-        return sees, "; ".join(said for said in (why, self.no_plans_why, self.no_quotas_why) if said is not None)
+        fails = self._failures_in_a_row >= FAILURES_IN_A_ROW_MAX
+        failed = [f"{self._failures_in_a_row} in a row: {self._failed_why}"] if self._failed_why is not None else []
+        return sees and not fails, "; ".join([why, *failed, *self.resting.values()])
 
     def _sees(self) -> tuple[bool, str]:
         if not self.acting:

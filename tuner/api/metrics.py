@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from streaming.contract import ControllerSignal, TenantSignal
 from streaming.metric_defs import OfTuner
 from streaming.metric_page import family
-from tuner.api.board import Board, Snapshot
+from tuner.api.board import PLANS, Board, Snapshot
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.move_families import Collisions, move_families
@@ -34,12 +34,14 @@ class BoardCollector(Collector):
         snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
         yield family(OfTuner.READY, {c: float(board.ready()[0])})
-        yield family(OfTuner.PLAN_EXECUTOR_FAILED, {c: float(board.no_plans_why is not None)})
+        yield family(OfTuner.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.resting)})
         yield family(OfTuner.ACTING, {c: float(board.acting)})
         yield family(OfTuner.DRY_RUN, {c: float(board.dry_run)})
         yield family(OfTuner.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
         at_s = board.cycled_at_s
         yield family(OfTuner.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
+        yield family(OfTuner.CYCLE_FAILURES, {(*c, name): float(n) for name, n in board.cycle_failures.items()})
+        yield family(OfTuner.RECORDS_REFUSED, {(*c, topic): float(count()) for topic, count in board.refused.items()})
         yield family(OfTuner.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
         ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.shown()[0], now_ms)
         yield family(OfTuner.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})

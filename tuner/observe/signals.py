@@ -9,7 +9,7 @@ What was made from records that waited while the stream was down (``backlog``) i
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -26,6 +26,7 @@ from streaming.contract import (
     decode_signal,
 )
 from tuner.model.cluster import BrokerSide
+from tuner.observe.refused import RefusedRecords
 
 log = structlog.get_logger("tuner")
 
@@ -148,9 +149,16 @@ class SignalTail:
 class SignalReader(NewestSignals):
     """The signals of one cluster, for a loop that must go on: what cannot be read stays unknown."""
 
-    def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
+    def __init__(
+        self,
+        consumer: KafkaConsumer,
+        topic: str,
+        cluster: str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__()
-        self.unreadable = 0
+        self.refused = RefusedRecords(topic, "it counts as no signal", monotonic=monotonic)
         self._tail = SignalTail(consumer, topic)
         self._cluster = cluster
         self._topic = topic
@@ -168,18 +176,16 @@ class SignalReader(NewestSignals):
         try:
             for record in records:
                 taken += 1
-                self._take(record.value)
+                self._take(record)
         except TROUBLE as error:
             log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
         return taken
 
-    def _take(self, value: bytes | None) -> None:
+    def _take(self, record: Any) -> None:
         try:
-            signal = decode_signal(value or b"")
+            signal = decode_signal(record.value or b"")
         except ContractError as error:
-            self.unreadable += 1
-            if self.unreadable == 1:
-                log.warning("a signal cannot be read; further ones are only counted", error=str(error))
+            self.refused.refuse(record, str(error))
             return
         if signal.cluster == self._cluster:
             self.take(signal)
@@ -191,7 +197,8 @@ def _keep(known: dict[K, S], key: K, new: S) -> None:
 
 
 def _young(known: dict[K, S], now_ms: int) -> dict[K, S]:
-    return {key: signal for key, signal in known.items() if now_ms - signal.sampled_at_ms < FORGET_MS}
+    # A sample from far ahead would else be kept, and counted as new, until its time comes.
+    return {key: signal for key, signal in known.items() if abs(now_ms - signal.sampled_at_ms) < FORGET_MS}
 
 
 def _better(new: Signal, old: Signal | None) -> bool:

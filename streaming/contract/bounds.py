@@ -1,0 +1,29 @@
+"""The types of a signal's fields: each with the range of values that a decoder accepts.
+
+A signal may come from any client that may write to the signals topic. A value outside these ranges cannot be a measurement, and
+arithmetic with it fails: a float times 1e300 is infinite, and no date has a year after 9999. msgspec checks the ranges while it
+decodes; constructors do not.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+RECORD_BYTES_MAX = 1_048_576  # Kafka's default for `max.message.bytes`.
+COUNT_MAX = 2**53  # Above it a float, which JSON's numbers are to many programs, does not hold every integer.
+NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens where no quota applies.
+AT_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
+NODE_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
+COMPLETENESS_MAX = 1e6
+TEXT_CHARS_MAX = 4_096
+ITEMS_MAX = 10_000
+
+AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
+Node = Annotated[int, Meta(ge=0, le=NODE_MAX)]
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
+Number = Annotated[float, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
+Completeness = Annotated[float, Meta(gt=0, le=COMPLETENESS_MAX)]
+Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
+Some = Meta(max_length=ITEMS_MAX)  # For arrays.
