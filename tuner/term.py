@@ -102,18 +102,20 @@ def run(
     failed = False  # Since the last cycle that went well.
     while not stop.is_set() and may_act():
         now_s = monotonic()
-        if (come := loop.cycle_is_due()) or now_s >= due_s:
-            try:
+        come = False
+        try:
+            come = loop.cycle_is_due()
+            if ran := come or now_s >= due_s:
                 loop.cycle()
-            except Exception as error:  # whatever it is, what stands stays, and the next cycle may go well
-                failed = True
-                if board.cycle_failed(THROTTLES, _told(_CYCLE_FAILED, error), now_s):
-                    log.exception(_CYCLE_FAILED)
-                _in_order(loop.hold)
-            else:
                 if not failed:
                     board.cycles_go_well()
                 failed = False
+        except Exception as error:  # whatever it is, what stands stays, and the next cycle may go well
+            ran = failed = True
+            if board.cycle_failed(THROTTLES, _told(_CYCLE_FAILED, error), now_s):
+                log.exception(_CYCLE_FAILED)
+            _in_order(loop.hold)
+        if ran:
             board.cycle_s = monotonic() - now_s
             ready, why = board.ready()
             if ready != was_ready:
