@@ -15,7 +15,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from streaming.kafka.clients import end
-from tuner.api.board import STANDING_BY, Board
+from tuner.api.board import PLANS, STANDING_BY, Board
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.model.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.settings import TunerSettings
@@ -47,7 +47,7 @@ def presence_of(
         objective_mode=objective.mode.value if objective is not None else None,
         objective_latency_ms=objective.latency_ms if objective is not None else None,
         unthrottled_moves="throttle" if settings.limits().throttles_moves else "leave",
-        executes_plans=settings.reassign.enabled and not settings.dry_run and board.no_plans_why is None,
+        executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in board.resting,
         plan_leaders_ratio=settings.plan_leaders_ratio(),
         page=page,
         waits_for="" if ready else why,

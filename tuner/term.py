@@ -121,7 +121,7 @@ def run(
             if ready != was_ready:
                 log.info("ready: cluster and fresh signals are seen" if ready else "not ready", why=why)
                 was_ready = ready
-            due_s = max((now_s if come else due_s) + cycle_s, monotonic())
+            due_s = max((now_s if come or now_s < due_s else due_s) + cycle_s, monotonic())
         try:
             loop.tick()
         except Exception as error:  # the same; a change that cannot go on must not be tried fifty times a second
