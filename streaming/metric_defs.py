@@ -396,7 +396,7 @@ class OfTuner:
 
     PLAN_EXECUTOR_FAILED = MetricDef(
         "rheostat_plan_executor_failed", "gauge", Unit.TRUTH, ("cluster",),
-        "1 after an error of rheostat's own in the executor of plans, until it has gone well for a minute; else 0.",
+        "1 once the executor of plans had an error of rheostat's own, until it has gone well for a minute; else 0.",
     )  # fmt: skip
     PLANS_NOT_SEEN = MetricDef(
         "rheostat_plans_not_seen", "gauge", Unit.TRUTH, ("cluster",),
