@@ -15,12 +15,15 @@ from typing import NamedTuple
 
 import kafka.errors
 
-from rheostat.errors import BadInputError, CommandError, UnreachableError
+from rheostat.acknowledgement import not_acknowledged
+from rheostat.errors import BadInputError, CommandError, NotAcknowledgedError, UnreachableError
 from rheostat.services import probe, run_tune
 from rheostat.settings import Settings
+from rheostat.tuner_presence import read_tuners
 from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.throttles import RATE_KEYS
 from streaming.topics import ensure_topics
 from tuner.api.http_settings import HttpSettings
 from tuner.api.orders_api import (
@@ -40,6 +43,7 @@ from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
+from tuner.model.presence import TunerMode
 
 HEEDED_S_MAX = 15.0
 RELEASED_S_MAX = 90.0  # Without anything having been put back: a large cluster's brokers are, in batches, for minutes.
@@ -90,22 +94,27 @@ def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
     return round(rate_bytes_per_s)
 
 
-def checked_broker(settings: Settings, broker: int) -> None:
-    """
+def current_rates(settings: Settings, broker: int) -> dict[BrokerSide, int | None]:
+    """The throttles that hold on a broker now, bytes/s; None where there is none.
+
     Raises:
         BadInputError: there is no such broker now.
-        UnreachableError, CommandError: it cannot be told.
+        UnreachableError, CommandError: the brokers or the rates cannot be read.
     """
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-orders") as client:
         try:
             brokers = sorted(endpoint.node for endpoint in client.brokers())
+            if broker not in brokers:
+                raise BadInputError(f"--broker {broker}: not alive here; alive are {', '.join(map(str, brokers))}")
+            configs = client.broker_configs([broker], RATE_KEYS.values())[broker]
+            if isinstance(configs, ClusterError):
+                raise configs
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    if broker not in brokers:
-        raise BadInputError(f"--broker {broker}: not alive here; alive are {', '.join(map(str, brokers))}")
+    return {(broker, side): int(configs[key].value) if key in configs else None for side, key in RATE_KEYS.items()}
 
 
 def give(settings: Settings, change: Change) -> Orders:
@@ -183,7 +192,17 @@ def other_name(settings: Settings) -> str | None:
 
 
 def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:
-    """Whether a tuner has put on record that it knows these orders."""
+    """Whether a tuner has put on record that it knows these orders.
+
+    Args:
+        timeout_s: the longest wait; where no tuner runs that could follow orders there is none.
+
+    Raises:
+        CommandError: the journal cannot be read.
+    """
+    tuners = read_tuners(settings, round(time.time() * 1000))
+    if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):
+        timeout_s = 0.0
 
     def done() -> bool:
         _, memory, quotas, *_ = read(settings)
@@ -192,11 +211,26 @@ def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) 
     return _until(done, timeout_s)
 
 
+def why_not_acknowledged(settings: Settings) -> str:
+    """Why no tuner has acknowledged an order, in words.
+
+    Raises:
+        CommandError: the journal cannot be read.
+    """
+    if (other := other_name(settings)) is not None:
+        return f"{other[:1].upper()}{other[1:]}."
+    return not_acknowledged(read_tuners(settings, round(time.time() * 1000)))
+
+
 def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
     """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words.
 
     Args:
         timeout_s: as long as something has been put back within it, it is waited for the rest.
+
+    Raises:
+        NotAcknowledgedError: no tuner has taken up the order within that time.
+        CommandError: nothing could be taken back.
     """
     quiet = settings.tuner.model_copy(
         update={"dry_run": False, "http": HttpSettings(port=0)}  # Tokens and keys may be for the daemon's eyes alone.
@@ -229,7 +263,9 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
         raise CommandError(f"Nothing could be taken back: {failed[0]}") from failed[0]
     _, memory, quotas, *_ = read(settings)
     if memory.orders_at_ms < orders.at_ms:
-        return ["no tuner has heeded the order in time, so it is not known what is still set"]
+        raise NotAcknowledgedError(
+            f"The release is on record, and what is still set is not known. {why_not_acknowledged(settings)}"
+        )
     rates = [
         f"{side_name(side)}: {words.rate(o.wanted_bytes_per_s)} is still ours"
         for side, o in sorted(memory.owned.items())

@@ -13,6 +13,8 @@ Json = Annotated[bool, typer.Option("--json", help="one JSON value on stdout, no
 Wait = Annotated[bool, typer.Option("--wait", help="wait for a cluster that does not answer, instead of exit code 3")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="decide and journal, write nothing to the cluster")]
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for a confirmation")]
+
 
 def amount(parse: Callable[[str], float], help: str, metavar: str, *names: str) -> Any:
     """An option read by ``parse``, whose complaint is shown whole. ``names``: where it is not called as its parameter."""

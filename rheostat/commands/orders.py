@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rheostat import units
-from rheostat.commands.options import Config, amount
+from rheostat.commands.options import Config, Yes, amount
+from rheostat.errors import EXIT_NOT_ACKNOWLEDGED
 from rheostat.saying import out
 
 if TYPE_CHECKING:
     from rheostat.settings import Settings
+    from tuner.model.orders import Orders
 
 _OVERRIDE_S = 1800.0
-_NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
 
 
 def pause(config: Config) -> None:
-    """Nothing is changed any more, neither up nor down, until `rheostat resume`."""
+    """Nothing is changed any more, neither up nor down, until `rheostat resume`. Never asks."""
     _order(config, "pause", "Paused: what stands stays as it is, also at the end of a move, until `rheostat resume`.")
 
 
@@ -38,10 +39,13 @@ def override(
     clear: Annotated[
         bool, typer.Option("--clear", help="end the overrides of this broker now, or of one --side")
     ] = False,
+    yes: Yes = False,
 ) -> None:
-    """One broker's throttle stands at a rate for a while (30 min), then at what it was before, and is tuned again."""
+    """One broker's throttle stands at a rate for a while (30 min), then is tuned again. Asks before it raises one."""
     from rheostat import orders
+    from rheostat.confirm import confirm
     from rheostat.errors import BadInputError
+    from rheostat.order_changes import raised
     from rheostat.settings import load_settings
     from streaming.contract import Side
     from tuner.api.orders_api import sides_of
@@ -58,30 +62,39 @@ def override(
             if side
             else f"The overrides of broker {broker} are over."
         )
-    else:
-        wanted = orders.checked_rate(settings, rate)
-        orders.checked_broker(settings, broker)
-        sides = sides_of(broker, Side(side) if side else None, wanted)
-        lasts_s = for_s or _OVERRIDE_S
-        given = orders.give(settings, orders.override(sides, lasts_s))
-        said = (
-            f"While something moves there, broker {broker} is throttled at {units.rate_text(wanted)} for the next "
-            f"{units.span_text(lasts_s)}."
-        )
-    out(said if orders.heeded(settings, given) else f"{said}\n{_nobody(settings)}")
+        _acknowledged(settings, given, "end of the override", said)
+        return
+    wanted = orders.checked_rate(settings, rate)
+    current = orders.current_rates(settings, broker)
+    sides = sides_of(broker, Side(side) if side else None, wanted)
+    lasts_s = for_s or _OVERRIDE_S
+    if changes := raised(current, sides):
+        confirm([f"This override raises, for {units.span_text(lasts_s)}:", *changes], yes=yes)
+    given = orders.give(settings, orders.override(sides, lasts_s))
+    said = (
+        f"While something moves there, broker {broker} is throttled at {units.rate_text(wanted)} for the next "
+        f"{units.span_text(lasts_s)}."
+    )
+    _acknowledged(settings, given, "override", said)
 
 
-def release(config: Config) -> None:
-    """Everything that rheostat set is taken back, now, and nothing is changed until `rheostat resume`."""
+def release(config: Config, yes: Yes = False) -> None:
+    """Everything that rheostat set is taken back, now, and nothing is changed until `rheostat resume`. Asks first."""
     from rheostat import orders
+    from rheostat.confirm import confirm
     from rheostat.errors import EXIT_NOT_WELL, BadInputError
     from rheostat.logs import set_up_logs
+    from rheostat.order_changes import taken_back
     from rheostat.settings import load_settings
 
     settings = load_settings(config)
     set_up_logs()
     if (other := orders.other_name(settings)) is not None:
         raise BadInputError(other)
+    known = orders.read(settings)
+    if changes := taken_back(known.memory, known.quotas):
+        head = f"This takes back what rheostat has set on cluster {settings.cluster}, also while partitions move:"
+        confirm([head, *changes, "Then nothing is changed until `rheostat resume`."], yes=yes)
     left = orders.take_back(settings, orders.give(settings, orders.release))
     if left:
         out("Not everything is taken back:", *left)
@@ -98,16 +111,25 @@ def _order(config: Config, name: str, said: str) -> None:
 
     settings = load_settings(config)
     given = orders.give(settings, {"pause": orders.pause, "resume": orders.resume}[name])
-    out(said if orders.heeded(settings, given) else f"{said}\n{_nobody(settings)}")
+    _acknowledged(settings, given, name, said)
     if name == "pause":
         _plans_wait(settings, "steps that are under way end, and nothing new is begun")
 
 
-def _nobody(settings: Settings) -> str:
+def _acknowledged(settings: Settings, given: Orders, name: str, said: str) -> None:
+    """Waits for a tuner to acknowledge the order and says so; ends the command where none does.
+
+    Args:
+        name: of the order, for a sentence.
+        said: what is so once a tuner has acknowledged it.
+    """
     from rheostat import orders
 
-    other = orders.other_name(settings)
-    return _NOBODY if other is None else f"{_NOBODY}\n{other[:1].upper()}{other[1:]}."
+    if orders.heeded(settings, given):
+        out(said)
+        return
+    out(f"The {name} is on record. {orders.why_not_acknowledged(settings)}")
+    raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)
 
 
 def _plans_wait(settings: Settings, how: str) -> None:

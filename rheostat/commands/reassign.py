@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from rheostat.commands.options import Config, Json
-from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
+from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
 from rheostat.printable import printable
 from rheostat.saying import out
 
@@ -105,7 +105,7 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
 
 @app.command("pause")
 def pause(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Nothing new is begun; what is under way ends. Exit code 1, as of every word: no tuner has heeded it yet."""
+    """Nothing new is begun; what is under way ends. Exit code 4, as of every order: no tuner has acknowledged it."""
     _word(config, plan, "pause", as_json)
 
 
@@ -198,4 +198,4 @@ def _say(said: Said, as_json: bool) -> None:
     """Who waits for it to be so must not take it for done where nobody has heeded it."""
     out(json.dumps({"plan": said.plan, "heeded": said.heeded}) if as_json else said.text)
     if not said.heeded:
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rheostat.ctrl_c import CtrlC
-from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
+from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.orders import other_name
 from rheostat.reassign import record
 from rheostat.reassign.checks import Checked, checked, ways_of
@@ -181,7 +181,7 @@ def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
         say(
             "No tuner has heeded it yet: the next that acts, and executes plans (tuner.reassign.enabled), begins with it."
         )
-    return EXIT_DONE if took else EXIT_NOT_WELL
+    return EXIT_DONE if took else EXIT_NOT_ACKNOWLEDGED
 
 
 def _nothing_to_do(given: Given, asked: Asked) -> int:

@@ -95,7 +95,7 @@ def test_release_leaves_what_stood_before_it_came(history: str, make_stage: Make
         stage.until_turned()
         tuner.kill()
     assert stage.moving(), "the move has ended: give it more data"
-    done = rheostat("release", "--config", stage.config, timeout_s=180)
+    done = rheostat("release", "--yes", "--config", stage.config, timeout_s=180)
     assert done.returncode == 0, done.stdout + done.stderr
     if history != "unthrottled":  # Free again, it may be through by now.
         assert stage.moving(), "the move ended meanwhile: give it more data"
@@ -114,7 +114,7 @@ def test_an_override_ends_by_itself(make_stage: MakeStage, record_property: Tell
     stage.move()
     stage.until_turned()
     order = ("--broker", str(SOURCE[0]), "--side", "leader", "--rate", f"{ORDERED / MB}MB/s", "--for", "20s")
-    done = rheostat("override", "--config", stage.config, *order)
+    done = rheostat("override", "--yes", "--config", stage.config, *order)
     assert done.returncode == 0, done.stderr
     stage.until("it stands", lambda: stage.rate(SOURCE) == ORDERED, 18)
     stood_s = time.monotonic()

@@ -77,6 +77,7 @@ def test_what_moves_keeps_to_the_quota_that_is_held(case: Case, table: list[Sequ
         for broker in range(1, case.brokers + 1):
             given = rheostat(
                 "override",
+                "--yes",
                 "--config",
                 lab.home / "rheostat.yaml",
                 "--broker",

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 from lab_parts import RHEOSTAT, rheostat, running, until
+from terminal_kit import terminal
 
+from rheostat.errors import EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_CONFIRMED
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
+from rheostat.orders import read
 from rheostat.settings import load_settings
 from rheostat.tuner_presence import read_tuners
 from streaming.contract import Side, Topics
@@ -75,7 +78,7 @@ def test_release_without_a_tuner_leaves_what_stood_before(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
     left_by_a_tuner_that_died(lab, throttles)
-    done = rheostat("release", "--config", config[0], timeout_s=120)
+    done = rheostat("release", "--yes", "--config", config[0], timeout_s=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Released: nothing of rheostat's stands any more.")
     assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
@@ -97,16 +100,17 @@ def test_another_name_of_the_same_cluster_waits_for_the_first(
         assert "'lab' has 2 throttles" in refused.stderr
         assert "give `cluster: lab` in the settings" in refused.stderr
         paused = rheostat("pause", "--config", renamed)
+        assert paused.returncode == EXIT_NOT_ACKNOWLEDGED
         assert "'lab' has 2 throttles" in paused.stdout, "it is not refused, and says why nobody heeds it"
         named = rheostat("doctor", "--config", renamed)
         assert "set cluster: lab, or run `rheostat release` with it once" in named.stdout
         resumed = rheostat("resume", "--config", renamed)
-        assert resumed.returncode == 0
+        assert resumed.returncode == EXIT_NOT_ACKNOWLEDGED
         assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}
         elsewhere = file.with_name("elsewhere.yaml")
         settings["tuner"]["http"]["port"] = 0
         elsewhere.write_text(yaml.safe_dump(settings))
-        done = rheostat("release", "--config", elsewhere, timeout_s=120)
+        done = rheostat("release", "--yes", "--config", elsewhere, timeout_s=120)
         assert done.returncode == 0, done.stderr
         assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
         until(lambda: "cluster 'lab'" not in not_ready(port), 90, "then it acts")
@@ -161,7 +165,9 @@ def test_a_running_tuner_pauses_resumes_and_releases(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
     file, port = config
-    assert rheostat("pause", "--config", file).stdout.splitlines()[1].startswith("No tuner has heeded it yet")
+    alone = rheostat("pause", "--config", file)
+    assert alone.returncode == EXIT_NOT_ACKNOWLEDGED
+    assert alone.stdout.startswith("The pause is on record. No tuner has acknowledged it, because none runs.")
     left_by_a_tuner_that_died(lab, throttles)
     with running(*RHEOSTAT, "tune", "--config", file, log=file.with_suffix(".log")) as tune:
         until(lambda: any(text.startswith("paused by") for text in why(port)), 40, "it begins with the pause")
@@ -172,7 +178,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
             paused.stdout == "Paused: what stands stays as it is, also at the end of a move, until `rheostat resume`.\n"
         )
 
-        released = rheostat("release", "--config", file, timeout_s=120)
+        released = rheostat("release", "--yes", "--config", file, timeout_s=120)
         assert released.returncode == 0, released.stderr
         assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
         until(lambda: any(text.startswith("released by") for text in why(port)), 20, "it says so")
@@ -201,12 +207,36 @@ def test_an_override_that_cannot_be_meant_is_named(
     assert said in " ".join(done.stderr.split()), done.stderr
 
 
-def test_an_override_is_given_and_cleared(config: tuple[Path, int], throttles: KafkaThrottles) -> None:
-    file, _ = config
-    given = rheostat("override", "--config", file, "--broker", "1", "--rate", "5MB/s", "--for", "90s")
-    assert given.stdout.startswith("While something moves there, broker 1 is throttled at 5.00 MB/s for the next 90 s.")
+def test_dangerous_orders_ask_and_obey(lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles) -> None:
+    """Broker 1: leader 20 MB/s, follower 7 MB/s. Without a tuner an order that is given is on record only."""
+    left_by_a_tuner_that_died(lab, throttles)
+    file = config[0]
+
+    def ordered() -> int:
+        return read(load_settings(file, {})).orders.at_ms
+
+    override = ("override", "--config", file, "--broker", "1", "--for", "90s")
+    before = ordered()
+    refused = rheostat(*override, "--rate", "8MB/s")
+    assert (refused.returncode, ordered()) == (EXIT_NOT_CONFIRMED, before)
+    assert refused.stderr.splitlines() == [
+        "This override raises, for 90 s:",
+        "broker 1 follower throttle: 7.00 MB/s → 8.00 MB/s",
+        "This needs a confirmation, and there is no terminal to ask on: give --yes. Nothing was changed.",
+    ]
+    with terminal(*RHEOSTAT, "release", "--config", file) as shown:
+        shown.shows(r"broker 1 leader throttle: 20.0 MB/s → 5.00 MB/s", 30)
+        shown.shows(r"broker 2 leader throttle: 30.0 MB/s → no throttle", 5)
+        shown.shows(r"Continue\? \[y/N\]", 5)
+        shown.press("\n")
+        assert (shown.ends(20), ordered()) == (EXIT_NOT_CONFIRMED, before)
+    assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}
+
+    agreed = rheostat(*override, "--rate", "8MB/s", "--yes")
+    assert agreed.returncode == EXIT_NOT_ACKNOWLEDGED
+    assert agreed.stdout.startswith("The override is on record. No tuner has acknowledged it, because none runs.")
+    lowered = rheostat(*override, "--rate", "6MB/s")
+    assert (lowered.returncode, lowered.stderr) == (EXIT_NOT_ACKNOWLEDGED, "")
     cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")
-    assert cleared.stdout.startswith("The overrides of broker 1 are over.")
-    one = rheostat("override", "--config", file, "--broker", "1", "--side", "leader", "--clear")
-    assert one.stdout.startswith("The override of broker 1's leader throttle is over.")
-    assert throttles.read_rates([OURS]) == {OURS: None}
+    assert cleared.stdout.startswith("The end of the override is on record.")
+    assert not read(load_settings(file, {})).orders.overrides

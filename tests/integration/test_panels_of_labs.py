@@ -118,7 +118,7 @@ def steered(folder: Path) -> set[str]:
                 until(lambda: boards.show(*words), within_s, f"{what}: {words}", every_s=1.0)
 
             seen("the storm", "tenants create", "their buckets", "Their quotas", "refused requests", within_s=180)
-            said("override", "--broker", "3", "--rate", "300KB/s", "--for", "5m")
+            said("override", "--yes", "--broker", "3", "--rate", "300KB/s", "--for", "5m")
             said("reassign", str(plan), "--watch-s", "0", "--detach")
             seen(
                 "the plan",

@@ -127,7 +127,7 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             assert stands[of("storm-1")] == pytest.approx(table["storm-1"]["quota_per_s"], rel=0.5)
             assert stands[of("storm-1")] < BEFORE
 
-        done = rheostat("release", "--config", parts.config, timeout_s=120)
+        done = rheostat("release", "--yes", "--config", parts.config, timeout_s=120)
         assert done.returncode == 0, done.stdout + done.stderr
         # What stood before stands again, or what a person has made of it since; nothing else is left.
         left = {of("storm-0"): PERSONS, of("storm-1"): BEFORE}

@@ -1,0 +1,56 @@
+"""The changes that an order will make, in words: shown to the operator before the order is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rheostat.units import rate_text
+from streaming.contract import Side
+from tuner.model.cluster import BrokerSide, side_name
+from tuner.model.memory import Memory
+from tuner.model.mutation_memory import MutationMemory
+
+_LINES_MAX = 20
+
+
+def raised(current: Mapping[BrokerSide, int | None], wanted: Mapping[BrokerSide, int]) -> list[str]:
+    """The throttles that an override raises; empty where it raises none.
+
+    Args:
+        current: bytes/s that hold on the broker now; None: no throttle, so any rate lowers it.
+        wanted: bytes/s of the override.
+    """
+    return [
+        f"{side_name(side)}: {rate_text(now)} → {rate_text(rate)}"
+        for side, rate in sorted(wanted.items())
+        if (now := current[side]) is not None and rate > now
+    ]
+
+
+def taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
+    """What a release changes: rates, entries of throttled-replica lists, and quotas that rheostat has set.
+
+    Empty where the journal has nothing of rheostat's.
+    """
+    rates = [
+        f"{side_name(side)}: {rate_text(owned.wanted_bytes_per_s)} → {_rate_before(owned.before_bytes_per_s)}"
+        for side, owned in sorted(memory.owned.items())
+    ]
+    lists = [
+        f"topic {topic}: {sum(len(throttle.of(side).pairs) for side in Side)} entries leave its throttled-replica lists"
+        for topic, throttle in sorted(memory.listed.items())
+    ]
+    limits = [
+        f"{entity}: {owned.wanted_per_s:g}/s → {'no quota' if owned.before_per_s is None else f'{owned.before_per_s:g}/s'}"
+        for entity, owned in quotas.owned.items()
+    ]
+    return [*_shortened(rates, "throttles"), *_shortened(lists, "topics"), *_shortened(limits, "quotas")]
+
+
+def _rate_before(bytes_per_s: int | None) -> str:
+    return "no throttle" if bytes_per_s is None else rate_text(bytes_per_s)
+
+
+def _shortened(lines: list[str], what: str) -> list[str]:
+    more = len(lines) - _LINES_MAX
+    return lines if more <= 0 else [*lines[:_LINES_MAX], f"and {more} more {what}"]

@@ -1,0 +1,74 @@
+"""Types of settings whose value may be written with a unit: ``50MB/s``, ``30s``, ``2h``, ``2GiB``.
+
+A plain number is in the unit that the key's name ends with, so ``window_s: 30`` and ``window_s: 30s`` are the same. Each type
+carries a ``Units``, from which the reference says which keys take units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AllowInfNan, BeforeValidator
+
+from streaming.units import parse_bytes, parse_rate, parse_span_from_zero
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Says in the reference what a value with a unit looks like.
+
+    Attributes:
+        kind: such as ``rate``.
+        example: such as ``50MB/s``.
+    """
+
+    kind: str
+    example: str
+
+
+def _with_unit(parse: Callable[[str], float]) -> BeforeValidator:
+    """Reads text with a unit by ``parse``; leaves all else, also a plain number in an environment variable, to pydantic."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str) or _is_number(value):
+            return value
+        return parse(value)
+
+    return BeforeValidator(read)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        return round(1000 * parse_span_from_zero(text), 6)
+    except ValueError:
+        raise ValueError(f"expected a time such as 50ms, 2s, or a plain number of ms, found {text!r}") from None
+
+
+def _mebibytes(text: str) -> float:
+    try:
+        return round(parse_bytes(text) / _MIB)
+    except ValueError:
+        raise ValueError(f"expected a size such as 1024MiB, 2GiB, or a plain number of MiB, found {text!r}") from None
+
+
+_TIME = Units("time", "30s, 5min, 2h")
+_SHORT_TIME = Units("time in ms", "50ms, 2s")
+
+Rate = Annotated[float, AllowInfNan(False), _with_unit(parse_rate), Units("rate", "50MB/s")]  # Bytes/s.
+Seconds = Annotated[float, AllowInfNan(False), _with_unit(parse_span_from_zero), _TIME]
+WholeSeconds = Annotated[int, _with_unit(parse_span_from_zero), _TIME]
+Milliseconds = Annotated[float, AllowInfNan(False), _with_unit(_milliseconds), _SHORT_TIME]
+WholeMilliseconds = Annotated[int, _with_unit(_milliseconds), _SHORT_TIME]
+Mebibytes = Annotated[int, _with_unit(_mebibytes), Units("size in MiB", "1024MiB, 2GiB")]

@@ -1,0 +1,160 @@
+"""Sizes, rates, shares and spans of time as people write them: "50MB", "1.5GiB/s", "10%", "1h30m"; and back.
+
+Invariant: what could be meant in two ways is refused, never guessed: "50Mb" may be bits, a share of "10" may be 10 or 1000 %,
+and a rate of "50" is 50 B/s where 50 MB/s is likely.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+
+# Decimal without an i, as Kafka's own tools count throttles.
+_BYTES = {
+    "": 1.0, "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15,
+    "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "PiB": 2.0**50,
+}  # fmt: skip
+_BITS = {"bit": 1 / 8, "kbit": 1e3 / 8, "Mbit": 1e6 / 8, "Gbit": 1e9 / 8}
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PLAIN_RATE_MIN = 1_000.0  # Bytes/s. A rate below it without a unit is most likely megabytes.
+_AMOUNT = re.compile(r"(\d+(?:\.\d*)?(?:[eE]\d+)?)\s*([A-Za-z]*)")
+_SPAN_EXAMPLES = "90s, 45min, 1h30m, or a plain number of seconds"
+_SPAN = re.compile(r"(\d+(?:\.\d*)?)\s*(ms|s|min|m|h|d)\s*")
+
+
+def parse_bytes(text: str) -> float:
+    """
+    Raises:
+        ValueError: saying what is expected.
+    """
+    return _amount(text, _BYTES, "a size such as 50MB, 1.5GiB, or a plain number of bytes")
+
+
+def parse_rate(text: str) -> float:
+    """Bytes/s. The ``/s`` may be left out.
+
+    Raises:
+        ValueError: saying what is expected; also for a number above 0 and below 1000 without a unit.
+    """
+    expected = "a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s"
+    amount = text.strip().removesuffix("/s")
+    rate = _amount(amount, _BYTES | _BITS, expected, text)
+    if 0 < rate < _PLAIN_RATE_MIN and not amount[-1:].isalpha():
+        number = amount.strip()
+        raise ValueError(
+            f"{number} without a unit is {number} B/s; did you mean {number}MB/s? If not, write {number}B/s"
+        )
+    return rate
+
+
+def parse_share(text: str) -> float:
+    """0 to 1.
+
+    Raises:
+        ValueError: saying what is expected.
+    """
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = math.nan
+    if rest or not 0 <= share <= 1:
+        raise ValueError(f"expected a share from 0% to 100%, or from 0 to 1, found {text!r}")
+    return share
+
+
+def parse_span(text: str) -> float:
+    """Seconds, more than 0.
+
+    Raises:
+        ValueError: saying what is expected.
+    """
+    seconds = _seconds(text)
+    if seconds is None or seconds <= 0:
+        raise ValueError(f"expected a time above 0 such as {_SPAN_EXAMPLES}, found {text!r}")
+    return seconds
+
+
+def parse_span_from_zero(text: str) -> float:
+    """Seconds, 0 or more.
+
+    Raises:
+        ValueError: saying what is expected.
+    """
+    seconds = _seconds(text)
+    if seconds is None:
+        raise ValueError(f"expected a time such as {_SPAN_EXAMPLES}, found {text!r}")
+    return seconds
+
+
+def _seconds(text: str) -> float | None:
+    """None: not a time."""
+    parts = _SPAN.findall(text)
+    if re.fullmatch(r"\d+(\.\d*)?", text.strip()):
+        return float(text)
+    if parts and not _SPAN.sub("", text).strip():
+        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return None
+
+
+def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
+    """``parse``, and 0 is refused too."""
+
+    def parse_positive(text: str) -> float:
+        value = parse(text)
+        if value <= 0:
+            raise ValueError(f"expected more than 0, found {text!r}")
+        return value
+
+    return parse_positive
+
+
+def size_text(n_bytes: float) -> str:
+    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(n_bytes) >= 0.9995 * factor:
+            return f"{_digits(n_bytes / factor)} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def rate_text(bytes_per_s: float) -> str:
+    return f"{size_text(bytes_per_s)}/s"
+
+
+def span_text(seconds: float) -> str:
+    """Two units at most, rounded."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 25:  # Half a second is more than two per cent of it.
+        return f"{f'{seconds:.1f}'.removesuffix('.0')} s"
+    if round(seconds) < 120:
+        return f"{seconds:.0f} s"
+    for size, unit, part_size, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if round(seconds / part_size) * part_size >= size:
+            whole, rest = divmod(round(seconds / part_size), size // part_size)
+            return f"{whole} {unit} {rest} {part}" if rest else f"{whole} {unit}"
+    raise AssertionError(seconds)
+
+
+def share_text(share: float) -> str:
+    return f"{_digits(100 * share)} %"
+
+
+def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | None = None) -> float:
+    found = _AMOUNT.fullmatch(text.strip())
+    shown = text if shown is None else shown
+    if found is None or found[2] not in units:
+        hint = ""
+        if found is not None and found[2].lower() in {"kb", "mb", "gb", "tb", "pb"}:
+            unit = found[2][0].upper()
+            hint = f" ({unit}B is bytes{f', {unit}bit/s is bits' if 'bit' in units else ''})"
+        raise ValueError(f"expected {expected}, found {shown!r}{hint}")
+    value = float(found[1]) * units[found[2]]
+    if not math.isfinite(value):
+        raise ValueError(f"expected {expected}, found {shown!r}")
+    return value
+
+
+def _digits(value: float) -> str:
+    """Three digits, or more before the point."""
+    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"

@@ -1,0 +1,71 @@
+"""The changes of an order in words, and why no tuner has acknowledged one."""
+
+from __future__ import annotations
+
+import pytest
+
+from rheostat.acknowledgement import not_acknowledged
+from rheostat.order_changes import raised, taken_back
+from streaming.contract import Side
+from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned
+from tuner.model.mutation_memory import MutationMemory, OwnedQuota
+from tuner.model.presence import TunerMode, TunerPresence
+from tuner.model.quota_entity import QuotaEntity
+
+LEADER, FOLLOWER = (3, Side.LEADER), (3, Side.FOLLOWER)
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "lines"),
+    [
+        (10 * MB, 60 * MB, ["broker 3 leader throttle: 10.0 MB/s → 50.0 MB/s"]),
+        (50 * MB, None, []),
+        (None, None, []),
+        (1, 20 * MB, ["broker 3 follower throttle: 20.0 MB/s → 50.0 MB/s", "broker 3 leader throttle: 1 B/s → 50.0 MB/s"]),
+    ],
+)  # fmt: skip
+def test_raised_names_only_throttles_that_go_up(leader: int | None, follower: int | None, lines: list[str]) -> None:
+    found = raised({LEADER: leader, FOLLOWER: follower}, {LEADER: 50 * MB, FOLLOWER: 50 * MB})
+    assert found == lines
+
+
+def test_taken_back_names_rates_lists_and_quotas() -> None:
+    pairs = ThrottledReplicas(pairs=frozenset({(0, 1), (1, 2)}))
+    memory = Memory(
+        owned={LEADER: Owned(5 * MB, 30 * MB, (30 * MB,)), FOLLOWER: Owned(None, 30 * MB, (30 * MB,))},
+        listed={"orders": TopicThrottle(leader=pairs, follower=pairs)},
+    )
+    quotas = MutationMemory(owned={QuotaEntity(client_id="etl"): OwnedQuota(None, 20.0, (20.0,))})
+    assert taken_back(memory, quotas) == [
+        "broker 3 follower throttle: 30.0 MB/s → no throttle",
+        "broker 3 leader throttle: 30.0 MB/s → 5.00 MB/s",
+        "topic orders: 4 entries leave its throttled-replica lists",
+        "client-id 'etl': 20/s → no quota",
+    ]
+    assert taken_back(Memory(), MutationMemory()) == []
+
+
+def test_taken_back_of_a_large_cluster_is_shortened() -> None:
+    memory = Memory(owned={(broker, Side.LEADER): Owned(None, MB, (MB,)) for broker in range(100)})
+    lines = taken_back(memory, MutationMemory())
+    assert (len(lines), lines[-1]) == (21, "and 80 more throttles")
+
+
+def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
+    return TunerPresence("host-1:7", mode, 0, "0.1.0", 50e6, 5e6, waits_for=waits_for)
+
+
+@pytest.mark.parametrize(
+    ("tuners", "why"),
+    [
+        ((), "because none runs. The next tuner that acts begins with it."),
+        ((presence(TunerMode.ACTING),), "though host-1:7 acts. See"),
+        ((presence(TunerMode.ACTING, "no signal"),), "though host-1:7 acts (no signal). See"),
+        ((presence(TunerMode.DRY_RUN),), "because host-1:7 is in a dry run and follows no orders."),
+        ((presence(TunerMode.STARTING, "the cluster"),), "host-1:7 does not act yet: the cluster. The next"),
+    ],
+)
+def test_not_acknowledged_names_the_tuner_and_the_cause(tuners: tuple[TunerPresence, ...], why: str) -> None:
+    assert why in not_acknowledged(tuners)
