@@ -92,7 +92,7 @@ def main() -> None:
         # Click's own complaints about arguments can show themselves; all else is a fault of rheostat.
         show = getattr(error, "show", None)
         if show is None:
-            traceback.print_exc()
+            tell(traceback.format_exc().rstrip())
             sys.exit(EXIT_FAULT)
         show()
         sys.exit(getattr(error, "exit_code", EXIT_BAD_INPUT))
