@@ -58,6 +58,7 @@ class ConfigWatch:
         self._good, self._good_at_s, self._in_force = True, wall_clock(), True
         self._taken = self._refused = 0
         self._asked = threading.Event()
+        self._followers: list[Callable[[], None]] = []
         self._fresh: Settings | None = None
 
     def state(self) -> ConfigState:
@@ -72,11 +73,17 @@ class ConfigWatch:
         """Has the file read again, by another thread; what a handler of signals may call."""
         self._asked.set()
 
+    def follow(self, do: Callable[[], None]) -> None:
+        """Has ``do`` called each time the file is read again because it was asked for."""
+        self._followers.append(do)
+
     def heed_asks(self) -> None:
         def heed() -> None:
             while self._asked.wait():
                 self._asked.clear()
                 self.reload()
+                for do in self._followers:
+                    do()
 
         threading.Thread(target=heed, name="settings", daemon=True).start()
 

@@ -102,15 +102,22 @@ def run_tune(settings: Settings, stop: threading.Event, watch: ConfigWatch | Non
     Args:
         watch: of the settings file, which may be taken up anew; None: there is none.
     """
+    from tuner.api.server import HttpServer
     from tuner.app import JournalError, PortError, TokensError, run_tuner
 
     state = watch.state if watch is not None else None
+
+    def started(server: HttpServer) -> None:
+        if watch is not None:
+            leave_address(settings.tuner.http, server.port)
+            watch.follow(server.reload_certificate)
+
     try:
         run_tuner(
             settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop,
             partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", state),
             reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
-            on_started=(lambda server: leave_address(settings.tuner.http, server.port)) if watch is not None else None,
+            on_started=started,
         )  # fmt: skip
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error

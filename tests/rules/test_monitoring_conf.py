@@ -12,7 +12,7 @@ import yaml
 
 from rheostat.resources import conf_file
 from rheostat.settings import load_settings
-from tuner.api.server import IDLE_S_MAX
+from tuner.api.connection_table import PHASE_S_MAX, Phase
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "conf" / "prometheus" / "prometheus.yaml"
@@ -164,7 +164,7 @@ def test_no_alert_silences_itself_or_whoever_silences_it() -> None:
 
 def test_prometheus_keeps_its_connection_to_the_tuner_between_two_scrapes() -> None:
     assert load(PROMETHEUS)["global"]["scrape_interval"] == "15s"
-    assert IDLE_S_MAX > 15
+    assert PHASE_S_MAX[Phase.IDLE] > 15
 
 
 # -- Grafana -------------------------------------------------------------------------------------------------------------

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import select
-import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +17,7 @@ from tuner.api.answers import HEADERS
 from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate
 from tuner.api.orders_api import Change
-from tuner.api.server import HttpServer, make_app
+from tuner.api.server import make_app
 from tuner.api.views import eta_s
 from tuner.decide.orders import heard, permitted
 from tuner.model.limits import MB, Limits
@@ -107,31 +103,6 @@ def test_a_request_that_breaks_something_is_answered_with_the_same_headers(capsy
 
 def test_before_the_first_cycle_nobody_knows_what_is_ordered() -> None:
     assert Rig().post("/api/v1/pause").status_code == 503
-
-
-def test_silent_connections_take_no_more_than_their_share() -> None:
-    rig = Rig()
-    server = HttpServer(rig.app, "127.0.0.1", 0)
-    server.start()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= soft < 4096:  # Negative: without a limit.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (4096 if hard < 0 else min(4096, hard), hard))
-    kept: list[socket.socket] = []
-    readable = select.poll()  # select(2) knows only the first 1,024 files of a process that runs all tests.
-    try:
-        for _ in range(300):
-            kept.append(socket.create_connection(("127.0.0.1", server.port), timeout=5))
-            readable.register(kept[-1], select.POLLIN)
-        deadline_s = time.monotonic() + 8.0  # Before who is silent is sent home for that.
-        gone: list[tuple[int, int]] = []
-        while len(gone) < 100 and time.monotonic() < deadline_s:
-            gone = readable.poll(100)
-        assert len(gone) >= 100
-    finally:
-        for one in kept:
-            one.close()
-        server.stop()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_token_that_was_given_twice_is_refused(tmp_path: Path) -> None:

@@ -1,36 +1,121 @@
-"""The page over TLS, with the certificate that the settings name."""
+"""The HTTP server over TLS, with the certificate that the settings name, and with the next one when its files change."""
 
 from __future__ import annotations
 
 import http.client
+import shutil
 import ssl
-import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from api_rig import READ_TOKEN, Rig, bearer
+from tls_files import certificate_files
 
+from tuner.api import server as server_module
+from tuner.api.certificate import Certificate
 from tuner.api.server import HttpServer, make_app
 
+WAIT_S_MAX = 15.0
 
-def test_over_tls_a_token_is_safe_and_the_browser_is_told_to_come_back_that_way(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
-        check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
-    rig = Rig()
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    return certificate_files(tmp_path)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def server(rig: Rig, files: tuple[str, str]) -> Iterator[HttpServer]:
     app = make_app(rig.board, rig.quotas, rig.registry, 5.0, rig.clock, watched=rig.watched, tls=True)
-    server = HttpServer(app, "127.0.0.1", 0, tls=(str(certificate), str(key)))
-    server.start()
-    try:
-        trusted = ssl.create_default_context(cafile=str(certificate))
-        asked = http.client.HTTPSConnection("localhost", server.port, timeout=10, context=trusted)
-        asked.request("GET", "/api/v1/status", headers=bearer(READ_TOKEN))
-        answer = asked.getresponse()
-        assert answer.status == 200
-        assert answer.headers["strict-transport-security"] == "max-age=31536000"
-        asked.close()
-    finally:
-        server.stop()
+    made = HttpServer(app, "127.0.0.1", 0, tls=files)
+    made.start()
+    yield made
+    made.stop()
+
+
+def shown(server: HttpServer) -> str:
+    """The certificate that a new connection is shown."""
+    return ssl.get_server_certificate(("127.0.0.1", server.port), timeout=10)
+
+
+def replace(files: tuple[str, str], by: tuple[str, str]) -> None:
+    for old, new in zip(files, by, strict=True):
+        shutil.copy(new, old)
+
+
+def test_over_tls_a_token_is_safe_and_the_browser_is_told_to_come_back_that_way(
+    rig: Rig, server: HttpServer, files: tuple[str, str]
+) -> None:
+    trusted = ssl.create_default_context(cafile=files[0])
+    asked = http.client.HTTPSConnection("localhost", server.port, timeout=10, context=trusted)
+    asked.request("GET", "/api/v1/status", headers=bearer(READ_TOKEN))
+    answer = asked.getresponse()
+    assert answer.status == 200
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    asked.close()
     assert "strict-transport-security" not in rig.get("/api/v1/status").headers
+
+
+def test_server_shows_a_new_certificate_without_a_restart(
+    server: HttpServer, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_TICKS_PER_LOOK", 1)
+    before = shown(server)
+    new = certificate_files(tmp_path, "new")
+    replace(files, new)
+    deadline_s = time.monotonic() + WAIT_S_MAX
+    while (now := shown(server)) == before:
+        assert time.monotonic() < deadline_s, "the old certificate is still shown"
+        time.sleep(0.1)
+    assert now == Path(new[0]).read_text()
+
+
+def test_certificate_is_read_at_the_second_look_after_a_change(files: tuple[str, str], tmp_path: Path) -> None:
+    certificate = Certificate(*files)
+    before = certificate.context()
+    certificate.look()
+    assert certificate.context() is before
+    replace(files, certificate_files(tmp_path, "new"))
+    certificate.look()
+    assert certificate.context() is before, "the files may still be being written"
+    certificate.look()
+    assert certificate.context() is not before
+
+
+def test_certificate_is_read_at_once_when_asked_for(files: tuple[str, str]) -> None:
+    certificate = Certificate(*files)
+    before = certificate.context()
+    certificate.ask()
+    certificate.look()
+    assert certificate.context() is not before
+    again = certificate.context()
+    certificate.look()
+    assert certificate.context() is again
+
+
+@pytest.mark.parametrize("fault", ["not a certificate", "another key", "gone"])
+def test_certificate_that_cannot_be_used_keeps_the_old_one(
+    fault: str, files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificate = Certificate(*files)
+    before = certificate.context()
+    if fault == "gone":
+        Path(files[0]).unlink()
+    elif fault == "another key":
+        shutil.copy(certificate_files(tmp_path, "new")[1], files[1])
+    else:
+        Path(files[0]).write_text("-----BEGIN CERTIFICATE-----\nno\n")
+    for _ in range(4):
+        certificate.look()
+    assert certificate.context() is before
+    assert capsys.readouterr().out.count("cannot be used; the one from before stays in use") == 1
+    replace(files, certificate_files(tmp_path, "newest"))
+    for _ in range(2):
+        certificate.look()
+    assert certificate.context() is not before

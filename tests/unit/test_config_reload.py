@@ -138,7 +138,8 @@ def hangup() -> Iterator[None]:
 
 
 def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) -> None:
-    stop = threading.Event()
+    stop, followed = threading.Event(), threading.Event()
+    watch.follow(followed.set)
     watch.heed_asks()
     reloading.heed_hangup(watch.ask, stop)
     file.write_text(LOWER)
@@ -148,6 +149,7 @@ def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) 
         time.sleep(0.02)
     assert watch.waiting()
     assert not stop.is_set()
+    assert followed.wait(30), "the certificates are not read again"
 
 
 def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:

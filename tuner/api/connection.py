@@ -1,39 +1,74 @@
-"""What one connection over HTTP may take: of all that is open so much and no more, whoever is at the other end.
+"""One HTTP connection: the size of what it may send, and the phases whose time the connection table limits.
 
 The parser is C's: beside a tuner that needs the processor itself, one in Python takes half of a request's time.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 
 from httptools import HttpParserError
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-_CONNECTIONS_MAX = 200
-_SILENT_S_MAX = 10.0
+from tuner.api.answers import json_bytes
+from tuner.api.connection_table import PHASE_S_MAX, OpenConnection, Phase
+
 _HEAD_BYTES_MAX = 64 * 1024  # Of a request, all but its body: its head, the lengths of its chunks, its trailers.
+_LAST_WORD_S_MAX = 1.0  # So long the end of a connection may take that has no answer to send.
+_TOO_SLOW = {
+    phase: json_bytes({"detail": f"{phase.value} did not arrive within {PHASE_S_MAX[phase]:.0f} s: send it at once"})
+    for phase in (Phase.HEAD, Phase.BODY)
+}
 
 
 class Connection(HttpToolsProtocol):
-    """Of open connections so many and no more: the tuner's own to Kafka need descriptors, too. Who says nothing is sent home."""
+    """Tells the connection table its phase, and refuses a head that is too large or too slow."""
 
     _head_bytes = 0
     _body_bytes = 0  # Of what was received last.
     _in_head = True
+    _head_has_begun = False
     _ended_one = False  # With what was received last.
     _has_host = False
 
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop,
+        place: OpenConnection,
+        on_lost: Callable[[OpenConnection], None],
+    ) -> None:
+        """
+        Args:
+            place: in the connection table.
+            on_lost: called once, when the connection has ended.
+        """
+        super().__init__(config, server_state, app_state, loop)
+        self._place = place
+        self._on_lost = on_lost
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > _CONNECTIONS_MAX:
-            transport.abort()
-        else:
-            self.timeout_keep_alive_task = self.loop.call_later(_SILENT_S_MAX, self.timeout_keep_alive_handler)
+        self._place.abort = transport.abort
+        self._place.expire = self._expire
+        self._enter(Phase.HEAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._on_lost(self._place)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self._place.phase is Phase.IDLE:
+            self._enter(Phase.HEAD)
         self._ended_one, self._body_bytes = False, 0
         super().data_received(data)
         if self._ended_one:
@@ -50,6 +85,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head_has_begun = True
         self._has_host = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -63,8 +99,9 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self._in_head = self._head_has_begun = False
         super().on_headers_complete()
+        self._enter(Phase.BODY)
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -73,3 +110,49 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head = self._ended_one = True
+        # A route that does not read the body may have answered before its end.
+        self._enter(self._next_phase() if self.cycle.response_complete else Phase.ANSWER)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._enter(Phase.CLOSING)
+        elif not self.cycle.response_complete:
+            self._enter(Phase.ANSWER)  # Of the next request, which came before this answer.
+        elif self._in_head:
+            self._enter(self._next_phase())
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._place.unread_since_s = time.monotonic()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._place.unread_since_s = None
+
+    def _next_phase(self) -> Phase:
+        """After an answer; the next head may have begun to arrive before it."""
+        return Phase.HEAD if self._head_has_begun else Phase.IDLE
+
+    def _enter(self, phase: Phase) -> None:
+        self._place.enter(phase, time.monotonic())
+
+    def _expire(self) -> None:
+        """Closes the connection: politely first, and at once where that has not helped."""
+        phase = self._place.phase
+        if self.transport.is_closing() or self._place.is_unread(time.monotonic()):
+            self.transport.abort()
+            return
+        can_refuse = self._head_has_begun if phase is Phase.HEAD else not self.cycle.response_started
+        if phase in _TOO_SLOW and can_refuse:
+            self.transport.write(_request_timeout(_TOO_SLOW[phase]))
+        has_answer_to_send = phase is Phase.IDLE and self.transport.get_write_buffer_size() > 0
+        self.transport.close()
+        self._enter(Phase.CLOSING)
+        if not has_answer_to_send:
+            self._place.deadline_s = time.monotonic() + _LAST_WORD_S_MAX
+
+
+def _request_timeout(body: bytes) -> bytes:
+    head = "HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body

@@ -17,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
+from tuner.api.addresses import counted_address, is_loopback
 from tuner.api.auth import Caller, Role, Tokens
 from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
 
@@ -64,7 +65,7 @@ class Gate:
 
     async def scrape(self, request: Request, shown: Shown) -> None:
         """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
-        if not (_is_local(peer(request.scope)) and _by_own_name(request.headers)):
+        if not (is_loopback(peer(request.scope)) and _by_own_name(request.headers)):
             await self.read(request, shown)
 
     async def operate(self, request: Request, shown: Shown) -> None:
@@ -91,7 +92,7 @@ class Gate:
         if caller is not None:
             return caller
         where = peer(request.scope)
-        if (wait_s := self._wrong.take(where)) > 0:
+        if (wait_s := self._wrong.take(counted_address(where))) > 0:
             raise HTTPException(429, "too many wrong tokens from this address", _retry(wait_s))
         log.warning("a wrong token over HTTP", address=where, path=request.url.path)
         raise HTTPException(401, "this token is not known here", {"www-authenticate": 'Bearer error="invalid_token"'})
@@ -137,10 +138,3 @@ def _by_own_name(headers: Headers) -> bool:
 
 def _retry(wait_s: float) -> dict[str, str]:
     return {"retry-after": str(max(1, math.ceil(wait_s)))}
-
-
-def _is_local(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False

@@ -17,12 +17,16 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tuner.api.addresses import counted_address
 from tuner.api.answers import refusal
 
 BODY_BYTES_MAX = 16 * 1024
 CALLERS_MAX = 1024
 # Cheaper to answer than to refuse; and told "too many requests", who probes restarts the tuner.
 PROBES = ("/healthz", "/readyz", "/-/healthy", "/-/ready")
+HEALTH_CHECKS = frozenset(
+    {*PROBES, "/metrics"}
+)  # What tells of the tuner is answered also while everything else is refused.
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,7 @@ class Limited:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        order = scope["method"] in (
-            "POST",
-            "DELETE",
-        )  # In a bucket of its own; the gate has a smaller one for each caller.
-        wait_s = 0.0 if scope["path"] in PROBES else self._reads.take(f"{'order' if order else 'read'} {peer(scope)}")
+        wait_s = 0.0 if scope["path"] in PROBES else self._reads.take(f"{_kind(scope)} {counted_address(peer(scope))}")
         if wait_s > 0:
             await refusal(429, "too many requests from this address: ask less often", retry_after_s=wait_s)(
                 scope, receive, send
@@ -117,6 +117,13 @@ class Limited:
             return message
 
         await self._app(scope, counted, send)
+
+
+def _kind(scope: Scope) -> str:
+    """Orders and scrapes have a bucket each, so that readers keep neither out; of orders the gate has a smaller one."""
+    if scope["method"] in ("POST", "DELETE"):
+        return "order"
+    return "scrape" if scope["path"] in HEALTH_CHECKS else "read"
 
 
 def peer(scope: Any) -> str:

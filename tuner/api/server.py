@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import resource
 import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
@@ -25,19 +27,24 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
 from streaming.metric_page import page
 from streaming.own_metrics import installed_version
+from tuner.api.acceptor import Acceptor
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
-from tuner.api.auth import AccessError, Tokens
+from tuner.api.auth import Tokens
 from tuner.api.board import Board
+from tuner.api.certificate import Certificate
 from tuner.api.connection import Connection
+from tuner.api.connection_table import CONNECTIONS_MAX, ConnectionTable, OpenConnection
 from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
 from tuner.api.lane import Lane
 from tuner.api.limits import READS, Buckets, Limited
+from tuner.api.log_rate import limit_library_logs
 from tuner.api.order_routes import order_routes
 from tuner.api.orders_api import Desk
 from tuner.api.page_routes import page_routes
 from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
+from tuner.api.requests_at_once import RequestsAtOnce
 from tuner.api.routes import read_routes
 from tuner.api.watched import Watched
 
@@ -48,9 +55,8 @@ _FIRST_CYCLE_S_MAX = (
 )
 _GOODBYE_S = 2  # For answers under way when the server stops.
 _UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
-# Longer than Prometheus and the page wait between two requests. A connection closed just as the next one arrives is an error to
-# some clients, and one that all make anew costs each of them a handshake.
-IDLE_S_MAX = 20
+_NEVER_S = 86_400  # The connection table ends idle connections.
+_TICKS_PER_SWEEP, _TICKS_PER_LOOK = 5, 20  # uvicorn's, of a tenth of a second each.
 _MESSAGES_MAX = 5
 _MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else may be a token in the wrong place.
 
@@ -93,6 +99,7 @@ def make_app(
     desktop = Desktop(watched, quotas, plans or PlanBoard(board.cluster))
     app.add_middleware(Lane, gate=gate)
     app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
+    app.add_middleware(RequestsAtOnce)
     app.add_middleware(Guarded, tls=tls)  # The one added last is outermost.
     app.add_exception_handler(RequestValidationError, _unprocessable)
     app.include_router(read_routes(desktop, gate, app.openapi))
@@ -175,7 +182,7 @@ class HttpServer:
     ) -> None:
         """
         Args:
-            tls: the files of certificate and key.
+            tls: the files of certificate and key; they are read again when they change.
             on_stop: sends those home who would listen for ever.
 
         Raises:
@@ -183,6 +190,7 @@ class HttpServer:
             AccessError: certificate or key cannot be used.
         """
         self._on_stop = on_stop
+        self._certificate = Certificate(*tls) if tls is not None else None
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it.
@@ -194,25 +202,64 @@ class HttpServer:
         self._socket.bind((host, port))
         self._socket.listen()  # Who asks before the server runs waits, and is not refused.
         self.port: int = self._socket.getsockname()[1]
-        certfile, keyfile = tls or (None, None)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
-            timeout_keep_alive=IDLE_S_MAX, timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection,
-            ssl_certfile=certfile, ssl_keyfile=keyfile,
-        )  # fmt: skip
-        try:
-            config.load()
-        except OSError as error:  # ssl.SSLError is one.
-            self._socket.close()
-            raise AccessError(f"{certfile} and {keyfile}: {error.strerror or error}") from error
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
+        self._server = _Server(_uvicorn_config(app), self._socket, self._certificate)
+        limit_library_logs()  # After uvicorn has set up its own.
+        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def reload_certificate(self) -> None:
+        """Has the files of certificate and key read again within seconds; any thread may call it."""
+        if self._certificate is not None:
+            self._certificate.ask()
 
     def stop(self) -> None:
         self._on_stop()
         self._server.should_exit = True
         self._thread.join(timeout=STOP_S_MAX)
         self._socket.close()
+
+
+def _uvicorn_config(app: FastAPI) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
+        timeout_keep_alive=_NEVER_S, timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection, ws="none",
+    )  # fmt: skip
+    config.load()
+    return config
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with an acceptor of ours, as asyncio's accepts without a limit."""
+
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, certificate: Certificate | None) -> None:
+        super().__init__(config)
+        self._listening = listening
+        self._certificate = certificate
+        self._table = ConnectionTable(_connections_max())
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own
+        await self.lifespan.startup()
+        loop = asyncio.get_running_loop()
+
+        def protocol(place: OpenConnection) -> Connection:
+            return Connection(self.config, self.server_state, self.lifespan.state, loop, place, self._table.remove)
+
+        tls = self._certificate.context if self._certificate is not None else lambda: None
+        self._acceptor = Acceptor(self._listening, self._table, protocol, tls)
+        self.servers = [cast(asyncio.Server, self._acceptor)]  # For their end, which is all that uvicorn asks of them.
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_SWEEP == 0:
+            self._acceptor.tick()
+        if self._certificate is not None and counter % _TICKS_PER_LOOK == 0:
+            self._certificate.look()
+        return await super().on_tick(counter)
+
+
+def _connections_max() -> int:
+    """The tuner's own files and connections keep three quarters of its descriptors."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(1, descriptors // 4))

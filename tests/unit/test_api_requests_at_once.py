@@ -1,0 +1,58 @@
+"""How many requests are answered at once, of one address and in all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tuner.api.requests_at_once import RequestsAtOnce
+
+LIMIT_S = 5.0
+
+
+def asked(path: str, address: str) -> dict[str, Any]:
+    return {"type": "http", "method": "GET", "path": path, "headers": [], "client": (address, 5000)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((2, 9), "192.0.2.1"), ((9, 2), "192.0.2.2")],
+    ids=["of one address", "in all"],
+)
+def test_requests_at_once_refuse_the_rest_but_health_checks(first: tuple[int, int], second: str) -> None:
+    asyncio.run(asyncio.wait_for(_refused_and_answered(first, second), LIMIT_S))
+
+
+async def _refused_and_answered(limits: tuple[int, int], second: str) -> None:
+    per_address_max, requests_max = limits
+    may_end = asyncio.Event()
+    under_way = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal under_way
+        under_way += 1
+        if scope["path"] == "/slow":
+            await may_end.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    limited = RequestsAtOnce(app, requests_max, per_address_max)
+
+    async def status(path: str, address: str) -> int:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await limited(asked(path, address), lambda: may_end.wait(), send)
+        return int(sent[0]["status"])
+
+    slow = [asyncio.create_task(status("/slow", "192.0.2.1")) for _ in range(2)]
+    while under_way < 2:
+        await asyncio.sleep(0)
+    assert await status("/api/v1/status", second) == 503
+    assert [await status(path, second) for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
+    may_end.set()
+    assert await asyncio.gather(*slow) == [200, 200]
+    assert await status("/api/v1/status", second) == 200

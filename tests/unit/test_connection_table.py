@@ -1,0 +1,116 @@
+"""The connection table: which connection is closed for a new one, and which for being late."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.api.addresses import counted_address, is_loopback
+from tuner.api.connection_table import PHASE_S_MAX, UNREAD_S_MAX, ConnectionTable, OpenConnection, Phase
+
+REMOTE, OTHER, LOCAL = "192.0.2.1", "192.0.2.2", "127.0.0.1"
+
+
+class Closed:
+    """The names of the connections that were closed, in order."""
+
+    def __init__(self, table: ConnectionTable) -> None:
+        self.table = table
+        self.aborted: list[str] = []
+        self.expired: list[str] = []
+
+    def open(self, address: str, name: str, now_s: float, phase: Phase = Phase.HEAD) -> OpenConnection | None:
+        connection = self.table.admit(address, now_s)
+        if connection is not None:
+            connection.abort = lambda: self.aborted.append(name)
+            connection.expire = lambda: self.expired.append(name)
+            connection.enter(phase, now_s)
+        return connection
+
+
+def test_table_when_full_closes_the_longest_waiting() -> None:
+    closed = Closed(ConnectionTable(connections_max=3))
+    for number in range(3):
+        closed.open(f"192.0.2.{number}", f"c{number}", float(number))
+    assert closed.open(OTHER, "new", 3.0) is not None
+    assert closed.aborted == ["c0"]
+    assert len(closed.table) == 3
+
+
+def test_table_when_full_spares_the_address_with_one_connection() -> None:
+    closed = Closed(ConnectionTable(connections_max=4))
+    closed.open(OTHER, "dashboard", 0.0, Phase.IDLE)
+    for number in range(5):
+        closed.open(REMOTE, f"slow{number}", 1.0 + number)
+    assert closed.aborted == ["slow0", "slow1"]
+
+
+def test_address_with_too_many_closes_its_own() -> None:
+    closed = Closed(ConnectionTable(per_address_max=2))
+    closed.open(OTHER, "other", 0.0)
+    for number in range(4):
+        closed.open(REMOTE, f"slow{number}", 1.0 + number)
+    assert closed.aborted == ["slow0", "slow1"]
+    assert len(closed.table) == 3
+
+
+def test_remote_connection_never_takes_the_place_of_a_local_one() -> None:
+    closed = Closed(ConnectionTable(connections_max=2))
+    closed.open(LOCAL, "local", 0.0)
+    closed.open(LOCAL, "local too", 0.0)
+    assert closed.open(REMOTE, "remote", 1.0) is None
+    assert closed.aborted == []
+    assert closed.table.take_closed_early() == {REMOTE: 1}
+
+
+def test_local_connection_takes_the_place_of_a_remote_one() -> None:
+    closed = Closed(ConnectionTable(connections_max=2))
+    closed.open(REMOTE, "remote", 0.0)
+    closed.open(OTHER, "other", 1.0)
+    assert closed.open(LOCAL, "local", 2.0) is not None
+    assert closed.aborted == ["remote"]
+
+
+def test_answered_connection_is_closed_for_no_other() -> None:
+    closed = Closed(ConnectionTable(connections_max=2))
+    closed.open(REMOTE, "events", 0.0, Phase.ANSWER)
+    closed.open(REMOTE, "events too", 0.0, Phase.ANSWER)
+    assert closed.open(LOCAL, "local", 9.0) is None
+    assert closed.aborted == []
+
+
+@pytest.mark.parametrize("phase", [Phase.HEAD, Phase.BODY, Phase.IDLE, Phase.CLOSING])
+def test_connection_expires_when_its_phase_is_over(phase: Phase) -> None:
+    closed = Closed(ConnectionTable())
+    closed.open(REMOTE, "slow", 100.0, phase)
+    closed.table.expire_late(100.0 + PHASE_S_MAX[phase])
+    assert closed.expired == []
+    closed.table.expire_late(100.1 + PHASE_S_MAX[phase])
+    assert closed.expired == ["slow"]
+
+
+def test_answer_expires_only_while_its_client_reads_nothing() -> None:
+    closed = Closed(ConnectionTable())
+    connection = closed.open(REMOTE, "events", 0.0, Phase.ANSWER)
+    assert connection is not None
+    closed.table.expire_late(1e9)
+    assert closed.expired == []
+    connection.unread_since_s = 1e9
+    closed.table.expire_late(1e9 + UNREAD_S_MAX + 0.1)
+    assert closed.expired == ["events"]
+
+
+@pytest.mark.parametrize(
+    ("address", "counted", "loopback"),
+    [
+        ("192.0.2.7", "192.0.2.7", False),
+        ("::ffff:192.0.2.7", "192.0.2.7", False),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", False),
+        ("127.0.0.2", "127.0.0.2", True),
+        ("::1", "::1", True),
+        ("::ffff:127.0.0.1", "127.0.0.1", True),
+        ("", "", False),
+    ],
+)
+def test_counted_address_is_the_network_of_one_client(address: str, counted: str, loopback: bool) -> None:
+    assert counted_address(address) == counted
+    assert is_loopback(address) == loopback

@@ -1,0 +1,49 @@
+"""Limits how many requests are answered at once, in all and of one address, so that places remain for health checks.
+
+Answers to slow readers and events keep their connection. With fewer of them than the connection table has places, a new
+connection always finds one, and a health check is answered while everything else is refused with 503.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tuner.api.addresses import counted_address
+from tuner.api.answers import refusal
+from tuner.api.connection_table import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
+from tuner.api.limits import HEALTH_CHECKS, peer
+
+REQUESTS_MAX = CONNECTIONS_MAX - 40
+REQUESTS_PER_ADDRESS_MAX = CONNECTIONS_PER_ADDRESS_MAX - 16
+
+
+class RequestsAtOnce:
+    """Middleware: answers 503 while too many requests are under way. Health checks are not counted."""
+
+    def __init__(
+        self, app: ASGIApp, requests_max: int = REQUESTS_MAX, per_address_max: int = REQUESTS_PER_ADDRESS_MAX
+    ) -> None:
+        self._app = app
+        self._max = requests_max
+        self._per_address_max = per_address_max
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in HEALTH_CHECKS:
+            await self._app(scope, receive, send)
+            return
+        address = counted_address(peer(scope))
+        if self._under_way[address] >= self._per_address_max or self._under_way.total() >= self._max:
+            await refusal(503, "too many requests at once: ask again when others are answered", retry_after_s=1)(
+                scope, receive, send
+            )
+            return
+        self._under_way[address] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way[address] -= 1
+            if not self._under_way[address]:
+                del self._under_way[address]
