@@ -203,6 +203,21 @@ def test_an_override_wins_over_a_rescue_and_over_the_law() -> None:
     assert law.throttles.rates[SOURCE] == 10 * MB
 
 
+@pytest.mark.parametrize("rate", [0, -5, -(10**15), 10**15])
+@pytest.mark.parametrize("steers", [False, True])
+def test_an_override_out_of_range_is_clipped(rate: int, steers: bool) -> None:
+    """A record in the topic may hold any rate: only commands check it."""
+    rig = steered() if steers else Rig(Memory(stalls={3: WELL}))
+    rig.orders.latest = overridden(rate, NOW_MS + 3_600_000)
+    for _ in range(4):
+        rig.cycle()
+        for _ in range(60):
+            seconds(rig, 1)
+    ceiling = round(rig.limits.rate_bytes_per_s_max)
+    assert all(1 <= stood <= ceiling for stood in rig.throttles.rates.values())
+    assert rig.throttles.rates[SOURCE] == (ceiling if rate > 0 else 1)
+
+
 def test_an_override_that_has_expired_changes_nothing() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(30 * MB, until_ms=NOW_MS)

@@ -57,10 +57,14 @@ def _holding(memory: Memory, theirs_until_ms: Mapping[BrokerSide, int]) -> Memor
 
 
 def permitted(order: Override | None, limits: Limits) -> Override | None:
-    """Never above what is permitted now: it may have been given while more was."""
-    if order is None or order.bytes_per_s <= limits.rate_bytes_per_s_max:
-        return order
-    return replace(order, bytes_per_s=int(limits.rate_bytes_per_s_max))
+    """Return the order with its rate between 1 B/s and the ceiling that holds now.
+
+    It may have been given while the ceiling was higher. A throttle of 0 would stop what moves, and Kafka takes no rate below 0.
+    """
+    if order is None:
+        return None
+    rate = max(1, min(order.bytes_per_s, int(limits.rate_bytes_per_s_max)))
+    return order if rate == order.bytes_per_s else replace(order, bytes_per_s=rate)
 
 
 def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:
