@@ -50,6 +50,7 @@ from streaming.checkpoint import Record, Skipped
 from streaming.errors import StreamError
 from streaming.kafka.clients import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.kafka.unpacking import RefusedBatch
 from streaming.session import BACKLOG_POOL
 from streaming.settings import StreamSettings
 from streaming.sources import Feed, Offsets
@@ -109,7 +110,12 @@ class KafkaTimeline:
             if not any(one.topic == topic for one in found):
                 raise kafka.errors.UnknownTopicOrPartitionError(topic)
         self._partitions = [TopicPartition(one.topic, one.partition) for one in found]
-        self._consumer: KafkaConsumer = consumer(feed.kafka, _CLIENT, max_poll_records=1)
+        self._refused: list[
+            RefusedBatch
+        ] = []  # Compressed in a way that Spark reads and kafka-python does not, for one.
+        self._consumer: KafkaConsumer = consumer(
+            feed.kafka, _CLIENT, max_poll_records=1, on_refused=self._refused.append
+        )
 
     def close(self) -> None:
         self._consumer.close()
@@ -133,10 +139,13 @@ class KafkaTimeline:
 
     def time_of(self, topic: str, partition: int, offset: int) -> int | None:
         one = TopicPartition(topic, partition)
+        self._refused.clear()
         self._consumer.assign([one])
         self._consumer.seek(one, offset)
         polled = self._consumer.poll(timeout_ms=_PEEK_MS, max_records=1)
         self._consumer.assign([])
+        if self._refused:  # Its header has the time.
+            return self._refused[0].timestamp_ms
         return next((int(record.timestamp) for records in polled.values() for record in records), None)
 
 

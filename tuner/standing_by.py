@@ -174,8 +174,7 @@ class StandBy:
 def journal_reader(kafka: KafkaSettings) -> KafkaConsumer:
     # What a predecessor did not commit it did not do. And a journal that ends before what is known of it is an error, where Kafka's
     # default would go on at its end.
-    extra = {"isolation_level": "read_committed", "auto_offset_reset": "none"}
-    return consumer(kafka, "rheostat-tuner-recovery", **extra)
+    return consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed", auto_offset_reset="none")
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None) -> Memory:

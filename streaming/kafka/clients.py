@@ -16,6 +16,7 @@ from kafka.net.compat import KafkaNetClient
 
 from streaming.interrupts import KeptInterrupts
 from streaming.kafka.settings import KafkaSettings
+from streaming.kafka.unpacking import OnRefused, limit_unpacking, log_refused
 
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
 # A broker that makes topics for whoever names them makes them with its defaults: a journal that forgets after a week.
@@ -143,9 +144,17 @@ def _keep_requests(made: KafkaProducer) -> None:
     client.await_ready = await_ready
 
 
-def consumer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaConsumer:
+def consumer(
+    settings: KafkaSettings, client_id: str, *, on_refused: OnRefused = log_refused, **extra: Any
+) -> KafkaConsumer:
+    """
+    Args:
+        on_refused: hears of each compressed batch that is too large when unpacked, or cannot be unpacked, and is left out.
+    """
     config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
-    return KafkaConsumer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)
+    made = KafkaConsumer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)
+    limit_unpacking(made, on_refused)
+    return made
 
 
 def end(made: KafkaProducer, timeout_s: float) -> None:

@@ -1,0 +1,128 @@
+"""What a consumer unpacks of compressed batches, with kafka-python's own reader of batches around it."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.consumer.fetcher import Fetcher
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from streaming.kafka.unpacking import BATCH_BYTES_MAX, MIB, RefusedBatch, _limited
+
+PARTITION = TopicPartition("telegraf", 3)
+NONE, GZIP, SNAPPY, ZSTD = 0, 1, 2, 4
+
+
+def batch(first_offset: int, *values: bytes, codec: int = GZIP) -> bytes:
+    made = MemoryRecordsBuilder(magic=2, compression_type=codec, batch_size=1 << 30)
+    for value in values:
+        made.append(1_700_000_000_000, b"k", value)
+    made.close()
+    # The checksum does not cover the first offset, which the broker sets.
+    return first_offset.to_bytes(8, "big") + bytes(made.buffer())[8:]
+
+
+def with_content(made: bytes, packed: bytes) -> bytes:
+    """The batch's header, with its length set anew, before other packed records."""
+    content = made[: DefaultRecordBatch.HEADER_STRUCT.size] + packed
+    return content[:8] + (len(content) - 12).to_bytes(4, "big") + content[12:]
+
+
+def labelled(content: bytes, codec: int) -> bytes:
+    """The same batch, said to be compressed in another way. Brokers check what they take; here only the reader is looked at."""
+    made = bytearray(content)
+    made[DefaultRecordBatch.ATTRIBUTES_OFFSET + 1] = codec
+    return bytes(made)
+
+
+def read(
+    *batches: bytes, batch_bytes_max: int = BATCH_BYTES_MAX, fetch_bytes_max: int = 1 << 40, check_crcs: bool = True
+) -> tuple[list[tuple[int, bytes]], Sequence[RefusedBatch], int]:
+    """Offsets and values, what was refused, and where the next fetch begins."""
+    refused: list[RefusedBatch] = []
+    records = _limited(refused.append, batch_bytes_max, fetch_bytes_max)(
+        0, PARTITION, MemoryRecords(b"".join(batches)), check_crcs=check_crcs
+    )
+    found = [(record.offset, record.value) for record in records.take()]
+    return found, refused, records.next_fetch_offset
+
+
+def test_batches_within_the_limit_are_read_as_before() -> None:
+    batches = (batch(0, b"a", b"b"), batch(2, b"c", codec=NONE), batch(3, b"d"))
+    assert read(*batches) == ([(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")], [], 4)
+
+
+def test_bomb_is_left_out_told_and_never_unpacked() -> None:
+    bomb = batch(1, b"0" * (40 * MIB))
+    assert len(bomb) < MIB
+    tracemalloc.start()
+    found, refused, next_offset = read(batch(0, b"a"), bomb, batch(2, b"c"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found, next_offset) == ([(0, b"a"), (2, b"c")], 3)
+    assert refused == [
+        RefusedBatch("telegraf", 3, 1, 1, 1_700_000_000_000, len(bomb), "they unpack to more than 32 MiB")
+    ]
+    assert peak < 1.5 * BATCH_BYTES_MAX
+
+
+def test_bomb_at_the_end_moves_the_position_behind_it() -> None:
+    assert read(batch(7, b"0" * 2000, b"x"), batch_bytes_max=1000)[2] == 9
+
+
+def test_bomb_of_several_gzip_members_is_left_out() -> None:
+    made = with_content(batch(0, b"a" * 100), gzip.compress(b"0" * 900) * 2)
+    found, refused, _ = read(made, batch_bytes_max=1000, check_crcs=False)
+    assert found == []
+    assert refused[0].reason == "they unpack to more than 0 MiB"
+
+
+@pytest.mark.parametrize(("codec", "name"), [(SNAPPY, "snappy"), (ZSTD, "zstd"), (6, "an unknown codec")])
+def test_codec_that_is_not_read_is_left_out(codec: int, name: str) -> None:
+    found, refused, next_offset = read(labelled(batch(0, b"a"), codec), batch(1, b"b"), check_crcs=False)
+    assert (found, next_offset) == ([(1, b"b")], 2)
+    assert refused[0].reason.startswith(f"they are compressed with {name}, and rheostat reads gzip")
+
+
+def test_damaged_gzip_is_left_out() -> None:
+    made = batch(0, b"a" * 100)
+    damaged = made[:-12] + bytes(4) + made[-8:]
+    cut = with_content(made, gzip.compress(b"a")[:-9])
+    for content, reason in ((damaged, "their gzip "), (cut, "their gzip ends early")):
+        found, refused, _ = read(content, batch(1, b"b"), check_crcs=False)
+        assert found == [(1, b"b")]
+        assert refused[0].reason.startswith(reason)
+
+
+def test_fetch_above_its_limit_ends_and_the_rest_comes_next() -> None:
+    batches = [batch(n, b"0" * 900) for n in range(5)]
+    found, refused, next_offset = read(*batches, batch_bytes_max=2000, fetch_bytes_max=1500)
+    assert [offset for offset, _ in found] == [0, 1]
+    assert (refused, next_offset) == ([], 2)
+
+
+def test_compressed_batch_of_an_old_format_is_left_out() -> None:
+    made = MemoryRecordsBuilder(magic=1, compression_type=GZIP, batch_size=1 << 20)
+    made.append(1, b"k", b"v")
+    made.close()
+    found, refused, _ = read(bytes(made.buffer()), batch(1, b"b"))
+    assert [value for _, value in found] == [b"b"]
+    assert len(refused) == 1
+
+
+def test_private_names_of_kafka_python_are_as_expected() -> None:
+    """The limit is nothing where kafka-python reads batches by another way: then this shim has to be written anew."""
+    assert list(signature(Fetcher.PartitionRecords._unpack_records).parameters) == [
+        "self", "tp", "records", "key_deserializer", "value_deserializer",
+    ]  # fmt: skip
+    assert {"_buffer", "_pos", "_decompressed"} <= set(DefaultRecordBatch.__slots__)
+    source: Any = Fetcher._parse_fetched_data.__code__
+    assert "PartitionRecords" in source.co_names
