@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rheostat.units import rate_text
 from streaming.contract import Side
+from streaming.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory

@@ -172,8 +172,9 @@ def _fault(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str])
     secret = (
         any(word in key for word in ("password", "token")) or _model_at(at) is not None
     )  # A section given as one word.
-    shown = "" if isinstance(given, dict | list | tuple) or secret else f", found {given!r}"
     message = str(fault["msg"]).removeprefix("Value error, ")
+    told = isinstance(given, dict | list | tuple) or secret or ", found " in message
+    shown = "" if told else f", found {given!r}"
     return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streaming.kafka import KafkaSettings
+from streaming.unit_settings import Mebibytes, Seconds, WholeMilliseconds, WholeSeconds
 
 FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
@@ -31,7 +32,7 @@ class SourceSettings(BaseModel):
     hosts: dict[str, int] = Field(
         default_factory=dict, description="host, as the records name it → node id; for records that carry no broker_id"
     )
-    interval_s: float = Field(
+    interval_s: Seconds = Field(
         default=10,
         ge=0.1,
         le=3600,
@@ -83,7 +84,7 @@ class StreamSettings(BaseModel):
         description="address at which executors reach this process; needed unless the master is on this machine",
     )
     cores: int = Field(default=2, ge=1, le=64, description="threads that Spark computes with, over all executors")
-    driver_memory_mb: int = Field(
+    driver_memory_mb: Mebibytes = Field(
         default=1024, ge=512, description="heap of the JVM, in MiB; counts only when the JVM is not running yet"
     )
     compiler: Compiler = Field(
@@ -91,29 +92,31 @@ class StreamSettings(BaseModel):
         description="of the JVM: thorough carries about twice the samples once it has warmed up for a minute; quick takes less"
         " memory and CPU time for a start, and makes signals as young: for a single core, or one that others need as much",
     )
-    executor_memory_mb: int = Field(default=1024, ge=512, description="heap of each executor of a cluster, in MiB")
+    executor_memory_mb: Mebibytes = Field(
+        default=1024, ge=512, description="heap of each executor of a cluster, in MiB"
+    )
     executor_cores: int = Field(default=1, ge=1, le=64, description="threads of each executor of a cluster")
-    window_s: int = Field(
+    window_s: WholeSeconds = Field(
         default=30,
         ge=2,
         le=600,
         description="what a signal looks back on, in seconds: more than two of the 11 s over which Kafka's own quota is a"
         " mean, so that its rhythm averages out",
     )
-    hop_s: int = Field(
+    hop_s: WholeSeconds = Field(
         default=5,
         ge=1,
         le=300,
         description="seconds from one window to the next: the usual scrape interval, so that each scrape ends one window",
     )
-    lateness_s: int = Field(
+    lateness_s: WholeSeconds = Field(
         default=10,
         ge=0,
         le=600,
         description="how far the partitions of the topics may be read apart, in seconds, before a record counts as late and"
         " its older windows are closed without it; also how much longer state is kept",
     )
-    trigger_ms: int = Field(
+    trigger_ms: WholeMilliseconds = Field(
         default=500,
         ge=0,
         description="shortest time from one batch to the next, in milliseconds: a batch takes half of that or less on two"
@@ -131,7 +134,7 @@ class StreamSettings(BaseModel):
         ge=1,
         description="most records in one batch, over all sources; bounds memory while catching up",
     )
-    skip_behind_s: float = Field(
+    skip_behind_s: Seconds = Field(
         default=120,
         gt=0,
         description="a start that is further behind, in seconds, begins near the end, and works off what it skipped beside"

@@ -63,12 +63,12 @@ def _mebibytes(text: str) -> float:
         raise ValueError(f"expected a size such as 1024MiB, 2GiB, or a plain number of MiB, found {text!r}") from None
 
 
-_TIME = Units("time", "30s, 5min, 2h")
-_SHORT_TIME = Units("time in ms", "50ms, 2s")
+_TIME = Units("time", "30s, 2h")
+_SHORT_TIME = Units("time", "50ms, 2s")
 
 Rate = Annotated[float, AllowInfNan(False), _with_unit(parse_rate), Units("rate", "50MB/s")]  # Bytes/s.
 Seconds = Annotated[float, AllowInfNan(False), _with_unit(parse_span_from_zero), _TIME]
 WholeSeconds = Annotated[int, _with_unit(parse_span_from_zero), _TIME]
 Milliseconds = Annotated[float, AllowInfNan(False), _with_unit(_milliseconds), _SHORT_TIME]
 WholeMilliseconds = Annotated[int, _with_unit(_milliseconds), _SHORT_TIME]
-Mebibytes = Annotated[int, _with_unit(_mebibytes), Units("size in MiB", "1024MiB, 2GiB")]
+Mebibytes = Annotated[int, _with_unit(_mebibytes), Units("size", "2GiB")]

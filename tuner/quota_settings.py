@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from streaming.unit_settings import Milliseconds, Seconds
 from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
 from tuner.model.quota_entity import DEFAULT, QuotaEntity
 
@@ -29,16 +30,16 @@ class ControllerObjectiveSettings(BaseModel):
     idle_ratio_min: float | None = Field(
         default=0.3, gt=0, lt=1, description="share of the time in which it is to have nothing to do"
     )
-    queue_ms_max: float | None = Field(
+    queue_ms_max: Milliseconds | None = Field(
         default=500.0, gt=0, description="how long an event may wait in its queue, on average"
     )
-    create_ms_max: float | None = Field(
+    create_ms_max: Milliseconds | None = Field(
         default=None, gt=0, description="how long a CreateTopics request may take, on average"
     )
-    apply_lag_ms_max: float | None = Field(
+    apply_lag_ms_max: Milliseconds | None = Field(
         default=None, gt=0, description="how far the slowest node may be behind the metadata log"
     )
-    create_felt_ms_max: float | None = Field(
+    create_felt_ms_max: Milliseconds | None = Field(
         default=None,
         gt=0,
         lt=5_000,
@@ -52,7 +53,7 @@ class ControllerObjectiveSettings(BaseModel):
         description="share of the time in which a broker may be handing a creation or deletion on to the controller, on average of "
         "the brokers; each hands on one at a time, and whoever comes meanwhile waits for it (KRaft)",
     )
-    burst_ms_max: float = Field(
+    burst_ms_max: Milliseconds = Field(
         default=3_000.0,
         gt=0,
         description="how long it may be busy when as much is spent at once as the buckets (rate × samples) of all that is admitted "
@@ -154,7 +155,7 @@ class MutationQuotaSettings(BaseModel):
         ge=2,
         description="controller.quota.window.num, as the controllers have it; where it is not given, what all brokers have alike",
     )
-    quota_window_s: float = Field(
+    quota_window_s: Seconds = Field(
         default=1.0,
         gt=0,
         description="controller.quota.window.size.seconds, as the controllers have it; or what all brokers have",
@@ -165,7 +166,7 @@ class MutationQuotaSettings(BaseModel):
         le=10_000,
         description="quotas are written for so many by name; the others have the default's",
     )
-    cycle_s: float = Field(default=5.0, ge=1, le=60, description="seconds between two looks")
+    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks")
 
     @model_validator(mode="after")
     def _measures_where_no_default_does(self) -> MutationQuotaSettings:

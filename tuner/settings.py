@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from streaming.unit_settings import Milliseconds, Rate, Seconds
 from tuner.api.http_settings import HttpSettings
 from tuner.metrics_settings import MetricsSettings
 from tuner.model.limits import MB, Limits
@@ -22,7 +23,7 @@ class ObjectiveSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    latency_ms: float = Field(
+    latency_ms: Milliseconds = Field(
         gt=0, description="p99 of produce requests that clients may see, as brokers report it; required"
     )
     mode: Mode = Field(
@@ -58,10 +59,10 @@ class BrokerCapacity(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    in_bytes_per_s: float = Field(
+    in_bytes_per_s: Rate = Field(
         gt=0, description="what a broker can take in: its link, or its disks if they are slower"
     )
-    out_bytes_per_s: float = Field(gt=0, description="what a broker can send")
+    out_bytes_per_s: Rate = Field(gt=0, description="what a broker can send")
 
 
 class CapacitySettings(BrokerCapacity):
@@ -88,10 +89,10 @@ class TunerSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rate_bytes_per_s_max: float = Field(
+    rate_bytes_per_s_max: Rate = Field(
         gt=0, description="the ceiling: no throttle is ever raised above it, in bytes/s (per broker and side); required"
     )
-    rate_bytes_per_s_min: float = Field(
+    rate_bytes_per_s_min: Rate = Field(
         default=5 * MB,
         gt=0,
         description="no stalled move is answered with less, in bytes/s; Kafka's quota is coarse below 1 MB/s",
@@ -101,9 +102,9 @@ class TunerSettings(BaseModel):
         description="true: decide, log and journal, but write nothing to the cluster; false: act. Without this key the tuner does "
         "not act",
     )
-    cycle_s: float = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
-    signal_age_s_max: float = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
-    yield_s: float = Field(
+    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
+    signal_age_s_max: Seconds = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
+    yield_s: Seconds = Field(
         default=3600.0, ge=0, description="how long a throttle that somebody else changed is left alone, in seconds"
     )
     clear_finished: bool = Field(

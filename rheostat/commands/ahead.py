@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rheostat import units
 from rheostat.commands.options import Json, amount
+from streaming import units
 
 
 def plan(

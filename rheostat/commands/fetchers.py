@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rheostat import units
 from rheostat.commands.options import Config, Json, amount
 from rheostat.errors import BadInputError
+from streaming import units
 from tuner.plan.fetcher_loads import FETCHERS_MAX
 
 

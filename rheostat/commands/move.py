@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rheostat import units
 from rheostat.commands.limits import BrokerLimit, BrokerMax, ClusterMax, Preset
 from rheostat.commands.options import Config, Json, amount
+from streaming import units
 
 
 def move(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rheostat import units
 from rheostat.commands.options import Config, Yes, amount
 from rheostat.errors import EXIT_NOT_ACKNOWLEDGED
 from rheostat.saying import out
+from streaming import units
 
 if TYPE_CHECKING:
     from rheostat.settings import Settings

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rheostat import units
 from rheostat.commands.options import Json, amount
 from rheostat.quotas.words import parse_cost, parse_number
+from streaming import units
 
 app = typer.Typer(help="Quotas for creating and deleting topics (KIP-599): who has what and why, and what they do.")
 

@@ -9,7 +9,7 @@ from typing import Any
 from rheostat.plan.report import Report as Times
 from rheostat.plan.report import as_record as times_record
 from rheostat.plan.words import sentences as times_sentences
-from rheostat.units import size_text
+from streaming.units import size_text
 from tuner.plan.generate import Plan
 
 BROKERS_SHOWN = 12

@@ -15,9 +15,9 @@ from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.plan.sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
 from rheostat.services import probe
 from rheostat.settings import Settings
-from rheostat.units import rate_text
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.units import rate_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.observe.signals import SignalReader
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, kip73_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rheostat.reassign.picture import Picture, limits_record
-from rheostat.units import rate_text, size_text, span_text
+from streaming.units import rate_text, size_text, span_text
 from tuner.model.reassigning import Ending, Wanted
 from tuner.plan.batches import BatchLimits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rheostat.errors import BadInputError
-from rheostat.units import parse_span
+from streaming.units import parse_span
 
 
 def parse_moment(text: str, now_ms: int, option: str) -> int:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from rheostat import units
 from rheostat.errors import BadInputError
+from streaming import units
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import Limits
 from tuner.model.objectives import LawLimits, Mode, Objective

@@ -24,9 +24,9 @@ from rheostat.simulate.disturbance_words import (
     SlowLink,
 )
 from rheostat.simulate.words import ScenarioWords
-from rheostat.units import span_text
 from rheostat.yaml_file import YamlFile
 from streaming.contract import Side
+from streaming.units import span_text
 from tuner.simulation import moves
 from tuner.simulation import scenario as made
 from tuner.simulation.optimum import optimum_s

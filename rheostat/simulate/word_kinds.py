@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rheostat import units
+from streaming import units
 
 
 def _amount(parse: Callable[[str], float]) -> BeforeValidator:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streaming.collector.jmx import AccessFiles
+from streaming.unit_settings import Seconds
 
 
 class CollectorHttpSettings(BaseModel):
@@ -30,11 +31,11 @@ class CollectorSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    interval_s: float = Field(default=5.0, ge=1, le=45, description="seconds between two scrapes of a node")
-    timeout_s: float = Field(
+    interval_s: Seconds = Field(default=5.0, ge=1, le=45, description="seconds between two scrapes of a node")
+    timeout_s: Seconds = Field(
         default=2.0, gt=0, le=30, description="longest wait for one node, in seconds; others do not wait for it"
     )
-    spread_s: float = Field(
+    spread_s: Seconds = Field(
         default=2.0, ge=0, le=60,
         description="the scrapes of a round begin over so many seconds, each node always at the same moment; "
         "at most a tenth of a second for each node, and cut to interval_s - timeout_s",
@@ -43,7 +44,7 @@ class CollectorSettings(BaseModel):
         default=32, ge=2, le=1000,
         description="most scrapes under way at a time; a quarter of them is kept for nodes that did not answer last time",
     )  # fmt: skip
-    sweep_s: float = Field(
+    sweep_s: Seconds = Field(
         default=30.0, ge=1, le=3600,
         description="seconds between two looks at every topic's throttle lists and every broker's rates; "
         "what moves is looked at each round",

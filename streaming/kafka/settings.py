@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from streaming.unit_settings import Seconds
+
 
 class PemError(ValueError):
     """A file with certificates or a key cannot be used; the message names the setting, the file and the remedy."""
@@ -34,7 +36,9 @@ class KafkaSettings(BaseModel):
         default=None,
         description="PEM file with our key, for mutual TLS: PKCS#8 (BEGIN PRIVATE KEY), no passphrase: Java reads no other",
     )
-    request_timeout_s: float = Field(default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds")
+    request_timeout_s: Seconds = Field(
+        default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds"
+    )
 
     @field_validator("bootstrap_servers")
     @classmethod

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rheostat.errors import CommandError
 from rheostat.plan.live import _Look, _planned, _shrunk, _under_way
 from rheostat.plan.sources import led_by_nobody
-from rheostat.units import parse_bytes, parse_rate, parse_share, parse_span, rate_text, size_text, span_text
 from streaming.kafka.values import PartitionState
+from streaming.units import parse_bytes, parse_rate, parse_share, parse_span, rate_text, size_text, span_text
 from tuner.plan.plan_file import Target
 
 FIGURES = ["--move-ratio", "10%", "--log-size-per-broker", "1TB", "--brokers", "12", "--bytes-in-max", "20MB/s"]
@@ -153,7 +153,7 @@ def test_sizes_and_rates_for_all_partitions_that_say_none(files: list[str], tmp_
 
 def test_a_plan_that_moves_nothing(files: list[str]) -> None:
     Path(files[0]).write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 1]}]}')
-    assert "Nothing is to be copied" in said(*files, "--rate", "1")
+    assert "Nothing is to be copied" in said(*files, "--rate", "1MB/s")
     assert record(*files)["nothing_to_copy"]
 
 
@@ -273,7 +273,16 @@ def test_sizes(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("50MB/s", 50e6), ("50MB", 50e6), ("1Gbit/s", 125e6), ("12", 12.0), ("1 MiB/s", 2.0**20)]
+    ("text", "value"),
+    [
+        ("50MB/s", 50e6),
+        ("50MB", 50e6),
+        ("1Gbit/s", 125e6),
+        ("1200", 1200.0),
+        ("12B/s", 12.0),
+        ("0", 0.0),
+        ("1 MiB/s", 2.0**20),
+    ],
 )
 def test_rates(text: str, value: float) -> None:
     assert parse_rate(text) == value
