@@ -1,13 +1,19 @@
-"""A table for every kind of signal: a row an entity, figures in the units people use, a dash for what was not measured."""
+"""A table for every kind of signal: a row an entity, figures in the units people use, a dash for what was not measured.
+
+By default a table has at most eight columns, which is what fits a terminal of 80. All columns are laid out as several tables
+where one would be wider than the console.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from rich import box
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from rheostat import printable
@@ -24,10 +30,15 @@ from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.model.limits import MB
 
 _DASH = "–"
+_AGE = "age"
+_CLOSE = (0, 1, 0, 0)
+_BETWEEN = 2  # Columns of the terminal between two of the table, with this padding.
+_UNBOUNDED = 100_000
 _LARGEST = 3
 _TOKENS_WITHOUT_QUOTA = 1e15
 
 Figure = Callable[[Any], str]
+Columns = tuple[tuple[str, Figure], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +46,77 @@ class Sheet:
     """How signals of one kind are laid out: what the row is about, its age, and then the figures."""
 
     title: str
-    about: tuple[tuple[str, Figure], ...]
-    figures: tuple[tuple[str, Figure], ...]
+    about: Columns
+    figures: Columns  # That are always shown.
+    more: Columns  # That ``--wide`` adds.
 
 
-def table(sheet: Sheet, signals: Iterable[Signal], now_ms: int, age_s_max: float, *, clusters: bool) -> Table:
-    """Args: clusters: say whose each row is."""
-    made = Table(title=sheet.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+def tables(
+    sheet: Sheet,
+    signals: Sequence[Signal],
+    now_ms: int,
+    age_s_max: float,
+    console: Console,
+    *,
+    wide: bool,
+    clusters: bool,
+) -> list[Table]:
+    """Returns the table of one kind; with ``wide`` all figures, in as many tables as the width of the console takes.
+
+    Args:
+        clusters: a column says which cluster each row is of.
+    """
     about = ((("cluster", lambda s: s.cluster),) if clusters else ()) + sheet.about
+
+    def table(figures: Columns) -> Table:
+        return _table(sheet.title, about, figures, signals, now_ms, age_s_max)
+
+    if not wide:
+        return [_fitted(table(sheet.figures), console)]
+    parts: list[Columns] = []
+    for column in (_COMPLETE, *sheet.figures, *sheet.more):
+        if parts and _width(table((*parts[-1], column)), console) <= console.width:
+            parts[-1] = (*parts[-1], column)
+        else:
+            parts.append((column,))
+    return [_fitted(table(figures), console) for figures in parts]
+
+
+def _table(
+    title: str, about: Columns, figures: Columns, signals: Iterable[Signal], now_ms: int, age_s_max: float
+) -> Table:
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE)
     for name, _ in about:
         made.add_column(name, overflow="fold")
-    for name in ("age", "complete", *(name for name, _ in sheet.figures)):
+    for name in (_AGE, *(name for name, _ in figures)):
         made.add_column(name, justify="right", overflow="fold")
     for signal in signals:
         fresh = freshness(signal, now_ms, age_s_max) is Freshness.FRESH
         made.add_row(
             *(figure(signal) for _, figure in about),
             styled(_age(signal, now_ms, fresh), "" if fresh else "red"),
-            _share(signal.completeness),
-            *(figure(signal) for _, figure in sheet.figures),
+            *(figure(signal) for _, figure in figures),
         )
     return made
+
+
+def _fitted(made: Table, console: Console) -> Table:
+    """Where the table is too wide, breaks its headers between words and keeps its figures whole, if that is enough."""
+    if _width(made, console) <= console.width:
+        return made
+    narrow = [max(map(len, [*str(column.header).split(), *map(str, column.cells)])) for column in made.columns]
+    age = next(i for i, column in enumerate(made.columns) if column.header == _AGE)
+    narrow[age] = max(
+        len(part) for cell in made.columns[age].cells for part in str(cell).replace(", ", ",\n").split("\n")
+    )
+    if sum(narrow) + _BETWEEN * len(narrow) <= console.width:
+        for column, width in zip(made.columns, narrow, strict=True):
+            column.width = width
+    return made
+
+
+def _width(made: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update_width(_UNBOUNDED), made).maximum
 
 
 def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
@@ -76,7 +137,12 @@ def span(seconds: float) -> str:
 
 
 def _rate(bytes_per_s: float | None) -> str:
-    return _figure(bytes_per_s, lambda v: f"{v / 1000:.1f} kB/s" if 0 < abs(v) < 0.05 * MB else f"{v / MB:.1f} MB/s")
+    return _figure(
+        bytes_per_s,
+        lambda v: (
+            f"{v / 1000:.1f} kB/s" if 0 < abs(v) < 0.05 * MB else f"{v / MB:.{0 if abs(v) >= 100 * MB else 1}f} MB/s"
+        ),
+    )
 
 
 def _size(n_bytes: float | None) -> str:
@@ -146,6 +212,8 @@ def _name(name: str | None) -> str:
     return _DASH if name is None else printable.name(name) or '""'
 
 
+_COMPLETE: tuple[str, Figure] = ("complete", lambda s: _share(s.completeness))
+
 SHEETS = {
     "broker": Sheet(
         "Brokers",
@@ -155,15 +223,17 @@ SHEETS = {
             ("used", lambda s: _rate(s.leader_throttled_bytes_per_s)),
             ("follower throttle", lambda s: _rate(s.follower_rate_bytes_per_s)),
             ("used", lambda s: _rate(s.follower_throttled_bytes_per_s)),
+            ("clients in", lambda s: _rate(s.client_in_bytes_per_s)),
+            ("produce p99", lambda s: _ms(s.produce_p99_ms)),
+        ),
+        (
             ("used, by", _taken_from),
             ("replication in", lambda s: _rate(s.replication_in_bytes_per_s)),
-            ("out", lambda s: _rate(s.replication_out_bytes_per_s)),
+            ("replication out", lambda s: _rate(s.replication_out_bytes_per_s)),
             ("reassigned in", lambda s: _rate(s.reassignment_in_bytes_per_s)),
-            ("out", lambda s: _rate(s.reassignment_out_bytes_per_s)),
-            ("clients in", lambda s: _rate(s.client_in_bytes_per_s)),
-            ("out", lambda s: _rate(s.client_out_bytes_per_s)),
-            ("produce p99", lambda s: _ms(s.produce_p99_ms)),
-            ("mean", lambda s: _ms(s.produce_mean_ms)),
+            ("reassigned out", lambda s: _rate(s.reassignment_out_bytes_per_s)),
+            ("clients out", lambda s: _rate(s.client_out_bytes_per_s)),
+            ("produce mean", lambda s: _ms(s.produce_mean_ms)),
             ("fetch p99", lambda s: _ms(s.fetch_p99_ms)),
             ("handlers idle", lambda s: _share(s.request_handler_idle_ratio)),
             ("replica lag", lambda s: _number(s.replica_lag_sum_messages)),
@@ -179,14 +249,16 @@ SHEETS = {
         (("broker", lambda s: str(s.broker)), ("side", lambda s: str(s.side))),
         (
             ("moving", lambda s: _number(s.moving_partitions)),
-            ("listed", lambda s: _number(s.listed_partitions)),
-            ("done", lambda s: _number(s.done_partitions)),
             ("remain", lambda s: _size(s.remaining_bytes)),
             ("trend", lambda s: _rate(s.remaining_slope_bytes_per_s)),
             ("keep-up", lambda s: _rate(s.keep_up_bytes_per_s)),
+            ("progress", _progress),
+        ),
+        (
+            ("listed", lambda s: _number(s.listed_partitions)),
+            ("done", lambda s: _number(s.done_partitions)),
             ("written", lambda s: _rate(s.write_bytes_per_s)),
             ("lag", lambda s: _number(s.lag_messages)),
-            ("progress", _progress),
             ("largest", _largest),
         ),
     ),
@@ -195,10 +267,14 @@ SHEETS = {
         (("controller", lambda s: str(s.node)), ("active", _active)),
         (
             ("queue p99", lambda s: _ms(s.event_queue_time_p99_ms)),
-            ("mean", lambda s: _ms(s.event_queue_time_mean_ms)),
             ("processing p99", lambda s: _ms(s.event_processing_p99_ms)),
-            ("mean", lambda s: _ms(s.event_processing_mean_ms)),
             ("create mean", lambda s: _ms(s.create_mean_ms)),
+            ("mutations refused", lambda s: _per_s(s.mutations_rejected_per_s)),
+            ("idle", lambda s: _share(s.idle_ratio)),
+        ),
+        (
+            ("queue mean", lambda s: _ms(s.event_queue_time_mean_ms)),
+            ("processing mean", lambda s: _ms(s.event_processing_mean_ms)),
             ("delete mean", lambda s: _ms(s.delete_mean_ms)),
             ("in progress", lambda s: _figure(s.topic_requests_in_progress_mean, lambda v: f"{v:.2f}")),
             ("events", lambda s: _per_s(s.events_per_s)),
@@ -206,9 +282,7 @@ SHEETS = {
             ("operations", lambda s: _per_s(s.operations_per_s)),
             ("timed out", lambda s: _per_s(s.operations_timed_out_per_s)),
             ("heartbeats timed out", lambda s: _per_s(s.heartbeats_timed_out_per_s)),
-            ("mutations refused", lambda s: _per_s(s.mutations_rejected_per_s)),
             ("metadata records", lambda s: _per_s(s.metadata_records_per_s)),
-            ("idle", lambda s: _share(s.idle_ratio)),
             ("metadata lag", lambda s: _ms(s.metadata_lag_ms)),
             ("topics", lambda s: _number(s.topics)),
             ("partitions", lambda s: _number(s.partitions)),
@@ -228,5 +302,6 @@ SHEETS = {
             ("tokens", _tokens),
             ("throttled for", lambda s: _ms(s.throttle_time_ms)),
         ),
+        (),
     ),
 }

@@ -22,7 +22,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableE
 from rheostat.saying import out, tell
 from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
-from rheostat.signal_tables import SHEETS, clock, span, table
+from rheostat.signal_tables import SHEETS, clock, span, tables
 from rheostat.terminal import console_of, styled
 from streaming.contract import (
     BrokerSignal,
@@ -135,7 +135,7 @@ def complaint(seen: Seen, wanted: Wanted, topic: str, now_ms: int, age_s_max: fl
 # -- the commands --------------------------------------------------------------------------------------------------------
 
 
-def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool) -> int:
+def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool, wide: bool = False) -> int:
     """One look at what is there already, or after ``wait_s`` of taking in more."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
     seen = Seen(wanted)
@@ -154,7 +154,7 @@ def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool) ->
         out(json.dumps(as_records(seen.fitting(now_ms)), indent=2))
     else:
         console = console_of(sys.stdout)
-        for part in view(seen, wanted, now_ms, age_s_max):
+        for part in view(seen, wanted, now_ms, age_s_max, console, wide=wide):
             console.print(part)
     wrong = complaint(seen, wanted, topic, now_ms, age_s_max)
     if wrong is not None:
@@ -162,7 +162,7 @@ def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool) ->
     return EXIT_DONE if wrong is None else EXIT_NOT_WELL
 
 
-def watch(settings: Settings, wanted: Wanted, wait_s: float | None) -> int:
+def watch(settings: Settings, wanted: Wanted, wait_s: float | None, *, wide: bool = False) -> int:
     """The same again and again, in place on a terminal, until Ctrl-C or for ``wait_s``."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
     console, seen = console_of(sys.stdout), Seen(wanted)
@@ -172,7 +172,7 @@ def watch(settings: Settings, wanted: Wanted, wait_s: float | None) -> int:
         wrong = trouble or complaint(seen, wanted, topic, now_ms, age_s_max)
         foot = styled(f"{clock(now_ms)}, every {REFRESH_S:g} s; Ctrl-C ends", "dim")
         notes = [] if wrong is None else [styled(wrong, "red")]
-        return Group(*view(seen, wanted, now_ms, age_s_max), *notes, foot)
+        return Group(*view(seen, wanted, now_ms, age_s_max, console, wide=wide), *notes, foot)
 
     with _tail(settings) as tail:
         stop = stop_on_signals()
@@ -293,13 +293,16 @@ class _Pages:
         self._console.file.flush()
 
 
-def view(seen: Seen, wanted: Wanted, now_ms: int, age_s_max: float) -> list[RenderableType]:
-    """A table for every kind that is there."""
+def view(
+    seen: Seen, wanted: Wanted, now_ms: int, age_s_max: float, console: Console, *, wide: bool = False
+) -> list[RenderableType]:
+    """A table for every kind that is there; with ``wide`` all its figures, in several where one is wider than the console."""
     fitting = seen.fitting(now_ms)
     parts: list[RenderableType] = []
     for kind, sheet in SHEETS.items():
         if of_kind := [signal for signal in fitting if kind_of(signal) == kind]:
-            parts.append(table(sheet, of_kind, now_ms, age_s_max, clusters=wanted.cluster is None))
+            clusters = wanted.cluster is None
+            parts += tables(sheet, of_kind, now_ms, age_s_max, console, wide=wide, clusters=clusters)
     left_out = [
         f"{count} {what}"
         for count, what in (

@@ -45,7 +45,8 @@ def plan(
         float | None, amount(units.parse_rate, "to each partition, where --current says none, or unwatched", "RATE")
     ] = None,
     watch_s: Annotated[
-        float, typer.Option("--watch-s", min=1, help="how long the live cluster's logs are watched for write rates")
+        float,
+        typer.Option("--watch-s", min=0, help="how long the logs are watched for write rates; 0: from the signals"),
     ] = 10.0,
     move_ratio: Annotated[
         float | None, amount(units.parse_share, "KIP-73: partitions to move ÷ all partitions", "SHARE")

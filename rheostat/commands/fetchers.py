@@ -23,7 +23,10 @@ def fetchers(
     config: Config,
     by: Annotated[By, typer.Option("--by", help="what a thread's load is: bytes/s written, or partitions")] = By.WRITES,
     watch_s: Annotated[
-        float, typer.Option("--watch-s", min=1, help="how long the cluster's logs are watched for write rates")
+        float,
+        typer.Option(
+            "--watch-s", min=0, help="how long the cluster's logs are watched for write rates; 0: from the signals"
+        ),
     ] = 10.0,
     thread_rate: Annotated[
         float | None,

@@ -43,7 +43,10 @@ def move(
         float | None, amount(units.parse_rate, "to each partition, in place of watching", "RATE", "--write-rate")
     ] = None,
     watch_s: Annotated[
-        float, typer.Option("--watch-s", min=1, help="how long the cluster's logs are watched for write rates")
+        float,
+        typer.Option(
+            "--watch-s", min=0, help="how long the cluster's logs are watched for write rates; 0: from the signals"
+        ),
     ] = 10.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="write the plan into this file")] = None,
     as_json: Json = False,

@@ -67,6 +67,9 @@ def signals(
         bool, typer.Option("--all-clusters", help="also those of other clusters than the settings' own")
     ] = False,
     as_json: Json = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="all figures, in several tables where the terminal is narrow")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="again every 2 s, until Ctrl-C")] = False,
     raw: Annotated[
         bool, typer.Option("--raw", help="each record as it comes, one JSON value a line, until Ctrl-C")
@@ -84,6 +87,8 @@ def signals(
     """The live signals as the tuner sees them, without a tuner. Exit code 1 when there are none, or all are stale."""
     if sum((as_json, watch, raw)) > 1:
         raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch, --raw")
+    if wide and (as_json or raw):
+        raise typer.BadParameter("these have every figure anyway", param_hint="--wide")
 
     from rheostat import signals as live
     from rheostat.logs import set_up_logs
@@ -95,8 +100,8 @@ def signals(
     if raw:
         raise typer.Exit(live.follow(settings, wanted, wait_s))
     if watch:
-        raise typer.Exit(live.watch(settings, wanted, wait_s))
-    raise typer.Exit(live.look(settings, wanted, wait_s or 0.0, as_json=as_json))
+        raise typer.Exit(live.watch(settings, wanted, wait_s, wide=wide))
+    raise typer.Exit(live.look(settings, wanted, wait_s or 0.0, as_json=as_json, wide=wide))
 
 
 def doctor(

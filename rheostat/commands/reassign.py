@@ -55,7 +55,9 @@ def start(
     ] = False,
     watch_s: Annotated[
         float,
-        typer.Option("--watch-s", min=0, help="how long the logs are watched first for what is written; 0: not at all"),
+        typer.Option(
+            "--watch-s", min=0, help="how long the logs are watched first for what is written; 0: from the signals"
+        ),
     ] = 10.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="the steps, the time it takes at best, what forbids it; begins nothing")

@@ -18,7 +18,8 @@ from rheostat.fetchers.asked import Wanted, applied
 from rheostat.fetchers.heat import Map, as_svg, as_text
 from rheostat.fetchers.knob import LiveKnob
 from rheostat.fetchers.report import Report, as_record, report
-from rheostat.moves.standing import ending_failures, look, write_rates
+from rheostat.moves.standing import ending_failures, look
+from rheostat.moves.write_rates import write_rates
 from rheostat.reassign.unfinished import may_begin_steps, unfinished
 from rheostat.saying import out, tell
 from rheostat.services import probe
@@ -88,7 +89,7 @@ def _report(
 ) -> Report:
     standing = look(client, settings, _CLIENT_ID)
     fetchers = {b: one.value for b, one in LiveKnob(client, standing.brokers).settings().items()}
-    rates = {} if by_partitions else write_rates(client, standing, watch_s, tell)
+    rates = {} if by_partitions else write_rates(client, settings, standing, watch_s, tell)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
     if not by_partitions and not by_writes:

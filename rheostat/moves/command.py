@@ -15,7 +15,8 @@ from rheostat.limits.command import counts_of
 from rheostat.limits.words import Given, limit_text
 from rheostat.moves.asked import Asked
 from rheostat.moves.report import Report, as_record, plan_json, sentences
-from rheostat.moves.standing import Standing, log_bytes, look, reading, write_rates
+from rheostat.moves.standing import Standing, log_bytes, look, reading
+from rheostat.moves.write_rates import write_rates
 from rheostat.plan.report import Asked as TimesAsked
 from rheostat.plan.report import Report as Times
 from rheostat.plan.report import report as times_report
@@ -60,7 +61,7 @@ def run_move(
             ) from error
         rates: Mapping[TopicPartition, float] = {}
         if plan.targets and write_bytes_per_s is None:
-            rates = write_rates(client, standing, watch_s, saying.tell)
+            rates = write_rates(client, settings, standing, watch_s, saying.tell)
     written = rates if write_bytes_per_s is None else dict.fromkeys(sizes, write_bytes_per_s)
     found = times_of(standing, sizes, before, plan, written, times)
     made = Report(standing.source, plan, before, hosted, found, leaderless(standing))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -103,15 +102,3 @@ def log_bytes(client: ClusterClient, standing: Standing) -> dict[TopicPartition,
     return {
         key: sizes[state.leader].get(key, 0) for key, state in standing.partitions.items() if state.leader in sizes
     }  # fmt: skip
-
-
-def write_rates(
-    client: ClusterClient, standing: Standing, watch_s: float, say: Callable[[str], None]
-) -> dict[TopicPartition, float]:
-    """Bytes/s by which each leader's log grows; one that shrinks (retention, compaction) counts as 0."""
-    first, began_s = log_bytes(client, standing), time.monotonic()
-    say(f"Watching for {watch_s:g} s how fast the logs grow.")
-    threading.Event().wait(watch_s)
-    last = log_bytes(client, standing)
-    took_s = max(time.monotonic() - began_s, 1e-3)
-    return {key: max(0, size - first.get(key, size)) / took_s for key, size in last.items()}

@@ -6,20 +6,19 @@ partition; BytesInPerSec of whole brokers is in the newest signals, where rheost
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rheostat.countdown import count_down
 from rheostat.errors import BadInputError, CommandError, UnreachableError
+from rheostat.moves.write_rates import WATCHING, newest_brokers, rates_from_signals
 from rheostat.plan.sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
 from rheostat.services import probe
 from rheostat.settings import Settings
-from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.units import rate_text
 from tuner.decide.freshness import Freshness, freshness
-from tuner.observe.signals import SignalReader
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, kip73_of
 from tuner.plan.plan_file import PlanFile, Target, TopicPartition
 from tuner.plan.side_loads import PlannedPartition
@@ -28,7 +27,6 @@ from tuner.plan.slew import WINDOW_S
 _RESPONSE_BYTES = "replica.fetch.response.max.bytes"
 _WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT = "replication.quota.window.num", 11.0
 _SAMPLE_S, _SAMPLE_S_DEFAULT = "replication.quota.window.size.seconds", 1.0
-_BACKLOG_RECORDS = 400
 
 Sizes = Mapping[int, Mapping[TopicPartition, int]]  # Bytes by broker and partition.
 
@@ -48,7 +46,7 @@ def from_cluster(
     """
     Args:
         plan: None: the reassignments that are under way.
-        watch_s: between the two looks at log sizes; not needed where --write-rate is given.
+        watch_s: between the two looks at log sizes; 0: write rates from the signals; not needed where --write-rate is given.
 
     Raises:
         UnreachableError: the cluster does not answer.
@@ -87,17 +85,24 @@ def _read(
 
     first = _look(client, brokers, states)
     last, growth, notes = first, {}, plan_notes(targets)
+    estimated: Mapping[TopicPartition, float] = {}
     bytes_in = _bytes_in(client, settings, brokers)
     if given.write_bytes_per_s is None:
-        say(f"Watching for {watch_s:g} s how fast the logs grow; --write-rate says it instead.")
-        threading.Event().wait(watch_s)
-        last = _look(client, brokers, states)
-        growth = {key: last.led(state) - first.led(state) for key, state in states.items()}
-        notes += _shrunk(growth, targets)
+        if watch_s == 0:
+            leaders = {key: state.leader for key, state in states.items()}
+            sizes = {key: float(first.led(state)) for key, state in states.items()}
+            estimated = rates_from_signals(newest_brokers(client, settings), brokers, leaders, sizes, say)
+        else:
+            count_down(watch_s, f"{WATCHING} (--write-rate says it instead)", say)
+            last = _look(client, brokers, states)
+            growth = {key: last.led(state) - first.led(state) for key, state in states.items()}
+            notes += _shrunk(growth, targets)
     took_s = max(last.at_s - first.at_s, 1e-3)
 
     def written(key: TopicPartition) -> float:
-        return given.write_bytes_per_s if given.write_bytes_per_s is not None else max(0, growth[key]) / took_s
+        if given.write_bytes_per_s is not None:
+            return given.write_bytes_per_s
+        return estimated[key] if watch_s == 0 else max(0, growth[key]) / took_s
 
     planned = tuple(_planned(states[(t.topic, t.partition)], t, last, written((t.topic, t.partition))) for t in targets)
     notes += _grows(planned) if plan is not None else ()
@@ -165,20 +170,12 @@ def _shrunk(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> 
 
 def _bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[int]) -> list[float] | None:
     """BytesInPerSec of every broker from the newest signals; None unless all are fresh."""
-    topic = settings.topic_names().signals
-    if not client.partitions([topic]):
-        return None
-    reader = consumer(settings.kafka, "rheostat-plan-signals")
-    try:
-        signals = SignalReader(reader, topic, settings.cluster)
-        signals.rewind(_BACKLOG_RECORDS)
-    finally:
-        reader.close(timeout_ms=2000)
+    signals = newest_brokers(client, settings)
     now_ms = round(time.time() * 1000)
     fresh = [
         signal.client_in_bytes_per_s
         for broker in brokers
-        if (signal := signals.brokers.get(broker)) is not None
+        if (signal := signals.get(broker)) is not None
         and freshness(signal, now_ms, settings.tuner.signal_age_s_max) is Freshness.FRESH
     ]
     known = [value for value in fresh if value is not None]

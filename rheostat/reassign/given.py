@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.moves.standing import Standing, log_bytes, look, write_rates
+from rheostat.moves.standing import Standing, log_bytes, look
+from rheostat.moves.write_rates import NoSignalsError, write_rates
 from rheostat.plan.sources import check, read_plan
 from rheostat.services import probe
 from rheostat.settings import Settings
@@ -69,7 +70,7 @@ def ground_of(
     """
     Args:
         topics: of the plan.
-        watch_s: how long the logs are watched for what is written to them; 0: not at all.
+        watch_s: how long the logs are watched for what is written to them; 0: the signals tell.
     """
     # Before all else is read: of a topic that is made anew meanwhile the plan knows nothing.
     ids = client.topic_ids(topics)
@@ -79,13 +80,24 @@ def ground_of(
         tuners = client.group_members(group_of(settings.cluster))
     except ClusterError:
         tuners = None
-    rates = write_rates(client, standing, watch_s, say) if watch_s else {}
+    rates = _rates(client, settings, standing, watch_s, say)
     try:
         in_sync = client.min_in_sync(sorted(topics & standing.topics.keys()), standing.brokers)
     except ClusterError as error:
         say(f"The topics' {words.MIN_IN_SYNC} cannot be read ({error}): the steps are shown as for 1.")
         in_sync = {}
     return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
+
+
+def _rates(
+    client: ReassignmentClient, settings: Settings, standing: Standing, watch_s: float, say: Callable[[str], None]
+) -> Mapping[Key, float]:
+    """What is written to each partition; nothing where it is neither watched nor in the signals, and that is said."""
+    try:
+        return write_rates(client, settings, standing, watch_s, say)
+    except NoSignalsError as error:
+        say(f"{error} The plan is made as if nothing was written.")
+        return {}
 
 
 def plan_of(path: Path) -> PlanFile:

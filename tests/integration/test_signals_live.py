@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import threading
@@ -101,9 +102,24 @@ def test_it_answers_at_once_with_what_is_there(config: Path, writer: Writer) -> 
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < ANSWER_S_MAX
     assert done.stderr == ""
-    for said in ("Brokers", "4.5 MB/s", "quota", "Moves", "1.2 GB", "Controllers", "yes", "Tenants", "alice"):
+    for said in ("Brokers", "4.5 MB/s", "Moves", "1.2 GB", "Controllers", "yes", "Tenants", "alice"):
         assert said in done.stdout
     assert "\x1b" not in done.stdout
+    assert "quota" in rheostat("signals", "--config", config, "--wide").stdout
+
+
+def test_plan_with_watch_s_0_takes_rates_from_signals_at_once(lab: Lab, config: Path, writer: Writer) -> None:
+    none = rheostat("fetchers", "--config", config, "--watch-s", "0")
+    assert none.returncode == 1
+    assert "says what is written to broker 1" in none.stderr
+
+    at_ms = now_ms() - 90_000  # Too old for the tuner.
+    writer.write(BrokerSignal("lab", 1, at_ms, at_ms, 6, 1.0, client_in_bytes_per_s=4.5e6))
+    began = time.monotonic()
+    done = rheostat("fetchers", "--config", config, "--watch-s", "0")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < ANSWER_S_MAX
+    assert "estimates from signals up to" in done.stderr
 
 
 def test_json_is_the_newest_of_every_entity_as_in_the_contract(config: Path, writer: Writer) -> None:
@@ -242,13 +258,15 @@ def test_watch_on_a_terminal_draws_in_place_and_gives_it_back(config: Path, writ
     watch = subprocess.Popen(
         [*RHEOSTAT, "signals", "--config", str(config), "--watch"],
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "60"},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "60"},
     )  # fmt: skip
     try:
         until(lambda: drawn(b"Ctrl-C ends"), 30, "the first picture")
         said = b""
         until(lambda: drawn(b"Ctrl-C ends"), 10, "the second one")
         assert b"\x1b[1A" in said  # Up again, over the one before.
+        lines = re.sub(rb"\x1b\[[?\d;]*[A-Za-z]", b"", said).decode(errors="replace").replace("\r", "\n").splitlines()
+        assert max(map(len, lines)) <= 80
         watch.send_signal(signal.SIGINT)
         until(lambda: drawn(b"\x1b[?25h"), 10, "the cursor is back")
         assert watch.wait(timeout=10) == 0

@@ -8,14 +8,13 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 from typer.testing import CliRunner
 
 from rheostat.cli import app
-from rheostat.signal_tables import SHEETS, table
+from rheostat.signal_tables import SHEETS, tables
 from rheostat.signals import Seen, Wanted, as_records, complaint, raw_line, view
-from rheostat.terminal import console_of
+from rheostat.terminal import Terminal, console_of
 from streaming.contract import (
     BrokerSignal,
     ControllerSignal,
@@ -64,17 +63,22 @@ def seen_of(*signals: Signal, wanted: Wanted = OURS) -> Seen:
     return seen
 
 
-def shown(*signals: Signal, wanted: Wanted = OURS) -> str:
+def shown(*signals: Signal, wanted: Wanted = OURS, wide: bool = False, columns: int | None = None) -> str:
+    """
+    Args:
+        columns: of the terminal; None: what a pipe gets.
+    """
     out = io.StringIO()
-    console = console_of(out)
-    for part in view(seen_of(*signals, wanted=wanted), wanted, NOW_MS, AGE_S_MAX):
+    console = console_of(out) if columns is None else Terminal(file=out, width=columns)
+    for part in view(seen_of(*signals, wanted=wanted), wanted, NOW_MS, AGE_S_MAX, console, wide=wide):
         console.print(part)
     return out.getvalue()
 
 
 def cells(signal: Signal) -> dict[str, str]:
     """Column → text, of one row; where a name stands for several columns, the last."""
-    made = table(SHEETS[kind_of(signal)], [signal], NOW_MS, AGE_S_MAX, clusters=False)
+    console = console_of(io.StringIO())
+    (made,) = tables(SHEETS[kind_of(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, clusters=False)
     return {str(column.header): str(next(iter(column.cells))) for column in made.columns}
 
 
@@ -166,11 +170,38 @@ def test_in_a_file_nothing_is_cut_or_coloured(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_on_a_narrow_terminal_a_figure_is_folded_and_not_lost() -> None:
-    out = io.StringIO()
-    Console(file=out, width=60).print(
-        table(SHEETS["tenant"], [replace(TENANT, client_id="y" * 90)], NOW_MS, 15, clusters=False)
-    )
-    assert out.getvalue().count("y") == 90
+    assert shown(replace(TENANT, client_id="y" * 90), columns=60).count("y") == 90
+
+
+@pytest.mark.parametrize("kind", SHEETS)
+def test_signals_by_default_have_eight_columns(kind: str) -> None:
+    sheet = SHEETS[kind]
+    assert len(sheet.about) + 1 + len(sheet.figures) <= 8  # 1: the age.
+
+
+def test_signals_on_eighty_columns_split_no_figure() -> None:
+    busy = replace(
+        BROKER, broker=2, leader_rate_bytes_per_s=850 * MB, follower_rate_bytes_per_s=850 * MB,
+        follower_throttled_bytes_per_s=120 * MB, client_in_bytes_per_s=99 * MB, produce_p99_ms=1234.0,
+        sampled_at_ms=NOW_MS - 240_000,
+    )  # fmt: skip
+    text = shown(busy, *EVERY, columns=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "850 MB/s" in text
+    assert not {"MB/s", "s", "ms", "ago"} & {line.strip() for line in text.splitlines()}
+    assert "stale" in text
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_signals_wide_have_each_figure_and_fit(columns: int) -> None:
+    text, everything = shown(*EVERY, wide=True, columns=columns), " ".join(shown(*EVERY, wide=True).split())
+    assert max(map(len, text.splitlines())) <= columns
+    for sheet in SHEETS.values():
+        for header, _ in (*sheet.figures, *sheet.more):
+            assert header in everything
+    assert text.count("Brokers") > 1  # In several tables.
+    assert {word for word in everything.split() if word.isalpha()} <= {*text.split()}
+    assert "complete" not in shown(*EVERY, columns=columns)
 
 
 def test_a_clients_name_does_not_steer_the_terminal() -> None:
@@ -191,7 +222,7 @@ def test_history_and_unreadable_ones_are_counted() -> None:
     seen = seen_of(BROKER, replace(BROKER, broker=2, backlog=True))
     seen.take(b"{}")
     out = io.StringIO()
-    for part in view(seen, OURS, NOW_MS, AGE_S_MAX):
+    for part in view(seen, OURS, NOW_MS, AGE_S_MAX, console_of(out)):
         console_of(out).print(part)
     assert "1 of history left out (made of records that waited), 1 unreadable" in out.getvalue()
     assert [s.broker for s in seen.fitting(NOW_MS) if isinstance(s, BrokerSignal)] == [1]

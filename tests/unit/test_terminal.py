@@ -36,7 +36,7 @@ from rheostat.reassign.view import alive
 from rheostat.reassign.words import sentences
 from rheostat.replay import command as replay
 from rheostat.saying import out, tell
-from rheostat.signal_tables import SHEETS, table
+from rheostat.signal_tables import SHEETS, tables
 from rheostat.status_picture import Course, picture
 from rheostat.terminal import Terminal, console_of
 from streaming.contract import MovingPartition, Side, Signal, TenantSignal
@@ -73,7 +73,8 @@ def signals(hostile: str, console: Console) -> None:
         replace(broker, cluster=hostile, throttled_by=hostile),
     ]
     for kind, signal in zip(("tenant", "move", "broker"), every, strict=True):
-        console.print(table(SHEETS[kind], [signal], NOW_MS, 15, clusters=True))
+        for made in tables(SHEETS[kind], [signal], NOW_MS, 15, console, wide=True, clusters=True):
+            console.print(made)
 
 
 def status_of(hostile: str) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Write rates without watching, and the countdown while the logs are watched."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from tuner_cases import NOW_MS, broker_signal
+
+from rheostat.countdown import count_down
+from rheostat.moves.write_rates import NoSignalsError, rates_from_signals
+from rheostat.terminal import Terminal, console_of
+from streaming.contract import BrokerSignal
+from tuner.plan.shared_rates import shared_by_size
+
+LEADERS = {("a", 0): 1, ("a", 1): 1, ("b", 0): 2}
+SIZES = {("a", 0): 3e9, ("a", 1): 1e9, ("b", 0): 0.0}
+
+
+def signal(broker: int, client_in: float | None, age_s: float = 3) -> BrokerSignal:
+    return replace(broker_signal(broker, age_s=age_s), client_in_bytes_per_s=client_in)
+
+
+def test_shared_by_size_splits_each_leaders_rate() -> None:
+    rates = shared_by_size({1: 8e6, 2: 5e6}, LEADERS, SIZES)
+    assert rates == {("a", 0): 6e6, ("a", 1): 2e6, ("b", 0): 5e6}
+
+
+def test_shared_by_size_empty_logs_share_alike() -> None:
+    assert shared_by_size({1: 8e6}, LEADERS, {}) == {("a", 0): 4e6, ("a", 1): 4e6, ("b", 0): 0.0}
+
+
+def test_rates_from_signals_say_their_age_and_that_they_are_estimates() -> None:
+    said: list[str] = []
+    signals = {1: signal(1, 8e6, age_s=240), 2: signal(2, 5e6)}
+    rates = rates_from_signals(signals, [1, 2, 3], LEADERS, SIZES, said.append, NOW_MS)
+    assert rates[("a", 0)] == 6e6
+    assert "estimates from signals up to 4 min old" in said[0]
+    assert "--watch-s 10" in said[0]
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [{1: signal(1, 8e6)}, {1: signal(1, 8e6), 2: signal(2, None)}, {1: signal(1, 8e6), 2: signal(2, 5e6, age_s=3600)}],
+)
+def test_rates_from_signals_missing_broker_is_named(signals: dict[int, BrokerSignal]) -> None:
+    with pytest.raises(NoSignalsError, match=r"written to broker 2.*--watch-s 10"):
+        rates_from_signals(signals, [1, 2], LEADERS, SIZES, lambda _: None, NOW_MS)
+
+
+def test_count_down_on_a_terminal_shows_what_is_left() -> None:
+    file, said = io.StringIO(), list[str]()
+    screen = Terminal(file=file, force_terminal=True, width=80, _environ={"TERM": "xterm"})
+    count_down(0.1, "Watching", said.append, screen)
+    assert "Watching: 1 s left" in file.getvalue()
+    assert said == []
+
+
+def test_count_down_elsewhere_is_one_line() -> None:
+    file, said = io.StringIO(), list[str]()
+    count_down(0.01, "Watching", said.append, console_of(file))
+    assert (said, file.getvalue()) == (["Watching, for 0.01 s."], "")
