@@ -72,6 +72,7 @@ class Stage:
     def __init__(
         self, lab: Lab, name: str, folder: Path, *, steers: bool = True, megabytes: float = MEGABYTES,
         tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None, stalled: bool | None = None,
+        http: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.lab, self.name, self.folder = lab, name, folder
         self.topic = f"orders-{name}"
@@ -87,6 +88,7 @@ class Stage:
         self._megabytes = megabytes
         self._tuner_kafka = tuner_kafka
         self._journal_on = journal_on
+        self._http = http
         self._stalled = not steers if stalled is None else stalled
         self._expected: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
@@ -142,6 +144,7 @@ class Stage:
                 cycle_s=CYCLE_S,
                 signal_age_s_max=SIGNAL_AGE_S_MAX,
                 **(steered if self._steers else {}),
+                **({"http": dict(self._http)} if self._http is not None else {}),
             )
         )
         body |= {"cluster": self.cluster, "topics": {"prefix": f"rheostat-{self.name}"}}
