@@ -228,6 +228,11 @@ def cost() -> list[timeseries.Panel]:
             query(f"time() - {per('part', OfAnyProcess.STARTED_AT)}", "{{part}}"),
         ).min(0),
         bars(
+            "Threads ended by an error",
+            "A fault of rheostat's own; the log of the part names the thread. The part goes on without it.",
+            query(grown(OfAnyProcess.THREADS_ENDED, by="part"), "{{part}}"),
+        ),
+        bars(
             "Settings read anew",
             "On SIGHUP, which the tuner alone takes: taken up, or refused as the file has a fault or changes what needs a restart.",
             query(grown(OfAnyProcess.CONFIG_RELOADS, by="result"), "{{result}}"),

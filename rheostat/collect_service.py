@@ -23,13 +23,19 @@ from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient
 from streaming.metrics_server import serve
 from streaming.own_metrics import ConfigState, OwnCollector
+from streaming.thread_watch import ThreadWatch
 
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # In a line of the log; the metrics have them all.
 _BLOCK_MS_MAX = 500
 
 
-def run_collect(settings: Settings, stop: threading.Event, config: Callable[[], ConfigState] | None = None) -> None:
+def run_collect(
+    settings: Settings,
+    stop: threading.Event,
+    config: Callable[[], ConfigState] | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
     log = structlog.get_logger("collector")
     own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
     try:
@@ -51,7 +57,7 @@ def run_collect(settings: Settings, stop: threading.Event, config: Callable[[], 
         if settings.collector.http.port is not None:
             host, port = settings.collector.http.host, settings.collector.http.port
             try:
-                about_itself = OwnCollector(settings.cluster, "collect", config)
+                about_itself = OwnCollector(settings.cluster, "collect", config, threads=threads)
                 registry = collector_metrics.registry_of(settings.cluster, counts, about_itself)
                 server = serve(registry, host, port)
             except OSError as error:
@@ -60,7 +66,7 @@ def run_collect(settings: Settings, stop: threading.Event, config: Callable[[], 
                 ) from error
             stack.callback(server.close)
             where = {"http": f"http://{host}:{server.port}/metrics"}
-        threading.Thread(target=_summarise, args=(counts, stop), daemon=True).start()
+        threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
         log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **where)
         collector.run(stop)
 

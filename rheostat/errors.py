@@ -43,6 +43,12 @@ class SetupError(CommandError):
     """This machine lacks something: Java, the JVM artifacts, a free port."""
 
 
+class ThreadEndedError(CommandError):
+    """A thread of this process has ended by an error, and the process does not go on without it."""
+
+    exit_code = EXIT_FAULT
+
+
 class BadInputError(CommandError):
     """What the operator gave cannot be used; nothing was changed."""
 

@@ -18,6 +18,7 @@ from rheostat.settings import Settings
 from rheostat.whereabouts import leave_address
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.own_metrics import OwnCollector
+from streaming.thread_watch import ThreadWatch
 from streaming.topics import ensure_topics
 from tuner.dry_run import dry_run_notice
 from tuner.settings import TunerSettings
@@ -97,10 +98,16 @@ def until_topics(settings: Settings, stop: threading.Event) -> None:
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
 
 
-def run_tune(settings: Settings, stop: threading.Event, watch: ConfigWatch | None = None) -> None:
+def run_tune(
+    settings: Settings,
+    stop: threading.Event,
+    watch: ConfigWatch | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
     """
     Args:
         watch: of the settings file, which may be taken up anew; None: there is none.
+        threads: None: threads that end by an error are not told.
     """
     from tuner.api.server import HttpServer
     from tuner.app import JournalError, PortError, TokensError, run_tuner
@@ -115,9 +122,9 @@ def run_tune(settings: Settings, stop: threading.Event, watch: ConfigWatch | Non
     try:
         run_tuner(
             settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop,
-            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", state),
+            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", state, threads=threads),
             reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
-            on_started=started,
+            on_started=started, threads=threads,
         )  # fmt: skip
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error

@@ -24,9 +24,15 @@ from streaming.runner import Listener, Progress, run
 from streaming.sources import feeds
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
+from streaming.thread_watch import ThreadWatch
 
 
-def run_stream(settings: Settings, stop: threading.Event, config: Callable[[], ConfigState] | None = None) -> None:
+def run_stream(
+    settings: Settings,
+    stop: threading.Event,
+    config: Callable[[], ConfigState] | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
     log = structlog.get_logger("stream")
     java = find_java()
     artifacts = resolve_artifacts(log.info)
@@ -86,7 +92,7 @@ def run_stream(settings: Settings, stop: threading.Event, config: Callable[[], C
     listener = Listener(progressed, again, of_backlog, backlog_failed)
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
-            own = OwnCollector(settings.cluster, "stream", config)
+            own = OwnCollector(settings.cluster, "stream", config, threads=threads)
             registry = registry_of(settings.cluster, counts, settings.stream.hop_s, own)
             host, port = settings.stream.http.host, settings.stream.http.port
             try:

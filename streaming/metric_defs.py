@@ -36,6 +36,10 @@ class OfAnyProcess:
         "Times this process was asked (SIGHUP) to take up its settings file anew: taken, or refused as it has a fault or changes "
         "what needs a restart. Only the tuner can be asked.",
     )  # fmt: skip
+    THREADS_ENDED = MetricDef(
+        "rheostat_threads_ended_total", "counter", Unit.COUNT, _PART,
+        "Threads of this process that have ended by an error of rheostat's own; its log names them. It goes on without them.",
+    )  # fmt: skip
     CPU_SECONDS = MetricDef(
         "rheostat_process_cpu_seconds_total", "counter", Unit.SECONDS, _PART,
         "CPU time of this process since its start, Spark's JVM left out.",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
-import threading
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from streaming.thread_watch import VitalThread
 
 STOP_S_MAX = 5.0
 _READ_S_MAX = 10.0
@@ -20,7 +21,7 @@ class MetricsServer:
     def __init__(self, server: WSGIServer) -> None:
         self.port: int = server.server_port
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
+        self._thread = VitalThread(target=server.serve_forever, name="http", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

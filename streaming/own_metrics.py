@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from streaming.metric_defs import OfAnyProcess
 from streaming.metric_page import family
+from streaming.thread_watch import ThreadWatch
 
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = resource.getpagesize()
@@ -31,7 +32,7 @@ class ConfigState:
 
 
 class OwnCollector(Collector):
-    """``config`` is asked at each scrape; None where the settings are of no file."""
+    """``config`` is asked at each scrape; None where the settings are of no file. ``threads``: None where none are watched."""
 
     def __init__(
         self,
@@ -39,9 +40,11 @@ class OwnCollector(Collector):
         part: str,
         config: Callable[[], ConfigState] | None = None,
         wall_clock: Callable[[], float] = time.time,
+        threads: ThreadWatch | None = None,
     ) -> None:
         self._of = (cluster, part)
         self._config = config
+        self._threads = threads
         self._started_at_s = wall_clock()
 
     def collect(self) -> Iterator[Metric]:
@@ -52,6 +55,8 @@ class OwnCollector(Collector):
         resident = _resident_bytes()
         if resident is not None:
             yield family(OfAnyProcess.RESIDENT_BYTES, {of: resident})
+        if self._threads is not None:
+            yield family(OfAnyProcess.THREADS_ENDED, {of: float(self._threads.count)})
         if self._config is None:
             return
         state = self._config()

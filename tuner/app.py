@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer, producer
 from streaming.kafka.cluster import ClusterClient
+from streaming.thread_watch import ThreadWatch
 from tuner.actuate.fenced import FencedThrottles
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
@@ -77,6 +78,7 @@ def run_tuner(
     own: Collector | None = None,
     on_started: Callable[[HttpServer], None] | None = None,
     reloads: Reloads | None = None,
+    threads: ThreadWatch | None = None,
     wall_clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -85,6 +87,7 @@ def run_tuner(
 
     Args:
         reloads: other settings, asked for in between; None: there will be none.
+        threads: notices threads that end by an error; None: none are told.
 
     Raises:
         PortError: the HTTP port cannot be had.
@@ -103,6 +106,7 @@ def run_tuner(
             partition_limits=partition_limits,
             partitions_named_max=settings.metrics.partitions_named_max,
         )  # fmt: skip
+        board.threads = threads or board.threads
         policy = settings.mutation_policy(partition_limits)
         quota_board = QuotaBoard(cluster, policy.objective if policy is not None else None)
         watched = Watched(board)

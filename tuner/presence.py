@@ -15,7 +15,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from streaming.kafka.clients import end
-from tuner.api.board import PLANS, STANDING_BY, Board
+from tuner.api.board import PLANS, Board
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.model.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.settings import TunerSettings
@@ -39,7 +39,7 @@ def presence_of(
     objective = settings.objective
     return TunerPresence(
         holder=holder,
-        mode=_mode(board, why),
+        mode=_mode(board),
         since_ms=since_ms,
         version=version,
         rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
@@ -54,9 +54,9 @@ def presence_of(
     )
 
 
-def _mode(board: Board, waits_for: str) -> TunerMode:
+def _mode(board: Board) -> TunerMode:
     if not board.acting:
-        return TunerMode.STANDBY if waits_for == STANDING_BY else TunerMode.STARTING
+        return TunerMode.STANDBY if board.is_standby else TunerMode.STARTING
     return TunerMode.DRY_RUN if board.dry_run else TunerMode.ACTING
 
 

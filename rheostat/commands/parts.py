@@ -56,9 +56,11 @@ def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
 def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
     from rheostat import services
     from rheostat.config_watch import ConfigWatch
+    from rheostat.errors import ThreadEndedError
     from rheostat.logs import set_up_logs
     from rheostat.reloading import heed_hangup
     from rheostat.settings import load_settings
+    from streaming.thread_watch import ThreadWatch
 
     environ = {**os.environ, **(given or {})}
     settings = load_settings(config, environ)
@@ -69,18 +71,23 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
     if name == "tune":
         services.announce_mode(settings.tuner)
     stop = services.stop_on_signals()
+    threads = ThreadWatch(on_vital_end=stop.set)
+    threads.install()
     if not wait:
         services.probe(settings)
     if name == "tune":
         watch.heed_asks()
         heed_hangup(watch.ask, stop)
-        services.run_tune(settings, stop, watch)
-        return
-    if name == "collect":
+        services.run_tune(settings, stop, watch, threads)
+    elif name == "collect":
         from rheostat.collect_service import run_collect
 
-        run_collect(settings, stop, watch.state)
+        run_collect(settings, stop, watch.state, threads)
     else:
         from rheostat.stream_service import run_stream
 
-        run_stream(settings, stop, watch.state)
+        run_stream(settings, stop, watch.state, threads)
+    if threads.vital_end is not None:
+        raise ThreadEndedError(
+            f"`rheostat {name}` has ended, as it does not go on without its HTTP server: {threads.vital_end}."
+        )

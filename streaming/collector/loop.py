@@ -317,6 +317,8 @@ class Collector:
                     self._recovered("sweep")
             except (ClusterError, ValueError) as error:
                 self._troubled("sweep", str(error))
+            except Exception as error:  # noqa: BLE001 - without this thread no list of a topic would be seen any more
+                self._troubled("sweep", f"{type(error).__name__}: {error}")
             stop.wait(self._settings.sweep_s)
 
     # -- who is there -------------------------------------------------------------------------------------------------

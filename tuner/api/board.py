@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.thread_watch import ThreadWatch
 from tuner.actuate.throttles import Failure
 from tuner.decide.freshness import Freshness, age_s, freshness
 from tuner.decide.left_behind import idle_keys
@@ -91,6 +92,7 @@ class Board:
         self._failures_in_a_row = 0  # Of the throttles' cycles and the steps between them.
         self._failed_why: str | None = None
         self._looped_at_s: float | None = None  # When a cycle ended last, well or not.
+        self.threads = ThreadWatch()  # None is watched, unless the process says which.
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
@@ -195,29 +197,49 @@ class Board:
 
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""
-        sees, why = self._sees()
-        fails = self._failures_in_a_row >= FAILURES_IN_A_ROW_MAX
+        sees, _, why = self._sees()
         failed = [f"{self._failures_in_a_row} in a row: {self._failed_why}"] if self._failed_why is not None else []
-        return sees and not fails, "; ".join([why, *failed, *self.resting.values()])
+        return sees and not self._fails, "; ".join([why, *failed, *self.resting.values(), *self.threads.complaints()])
 
-    def _sees(self) -> tuple[bool, str]:
+    def ready_in_public(self) -> tuple[bool, str]:
+        """As ``ready`` for those who have shown no token: without names of hosts and without texts of errors."""
+        sees, why, _ = self._sees()
+        also = {
+            "a cycle has failed": self._failed_why is not None,
+            "a controller rests after an error": bool(self.resting),
+            "a thread has ended by an error": bool(self.threads.count),
+        }
+        return sees and not self._fails, "; ".join([why, *(text for text, holds in also.items() if holds)])
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether nothing but the lease keeps this tuner from acting."""
+        return not self.acting and self._waits_for == STANDING_BY
+
+    @property
+    def _fails(self) -> bool:
+        return self._failures_in_a_row >= FAILURES_IN_A_ROW_MAX
+
+    def _sees(self) -> tuple[bool, str, str]:
+        """Whether it sees what it needs; what is missing, for everybody; and the same with hosts and errors, for who may read."""
+        if self.is_standby:
+            return False, STANDING_BY, STANDING_BY
         if not self.acting:
-            return False, self._waits_for
+            return False, "it cannot act yet", self._waits_for
         with self._lock:
             seen, newest = self._observation, self._newest
         if seen is None:
-            return False, "the first cycle has not ended yet"
+            why = "the first cycle has not ended yet"
+            return False, why, why
         if isinstance(seen.live, NotSeen):
-            return False, f"the cluster is not seen: {seen.live.reason}"
-        now_ms = round(self._wall_clock() * 1000)
+            return False, "the cluster is not seen", f"the cluster is not seen: {seen.live.reason}"
         if newest is None:
-            return False, "no broker signal has arrived yet: are the collector and the stream running?"
-        if (newest_s := age_s(newest, now_ms)) > self.limits.signal_age_s_max:
-            return (
-                False,
-                f"the newest broker signal is {newest_s:.0f} s old: are the collector and the stream running?",
-            )
-        return True, "ready"
+            why = "no broker signal has arrived yet: are the collector and the stream running?"
+            return False, why, why
+        if (newest_s := age_s(newest, self.now_ms())) > self.limits.signal_age_s_max:
+            why = f"the newest broker signal is {newest_s:.0f} s old: are the collector and the stream running?"
+            return False, why, why
+        return True, "ready", "ready"
 
     def snapshot(self) -> Snapshot:
         with self._lock:

@@ -4,7 +4,8 @@
 /runbook                   what to do about each alert, one anchor an alert
 /metrics                   for Prometheus
 /healthz, /-/healthy       200 while cycles keep ending, the first one too; a process that only looks alive is not
-/readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing
+/readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing; hosts and errors only to
+                           those who may read
 /status                    the last cycle as JSON, as it is
 /api/v1/...                what can be read, what can be ordered, events
 """
@@ -15,7 +16,6 @@ import asyncio
 import re
 import resource
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, cast
@@ -27,6 +27,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
 from streaming.metric_page import page
 from streaming.own_metrics import installed_version
+from streaming.thread_watch import VitalThread
 from tuner.api.acceptor import Acceptor
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import Tokens
@@ -128,8 +129,9 @@ def make_app(
 
     @app.get("/readyz", include_in_schema=False)
     @app.get("/-/ready", include_in_schema=False)
-    async def readyz() -> Response:
-        ready, why = board.ready()
+    async def readyz(request: Request) -> Response:
+        may_read = gate.reader(request.scope) is not None
+        ready, why = board.ready() if may_read else board.ready_in_public()
         return Response(f"{why}\n", status_code=200 if ready else 503)
 
     @app.get("/status", dependencies=[Depends(gate.read)], include_in_schema=False)
@@ -204,10 +206,15 @@ class HttpServer:
         self.port: int = self._socket.getsockname()[1]
         self._server = _Server(_uvicorn_config(app), self._socket, self._certificate)
         limit_library_logs()  # After uvicorn has set up its own.
-        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        self._thread = VitalThread(target=self._serve, name="http", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def _serve(self) -> None:
+        self._server.run()
+        if not self._server.should_exit:
+            raise RuntimeError("the HTTP server has ended by itself")
 
     def reload_certificate(self) -> None:
         """Has the files of certificate and key read again within seconds; any thread may call it."""
