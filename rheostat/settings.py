@@ -46,7 +46,7 @@ class TopicSettings(BaseModel):
     prefix: str = Field(
         default="rheostat",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="topics are <prefix>.metrics, .signals, .rejects, .journal, .inputs",
+        description="topics are <prefix>.metrics, .signals, .rejects, .journal, .orders, .inputs",
     )
 
 

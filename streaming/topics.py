@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from streaming.contract import Topics
 from streaming.kafka.clients import RECORD_BYTES_MAX
@@ -21,6 +22,8 @@ _A_WEEK_OR_A_GIB = {
     "retention.bytes": str(1024**3),
     "segment.bytes": str(_SEGMENT_BYTES),  # What is deleted is deleted by whole segments.
 }
+# With as many, what a broker has acknowledged alone and lost again is not taken for written.
+_REPLICAS_OF_TWO_IN_SYNC = 3
 _DEFAULTS = {"cleanup.policy": "delete"}  # Kafka's own, of essential settings that need not stand on the topic.
 
 
@@ -48,6 +51,8 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
         TopicSpec(
             topics.journal, 1, {**appended, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, ("cleanup.policy",)
         ),
+        # What people order, apart from what the tuner writes: so the right to pause is not the right to write the journal.
+        TopicSpec(topics.orders, 1, {**appended, "cleanup.policy": "compact", **_COMPACT_SOON}, ("cleanup.policy",)),
         # One key for all of a cluster: compacted, the last record would be all that is left.
         TopicSpec(
             topics.inputs,
@@ -58,20 +63,26 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
     ]
 
 
-def ensure_topics(client: ClusterClient, topics: Topics) -> list[str]:
+def ensure_topics(client: ClusterClient, topics: Topics, of: Collection[str] | None = None) -> list[str]:
     """Creates what is missing, on three brokers or as many as there are; returns complaints about what is there and differs,
     each naming topic and setting.
+
+    Args:
+        of: the names of the topics that the caller uses; of the others it needs no rights. None: all of them.
 
     Raises:
         ClusterError: not reachable, or a right is missing.
     """
-    specs = topic_specs(topics)
+    specs = [spec for spec in topic_specs(topics) if of is None or spec.name in of]
     states = client.partitions([spec.name for spec in specs])
     present = {state.topic for state in states}
     factor = min(3, len(client.brokers()))
     for spec in specs:
         if spec.name not in present:
-            client.create_topic(spec.name, spec.partitions, factor, spec.configs)
+            configs = spec.configs
+            if spec.name == topics.journal and factor >= _REPLICAS_OF_TWO_IN_SYNC:
+                configs = configs | {"min.insync.replicas": "2"}
+            client.create_topic(spec.name, spec.partitions, factor, configs)
     keys = sorted({key for spec in specs for key in spec.essential})
     set_there = client.topic_configs([spec.name for spec in specs if spec.name in present], keys)
     found = {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in specs}
@@ -81,11 +92,29 @@ def ensure_topics(client: ClusterClient, topics: Topics) -> list[str]:
         for s in states
         if s.topic == topics.journal and len(s.replicas) < factor
     ]
-    return thin + [
+    return thin + _complaints([spec for spec in specs if spec.name in present], found)
+
+
+def forgetting(client: ClusterClient, topics: Topics) -> list[str]:
+    """Returns complaints about the journal's and the orders' topic where Kafka would delete what stands in them.
+
+    Raises:
+        ClusterError: not reachable, or a right is missing.
+    """
+    kept = [
+        replace(s, essential=("cleanup.policy",))
+        for s in topic_specs(topics)
+        if s.name in (topics.journal, topics.orders)
+    ]
+    set_there = client.topic_configs([spec.name for spec in kept], ["cleanup.policy"])
+    return _complaints(kept, {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in kept})
+
+
+def _complaints(specs: Iterable[TopicSpec], found: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return [
         f"topic {spec.name} has {key}={found[spec.name].get(key, 'the default')}, rheostat needs {spec.configs[key]}: "
         f"kafka-configs --alter --entity-type topics --entity-name {spec.name} --add-config {key}={spec.configs[key]}"
         for spec in specs
-        if spec.name in present
         for key in spec.essential
         if found[spec.name].get(key) != spec.configs[key]
     ]

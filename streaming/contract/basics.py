@@ -27,9 +27,15 @@ class Topics:
     journal: str
     inputs: str
     rejects: str
+    orders: str
 
     @classmethod
     def with_prefix(cls, prefix: str) -> Topics:
         return cls(
-            f"{prefix}.metrics", f"{prefix}.signals", f"{prefix}.journal", f"{prefix}.inputs", f"{prefix}.rejects"
+            metrics=f"{prefix}.metrics",
+            signals=f"{prefix}.signals",
+            journal=f"{prefix}.journal",
+            inputs=f"{prefix}.inputs",
+            rejects=f"{prefix}.rejects",
+            orders=f"{prefix}.orders",
         )

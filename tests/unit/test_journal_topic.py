@@ -19,7 +19,7 @@ class Cluster:
     """What of a cluster there is to its topics. ``refuses`` is raised by whoever makes one, ``away`` by every call."""
 
     def __init__(self) -> None:
-        self.topics = {TOPICS.metrics, TOPICS.signals, TOPICS.rejects, TOPICS.journal, TOPICS.inputs}
+        self.topics = {TOPICS.metrics, TOPICS.signals, TOPICS.rejects, TOPICS.journal, TOPICS.inputs, TOPICS.orders}
         self.made: list[tuple[str, Mapping[str, str]]] = []
         self.asked = 0
         self.refuses: ClusterError | None = None

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pytest
+
 from streaming.contract import Topics
 from streaming.kafka.cluster import PartitionState
-from streaming.topics import ensure_topics, topic_specs
+from streaming.topics import ensure_topics, forgetting, topic_specs
 
 TOPICS = Topics.with_prefix("rheostat")
-ALL = ("rheostat.metrics", "rheostat.signals", "rheostat.rejects", "rheostat.journal", "rheostat.inputs")
+ALL = tuple(f"rheostat.{name}" for name in ("metrics", "signals", "rejects", "journal", "orders", "inputs"))
 WELL = {
     "rheostat.metrics": {"message.timestamp.type": "LogAppendTime"},
     "rheostat.journal": {"cleanup.policy": "compact"},
+    "rheostat.orders": {"cleanup.policy": "compact"},
     "rheostat.inputs": {"message.timestamp.type": "LogAppendTime"},
 }
 
@@ -21,16 +24,19 @@ WELL = {
 class Cluster:
     """Three brokers, with these topics and what is set on them."""
 
-    def __init__(self, configs: Mapping[str, Mapping[str, str]], topics: Iterable[str] = ALL) -> None:
+    def __init__(self, configs: Mapping[str, Mapping[str, str]], topics: Iterable[str] = ALL, brokers: int = 3) -> None:
         self.configs = configs
         self.topics = set(topics)
+        self.asked: set[str] = set()
+        self._brokers = brokers
         self.made: dict[str, tuple[int, int, dict[str, str]]] = {}
 
     def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
+        self.asked |= set(topics)
         return [PartitionState(t, 0, 1, (1, 2, 3), (1, 2, 3)) for t in topics if t in self.topics]
 
     def brokers(self) -> range:
-        return range(3)
+        return range(self._brokers)
 
     def create_topic(self, name: str, partitions: int, factor: int, configs: dict[str, str]) -> None:
         self.made[name] = (partitions, factor, configs)
@@ -83,8 +89,37 @@ def test_what_kafka_does_by_itself_need_not_be_set_and_what_it_does_not_must_be(
     assert [complaint.split(",")[0] for complaint in complaints] == [
         "topic rheostat.metrics has message.timestamp.type=the default",
         "topic rheostat.journal has cleanup.policy=delete",
+        "topic rheostat.orders has cleanup.policy=delete",
         "topic rheostat.inputs has message.timestamp.type=the default",
     ]
+
+
+def test_journal_on_three_brokers_needs_two_in_sync() -> None:
+    three, two = Cluster({}, topics=()), Cluster({}, topics=(), brokers=2)
+    ensured(three)
+    ensured(two)
+    assert three.made["rheostat.journal"][2]["min.insync.replicas"] == "2"
+    assert "min.insync.replicas" not in two.made["rheostat.journal"][2]
+    assert "min.insync.replicas" not in three.made["rheostat.metrics"][2]
+
+
+def test_process_asks_only_for_the_topics_it_uses() -> None:
+    cluster = Cluster({}, topics=())
+    client: Any = cluster
+    ensure_topics(client, TOPICS, [TOPICS.metrics])
+    assert cluster.made.keys() == {"rheostat.metrics"}
+    assert cluster.asked == {"rheostat.metrics"}
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_journal_and_orders_that_would_be_deleted_are_named(policy: str) -> None:
+    client: Any = Cluster({**WELL, "rheostat.orders": {"cleanup.policy": policy}})
+    [complaint] = forgetting(client, TOPICS)
+    assert complaint.startswith(
+        f"topic rheostat.orders has cleanup.policy={policy}, rheostat needs compact: kafka-configs "
+    )
+    well: Any = Cluster(WELL)
+    assert forgetting(well, TOPICS) == []
 
 
 def test_how_long_inputs_are_kept_is_the_operators() -> None:
