@@ -115,6 +115,7 @@ def run_tune(
     state = watch.state if watch is not None else None
 
     def started(server: HttpServer) -> None:
+        structlog.get_logger("start").info(f"The status page is at {settings.tuner.http.address(server.port)}")
         if watch is not None:
             leave_address(settings.tuner.http, server.port)
             watch.follow(server.reload_certificate)

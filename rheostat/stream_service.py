@@ -15,6 +15,7 @@ from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from rheostat.services import until_topics
 from rheostat.settings import Settings
+from streaming import start_time
 from streaming.backlog import State
 from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
@@ -34,6 +35,8 @@ def run_stream(
     threads: ThreadWatch | None = None,
 ) -> None:
     log = structlog.get_logger("stream")
+    began_s = time.monotonic()
+    log.info(f"Spark is starting. The first signals take about {start_time.USUAL}; until then no rate is changed.")
     java = find_java()
     artifacts = resolve_artifacts(log.info)
     jars = stream_jars(artifacts, log.info)
@@ -48,7 +51,7 @@ def run_stream(
         nonlocal first
         counts.progressed(progress, time.time())
         if first:
-            log.info("first batch", **progress)
+            log.info("first batch", after_s=round(time.monotonic() - began_s), **progress)
             first = False
         if progress["late_rows_dropped"]:
             log.warning(

@@ -98,7 +98,7 @@ def run(
     if plans is not None:
         beside.append(_Beside(PLANS, plans, "no plan goes on", board))
     due_s = monotonic()
-    was_ready = False
+    was_ready: bool | None = None
     failed = False  # Since the last cycle that went well.
     while not stop.is_set() and may_act():
         now_s = monotonic()

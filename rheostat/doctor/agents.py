@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import Settings
 from streaming.collector import jmx
 from streaming.collector.jmx import AccessError, Cause, ScrapeError
 from streaming.contract import Metric
+
+# The first scrape of a JVM compiles the agent's code: on a busy machine that takes longer than any later one.
+_SECOND_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an agent answered: the names of its metrics, or why there are none."""
+
+    names: set[str] | Exception
+    asked_again: bool = False
 
 
 def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
@@ -22,17 +34,25 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
         )  # fmt: skip
         return
 
-    def names_at(url: str) -> set[str] | Exception:
+    def ask(url: str) -> _Answer:
+        """Asks a second time, for longer, where the first answer did not come in time."""
+        timeout_s = settings.collector.timeout_s
+        answer = names_at(url, timeout_s)
+        if isinstance(answer, ScrapeError) and answer.cause is Cause.TIMEOUT:
+            return _Answer(names_at(url, max(timeout_s, _SECOND_TIMEOUT_S)), asked_again=True)
+        return _Answer(answer)
+
+    def names_at(url: str, timeout_s: float) -> set[str] | Exception:
         try:
-            return {sample.name for sample in jmx.scrape(url, settings.collector.timeout_s, access)}
+            return {sample.name for sample in jmx.scrape(url, timeout_s, access)}
         except (OSError, ValueError) as error:
             return error
 
     nodes = sorted(urls)
     with ThreadPoolExecutor(settings.collector.scrapes_at_once) as pool:
-        answers = pool.map(names_at, [urls[node] for node in nodes])
-        for node, names in zip(nodes, answers, strict=True):
-            yield _agent(node, urls[node], names, is_broker=node in brokers)
+        answers = pool.map(ask, [urls[node] for node in nodes])
+        for node, answer in zip(nodes, answers, strict=True):
+            yield _agent(node, urls[node], answer, settings.collector.timeout_s, is_broker=node in brokers)
     without = sorted(brokers.keys() - urls.keys())
     if without:
         yield Finding(
@@ -42,13 +62,13 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _agent(node: int, url: str, names: set[str] | Exception, *, is_broker: bool) -> Finding:
-    check = f"JMX agent of node {node}"
+def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker: bool) -> Finding:
+    check, names = f"JMX agent of node {node}", answer.names
     if isinstance(names, ScrapeError) and names.cause in (Cause.TLS, Cause.AUTH):
         return Finding(check, Verdict.FAILED, f"{url}: {names}", "compare the agent's own settings with collector's")
     if isinstance(names, Exception):
         return Finding(
-            check, Verdict.FAILED, f"{url}: {names}",
+            check, Verdict.FAILED, f"{url}: {names}" + (", asked twice" if answer.asked_again else ""),
             "start the node with the JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
         )  # fmt: skip
     if is_broker and Metric.CLIENT_IN not in names:
@@ -56,4 +76,5 @@ def _agent(node: int, url: str, names: set[str] | Exception, *, is_broker: bool)
             check, Verdict.FAILED, f"{url} answers, but without {Metric.CLIENT_IN}",
             "let the agent use conf/collectors/jmx-exporter.yaml",
         )  # fmt: skip
-    return Finding(check, Verdict.OK, f"{len(names)} metrics at {url}")
+    late = f", but its first answer took longer than {timeout_s:g} s: normal for a JVM that has just started"
+    return Finding(check, Verdict.OK, f"{len(names)} metrics at {url}" + (late if answer.asked_again else ""))

@@ -5,8 +5,10 @@ a join: a node's record goes out once its own scrape has ended and the cluster h
 plans, joins and publishes; a bounded number of others wait for agents.
 
 Invariants:
-- A node that does not answer costs its own record, and one slot for ``timeout_s``. A node that hung last time may only take
-  the slots kept for such nodes, so however many hang, three quarters of the slots serve those that answer.
+- A node that does not answer costs its own record, and one slot for ``timeout_s``; for twice as long when it is asked first. The
+  first scrape of a JVM that has just started takes longer than later ones, so it is tried again before it counts as failed.
+- A node that hung last time may only take the slots kept for such nodes, so however many hang, three quarters of the slots serve
+  those that answer.
 - Each record carries the time at which its own scrape began; a record without a scrape that at which the cluster was asked.
 - The Admin API is asked in a thread of its own, and not of brokers that answered nothing last time. What has not come within
   ``timeout_s`` is left out of the round, and never taken for the answer of a later one.
@@ -113,6 +115,7 @@ class Collector:
         # Every id that was a broker once: while it is fenced it is in no list, and still one.
         self._ever: set[int] = set()
         self._silent: set[int] = set()
+        self._asked: set[int] = set()  # Nodes that have been asked before.
         self._missed: set[int] = set()
         self._patience = Patience()
         self._trouble: dict[str, str] = {}  # What has trouble, the round or the sweep → which.
@@ -169,7 +172,8 @@ class Collector:
             while starts and began_s + starts[0].at_s <= now:
                 start = starts.popleft()
                 pool = self._slow_pool if start.slow else self._pool
-                args = (number, start.node, urls[start.node], this.until_s)
+                args = (number, start.node, urls[start.node], this.until_s, start.node not in self._asked)
+                self._asked.add(start.node)
                 self._under_way[start.node] = pool.submit(self._scrape, *args)
             if this.facts is None and now >= this.facts_until_s:
                 self._troubled("round", f"no answer within {settings.timeout_s:g} s (collector.timeout_s)")
@@ -281,7 +285,11 @@ class Collector:
 
     # -- other threads ------------------------------------------------------------------------------------------------
 
-    def _scrape(self, number: int, node: int, url: str, until_s: float) -> None:
+    def _scrape(self, number: int, node: int, url: str, until_s: float, asks_again: bool) -> None:
+        """
+        Args:
+            asks_again: whether an answer that does not come in time is asked for once more, in this round.
+        """
         began_s, ts_ms = self._monotonic(), self._now_ms()
         if began_s >= until_s:
             self._events.put((number, Scraped(node, ts_ms, 0.0, None, Cause.NOT_REACHED, _NO_SLOT)))
@@ -290,6 +298,9 @@ class Collector:
         try:
             reading = jmx.read(url, self._settings.timeout_s, self._access)
         except ScrapeError as error:
+            if asks_again and error.cause is Cause.TIMEOUT:
+                self._scrape(number, node, url, until_s, asks_again=False)
+                return
             cause, why = error.cause, str(error)
         except Exception as error:  # noqa: BLE001 - in a thread nobody would hear of it
             cause, why = Cause.OURS, f"{type(error).__name__}: {error}"
@@ -342,6 +353,7 @@ class Collector:
         self._under_way = {node: scrape for node, scrape in self._under_way.items() if not scrape.done()}
         self._patience.forget_all_but(urls)
         self._silent &= urls.keys()
+        self._asked &= urls.keys()
         self.counts.forget_all_but(urls)
 
     def _silence(self, node: int, cause: Cause, why: str) -> None:

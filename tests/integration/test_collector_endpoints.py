@@ -465,6 +465,30 @@ def test_nodes_that_hang_cost_the_others_nothing_and_are_back_soon_after_they_he
         assert all(len([s for s in watch.of(n) if s.ts_ms > healed_ms]) >= 3 for n in hanging)
 
 
+def test_collector_asks_a_cold_agent_twice_in_its_first_round(agents: Agents) -> None:
+    """Its first answer takes longer than the timeout, as that of a JVM which compiles the agent's code."""
+    cold = threading.Event()
+
+    def slow_once(handler: http.server.BaseHTTPRequestHandler) -> None:
+        if not cold.is_set():
+            cold.set()
+            agents.over.wait(1.0)
+        well(handler)
+
+    agents.answers["/1"] = slow_once
+    settings = CollectorSettings(interval_s=5, timeout_s=0.5, endpoints={1: agents.url("/1")})
+    with collecting(settings) as watch:
+        until(lambda: watch.of(1), 4, "a record of the first round")
+        assert watch.collector.counts.rounds == 1
+        assert watch.collector.counts.scrape_failures == {}
+        [(_, first_s), (_, second_s)] = agents.asked
+        [scrape] = watch.of(1)
+    assert 0.4 < second_s - first_s < 2.0
+    assert scrape.ts_ms / 1000 > time.time() - (time.monotonic() - first_s) + 0.4, (
+        "the time is that of the second scrape"
+    )
+
+
 def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -> None:
     agents.answers["/metrics"] = guarded("metrics", "new")
     password = tmp_path / "password"

@@ -14,6 +14,7 @@ from tuner.journal.entries import Entry
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog
 from tuner.loop import Loop
+from tuner.model.decision import Reason
 from tuner.model.limits import MB, Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.objectives import LawLimits, Objective
@@ -23,7 +24,7 @@ from tuner.replay.play import Player
 from tuner.simulation.policy import EPOCH_MS, Desk, Hand, capacities
 from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
 from tuner.simulation.run import run
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, StartRate, TopicLists, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, SignalOutage, StartRate, TopicLists, World
 from tuner.steering import Steering, writes_max
 
 WRITES_PER_S_MAX = 50.0
@@ -48,6 +49,7 @@ class Filmed:
     name: str = "filmed"
     limits: Limits = field(default_factory=lambda: Limits(rate_bytes_per_s_max=80 * MB))
     records: list[bytes] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
 
     def take(self, desk: Desk) -> Hand:
         limits, law = replace(self.limits, steers=self.objective is not None), LawLimits(rate_bytes_per_s_max=80 * MB)
@@ -61,7 +63,7 @@ class Filmed:
         in_force = InForce(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
         inputs = InputLog(in_force, run="simulated", program="test", wall_clock=wall_s)
         journal = FilmedJournal(inputs)
-        self.records = journal.records
+        self.records, self.entries = journal.records, journal.entries
         steering = None
         if self.objective is not None:
             known = capacities(desk.cluster.world)
@@ -78,6 +80,10 @@ class Filmed:
                 writes_per_s_max=WRITES_PER_S_MAX, dry_run=False, inputs=inputs,
             ),
         )  # fmt: skip
+
+    def reasons(self) -> list[tuple[float, Reason]]:
+        """When each decision was made, in seconds of the simulation, and why."""
+        return [((entry.at_ms - EPOCH_MS) / 1000, Reason(entry.reason)) for entry in self.entries]
 
     def replayed(self) -> Compared:
         missed = Missed()
@@ -126,3 +132,19 @@ def test_a_whole_move_replays(objective: Objective | None, rate: int) -> None:
     assert found.different == 0
     assert found.cycles.same > 10
     assert found.seconds.same > (0 if objective is None else 30) - 1
+
+
+def test_ramp_cut_short_by_an_outage_of_signals_leads_to_no_diagnosis() -> None:
+    """The rescue's ramp ends on the way; the signals that come after it look back on the stall. The replay agrees."""
+    undisturbed = Filmed(None)
+    run(world(3_000_000), undisturbed)
+    begins_s = min(at_s for at_s, reason in undisturbed.reasons() if reason is Reason.STALLED_BELOW_KEEP_UP)
+    outage = SignalOutage(begins_s - 2.0, begins_s + 10.0, (1, 2, 3))
+    policy = Filmed(None, limits=Limits(rate_bytes_per_s_max=80 * MB, signal_age_s_max=8.0))
+    trace = run(replace(world(3_000_000), disturbances=(outage,)), policy)
+    cut_s = [at_s for at_s, reason in policy.reasons() if reason is Reason.SIGNALS_STALE and at_s > begins_s]
+    assert cut_s, "the signals were old during the ramp"
+    diagnoses = [at_s for at_s, reason in policy.reasons() if reason.value.startswith("stalled")]
+    assert not [at_s for at_s in diagnoses if cut_s[-1] < at_s < cut_s[-1] + 20.0]
+    assert trace.summary.completed
+    assert policy.replayed().differences == []

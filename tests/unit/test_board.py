@@ -271,11 +271,22 @@ def test_ready_says_what_is_missing(board: Board, clock: Clock) -> None:
     board.observed(Observation(NOW_MS, NotSeen("no broker answers")), Memory(), ())
     assert answer() == (503, "the cluster is not seen: no broker answers")
     seen(board, brokers=[])
-    assert answer()[1].startswith("no broker signal has arrived yet")
+    starting = "starting: no broker signal has arrived yet; the stream takes about 30 to 60 s to start, {} s so far"
+    assert answer() == (503, starting.format(0))
+    clock.now_s += 120
+    assert answer() == (503, starting.format(120))
+    clock.now_s += 1
+    missing = "no broker signal has arrived yet, in 121 s: are the collector and the stream running?"
+    assert answer() == (503, missing)
+    clock.now_s -= 121
     seen(board, brokers=[broker_signal(1, age_s=2), broker_signal(3, age_s=90)])
     assert answer() == (200, "ready")
     clock.now_s += 14  # The newest is now 16 s old.
-    assert answer() == (503, "the newest broker signal is 16 s old: are the collector and the stream running?")
+    late = "ready; the newest broker signal is 16 s old (limit 15 s): no rate is raised until a newer one comes"
+    assert answer() == (200, late)
+    clock.now_s += 15
+    late = "the newest broker signal is 31 s old (limit 15 s): are the collector and the stream running?"
+    assert answer() == (503, late)
 
 
 @pytest.mark.parametrize(("silent_s", "status"), [(0, 200), (60, 200), (61, 503)])

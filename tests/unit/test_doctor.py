@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -217,6 +219,50 @@ def test_a_password_file_that_is_not_there_is_one_finding_with_its_setting(agent
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=gone)
     assert (finding.check, finding.verdict) == ("access to the JMX agents", Verdict.FAILED)
     assert f"collector.password_file {gone}" in finding.found
+
+
+@pytest.fixture
+def cold_agent() -> Iterator[tuple[str, list[float]]]:
+    """A JMX agent that takes the given seconds for its first answers, one each, and then none; its URL."""
+    delays_s: list[float] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            threading.Event().wait(delays_s.pop(0) if delays_s else 0.0)
+            with suppress(ConnectionError):
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(f"{Metric.CLIENT_IN} 1.0\n".encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/metrics", delays_s
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=5)
+
+
+def test_doctor_asks_a_slow_agent_again_before_it_fails(cold_agent: tuple[str, list[float]], tmp_path: Path) -> None:
+    url, delays_s = cold_agent
+    delays_s.append(1.0)
+    (finding,) = found_at_agents(tmp_path, endpoints={1: url}, timeout_s=0.3)
+    late = "but its first answer took longer than 0.3 s: normal for a JVM that has just started"
+    assert (finding.verdict, finding.found) == (Verdict.OK, f"1 metrics at {url}, {late}")
+
+
+def test_doctor_fails_an_agent_that_answers_in_time_neither_time(
+    cold_agent: tuple[str, list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, delays_s = cold_agent
+    delays_s += [1.0, 1.0]
+    monkeypatch.setattr(sys.modules[agents.__module__], "_SECOND_TIMEOUT_S", 0.4)
+    (finding,) = found_at_agents(tmp_path, endpoints={1: url}, timeout_s=0.3)
+    assert (finding.verdict, finding.found) == (Verdict.FAILED, f"{url}: no whole answer within 0.4 s, asked twice")
 
 
 def test_every_agent_is_told_apart_in_the_order_of_nodes(agent: str, tmp_path: Path) -> None:

@@ -233,9 +233,11 @@ def test_what_piles_up_is_written_faster() -> None:
 
 
 def test_a_frame_comes_again_after_ten_minutes() -> None:
-    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
+    now_s = [0.0]
+    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
     written = []
     for second in range(0, round(2 * FRAME_EVERY_S) + 10, 10):
+        now_s[0] = float(second)  # Each second has its own share of what may be written.
         log.cycle(observation(live(), now_ms=NOW_MS + 1000 * second), Memory(), Memory(), SAID[:1])
         written += [log.take() for _ in range(6)]
     assert [step.number for step in shown(written)[0] if step.frame is not None] == [1, 61, 121]

@@ -182,7 +182,7 @@ def test_watching(seen_s: float, reason: Reason) -> None:
     decision = decide(stalls={3: StallState(observed_s=seen_s)})
     assert decision.reason is reason
     if reason is Reason.WATCHING:
-        assert f"judged after 24 s, {seen_s:.0f} s seen" in decision.text
+        assert f"judged after 24 s at one rate, {seen_s:.0f} s seen" in decision.text
 
 
 def test_stalled_not_throttle_bound() -> None:

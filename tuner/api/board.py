@@ -9,12 +9,15 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming import start_time
+from streaming.contract import MoveSignal, Side
 from streaming.thread_watch import ThreadWatch
 from tuner.actuate.throttles import Failure
-from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.decide import signal_age
+from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.left_behind import idle_keys
 from tuner.decide.rescue_rate import infeasible
+from tuner.decide.signal_age import SignalAges
 from tuner.decide.urgency import lost_replicas
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
@@ -66,7 +69,7 @@ class Board:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._observation: Observation | None = None
-        self._newest: BrokerSignal | None = None  # Here, as a probe may ask every second, and there are a thousand.
+        self._signal_ages = SignalAges()
         self._memory = Memory()
         self._wanted: dict[tuple[int, Side], int] = {}
         self._last: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
@@ -113,14 +116,16 @@ class Board:
             self.acting, self._observation, self.cycled_at_s, self._looped_at_s = False, None, None, None
             self.resting.clear()
             self.cycles_go_well()
-            self._newest, self._acts_since_s = None, None
+            self._signal_ages, self._acts_since_s = SignalAges(), None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
-        newest = max(observation.brokers.values(), key=_SAMPLED_AT_MS, default=None)
+        newest_ms = max(map(_SAMPLED_AT_MS, observation.brokers.values()), default=None)
         with self._lock:
             self._observation, self._memory, self._decided = observation, memory, decisions
-            self._newest = newest
+            self._signal_ages = signal_age.looked(
+                self._signal_ages, newest_ms, observation.now_ms, self.limits.signal_age_s_max
+            )
             if isinstance(observation.live, LiveCluster):
                 self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._looped_at_s = self._wall_clock()
@@ -227,19 +232,35 @@ class Board:
         if not self.acting:
             return False, "it cannot act yet", self._waits_for
         with self._lock:
-            seen, newest = self._observation, self._newest
+            seen, ages = self._observation, self._signal_ages
         if seen is None:
             why = "the first cycle has not ended yet"
             return False, why, why
         if isinstance(seen.live, NotSeen):
             return False, "the cluster is not seen", f"the cluster is not seen: {seen.live.reason}"
-        if newest is None:
-            why = "no broker signal has arrived yet: are the collector and the stream running?"
+        now_ms, age_s_max = self.now_ms(), self.limits.signal_age_s_max
+        if ages.sampled_at_ms is None:
+            why = self._no_signal()
             return False, why, why
-        if (newest_s := age_s(newest, self.now_ms())) > self.limits.signal_age_s_max:
-            why = f"the newest broker signal is {newest_s:.0f} s old: are the collector and the stream running?"
+        late = signal_age.told(ages, now_ms, age_s_max)
+        if not signal_age.is_ready(ages, now_ms, age_s_max):
+            why = f"{late}: are the collector and the stream running?"
             return False, why, why
+        if late is not None:
+            why = f"ready; {late}: no rate is raised until a newer one comes"
+            return True, why, why
         return True, "ready", "ready"
+
+    def _no_signal(self) -> str:
+        """Why there is no signal: the stream still starts, or something is wrong."""
+        acts_since_s = self._acts_since_s
+        waited_s = self._wall_clock() - acts_since_s if acts_since_s is not None else 0.0
+        if waited_s <= start_time.LONGEST_S:
+            return (
+                "starting: no broker signal has arrived yet; the stream takes about "
+                f"{start_time.USUAL} to start, {max(0.0, waited_s):.0f} s so far"
+            )
+        return f"no broker signal has arrived yet, in {waited_s:.0f} s: are the collector and the stream running?"
 
     def snapshot(self) -> Snapshot:
         with self._lock:

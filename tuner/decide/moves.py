@@ -144,16 +144,15 @@ def _decide_side(
         unbound = not_bound(side, setting.bytes_per_s, stalled, view, causes) if nobody_binds else None
         return _steer(side, setting, load, view, too_late, unbound)
     if not stalled:
-        rescued = any(d in memory.rescued for d in destinations)
-        observed_s = min(memory.stalls[d].observed_s for d in destinations)
-        if observed_s < stall_limits.observed_s_min and not rescued:
-            return _hold(
-                side,
-                Reason.WATCHING,
-                f"judged after {stall_limits.observed_s_min:.0f} s, {observed_s:.0f} s seen so far",
-            )
-        # Well enough; and after a rescue a throttle that does not bind is high enough, too.
-        if not rescued or not view.bound(side):
+        # After a rescue a throttle that binds again is not high enough yet.
+        if not (view.bound(side) and any(d in memory.rescued for d in destinations)):
+            observed_s = min(memory.stalls[d].observed_s for d in destinations)
+            if observed_s < stall_limits.observed_s_min:
+                return _hold(
+                    side,
+                    Reason.WATCHING,
+                    f"judged after {stall_limits.observed_s_min:.0f} s at one rate, {observed_s:.0f} s seen so far",
+                )
             remain = f"{words.size(load.remaining_bytes)} remain"
             return _hold(side, Reason.PROGRESSING, f"progressing under {words.rate(setting.bytes_per_s)}: {remain}")
     elif not bound and unknown:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
+from types import MappingProxyType
 
 from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide import rescue_rate, stall
@@ -19,14 +20,26 @@ from tuner.decide.kept import Kept
 from tuner.decide.urgency import held_back, recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import Limits, StallLimits
-from tuner.model.memory import Memory, StallState
+from tuner.model.memory import Memory, RateSince, StallState
 from tuner.plan.move_time import SideLoad
+from tuner.plan.slew import WINDOW_S
 
 
 class MovesView:
     """What the observation says about the running moves, looked up once."""
 
-    def __init__(self, observation: Observation, live: LiveCluster, limits: Limits, kept: Kept | None = None) -> None:
+    def __init__(
+        self,
+        observation: Observation,
+        live: LiveCluster,
+        limits: Limits,
+        kept: Kept | None = None,
+        rates_since: Mapping[BrokerSide, RateSince] = MappingProxyType({}),
+    ) -> None:
+        """
+        Args:
+            rates_since: when the rate of each throttle changed last, as far as that was seen.
+        """
         kept = kept or Kept()
         kept.follow(live.moves)
         self.now_ms = observation.now_ms
@@ -38,6 +51,7 @@ class MovesView:
         told = fresh(observation.brokers, self.now_ms, limits.signal_age_s_max)
         self.recovering = recovering(live, told)
         self._untold = live.brokers - told.keys()
+        self._rates_since = rates_since
         self._signals = observation.moves
         self._brokers = observation.brokers
         self._paths = kept.paths
@@ -55,12 +69,12 @@ class MovesView:
         for side, signal in self._fresh.items():
             if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+        courses = ((side, self.courses.get(side)) for side in self.sides)
+        self._unsteered = {side for side, course in courses if course is None or course.blind}
         self._unknown = {side for side in self.sides if not self._is_known(side)}
         self._allowed = {side: self._allowed_on(side) for side in self.sides}
         self._surplus = {side: self._surplus_of(side) for side in self.sides}
         self._bound = {side: self._is_bound(side) for side in self.sides}
-        courses = ((side, self.courses.get(side)) for side in self.sides)
-        self._unsteered = {side for side, course in courses if course is None or course.blind}
         self._unsteered_leaders = {broker for broker, which in self._unsteered if which is Side.LEADER}
         self._share = {
             leader: None if surplus is None else surplus / len(found)
@@ -160,7 +174,8 @@ class MovesView:
         """What passes under this side's throttle. Of the measures that take Kafka's place only one that is not too much:
         by the others a throttle would seem to bind that does not, and be raised for nothing."""
         signal, move = self._fresh_broker(side[0]), self._signals.get(side)
-        if signal is None:
+        # Kafka's measure is a mean of its quota's window, and tells of the rate before the last change as long as that is in it.
+        if signal is None or signal.sampled_at_ms < self._changed_ms(side) + WINDOW_S * 1000:
             return None
         unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
         match signal.throttled_by:
@@ -169,6 +184,17 @@ class MovesView:
             case ThrottledBy.REASSIGNMENT if unlisted_moves:
                 return None
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
+
+    def _changed_ms(self, side: BrokerSide) -> float:
+        """When the rate of this side changed last; minus infinity where it has not, or where the control law sets it."""
+        known = self._rates_since.get(side)
+        if known is None or known.since_ms == 0 or (side in self._freshness and side not in self._unsteered):
+            return float("-inf")
+        return known.since_ms
+
+    def changed_ms(self, destination: int) -> float:
+        """When a rate changed last that a move onto this broker passes; minus infinity where none has."""
+        return max(map(self._changed_ms, self.sides_of(destination)))
 
     def _fresh_broker(self, broker: int) -> BrokerSignal | None:
         if broker not in self._fresh_brokers:
@@ -244,16 +270,14 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
     for destination in sorted(view.destinations):
         state = memory.stalls.get(destination, StallState())
         signal = view.fresh_signal((destination, Side.FOLLOWER))
+        changed_ms = view.changed_ms(destination)
+        # What was lost under another rate is not held against this one: after each change the count starts anew.
+        if changed_ms >= view.now_ms or (view.busy and not view.busy.isdisjoint(view.sides_of(destination))):
+            states[destination] = StallState(judged_until_ms=max(state.judged_until_ms, view.now_ms))
+            continue
         # What a throttle lets through is not known, so neither is what could be expected. The steps wait.
         if view.first_unknown(destination) is not None:
             states[destination] = state
-            continue
-        # A stall that is being answered is not held against the new rate: once the ramp is over, the count starts anew.
-        if view.busy and not view.busy.isdisjoint(view.sides_of(destination)):
-            seen_until_ms = max(
-                [state.judged_until_ms, *(step.at_ms for step in signal.steps)] if signal else [state.judged_until_ms]
-            )
-            states[destination] = StallState(judged_until_ms=seen_until_ms)
             continue
         leaders = view.surplus_shares_bytes_per_s(destination)
         expected = stall.expected_drain_bytes_per_s(
@@ -262,5 +286,6 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
             limits,
             steered=view.is_steered(destination),
         )
-        states[destination] = state if signal is None else stall.judge(state, signal.steps, expected, limits)
+        steps = [step for step in signal.steps if step.at_ms - 1000 * step.dt_s >= changed_ms] if signal else []
+        states[destination] = stall.judge(state, steps, expected, limits) if steps else state
     return states

@@ -26,6 +26,7 @@ from tuner.decide.moves import decide_beside, decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused, without_holds
 from tuner.decide.ownership import forget_swept, let_go_of_changed, set_right, swept
+from tuner.decide.rate_changes import rates_since
 from tuner.decide.urgency import may_hold_back
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
 from tuner.model.decision import Decision, Hold, PutBackRate, Reason, RemovePairs, SetRate, StartRate
@@ -56,7 +57,11 @@ def decide(
     # Nothing is seen, so nothing is known: neither that a move runs nor that it ended. Nor is anything done about orders.
     if isinstance(live, NotSeen):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
-    memory = replace(memory, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
+    memory = replace(
+        memory,
+        orders_at_ms=max(memory.orders_at_ms, orders.at_ms),
+        rates_since=rates_since(observation, live, memory),
+    )
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
     if limits.throttles_moves and orders.pause is None and live.moves:
@@ -75,7 +80,7 @@ def decide(
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(memory, idle_looks=0, after=None, seen=seen, throttled=throttled)
-    view = MovesView(observation, live, limits, kept)
+    view = MovesView(observation, live, limits, kept, memory.rates_since)
     # Where the law steers it knows itself since when.
     untold = [] if limits.steers else [side for side in memory.owned if view.signal(side) is None]
     if untold:

@@ -26,6 +26,14 @@ class StallState:
     pending_written_bytes: float = 0.0
 
 
+@value
+class RateSince:
+    """The rate of one throttle at the last look, and when it changed last; see decide/rate_changes.py."""
+
+    bytes_per_s: int | None  # None: no throttle.
+    since_ms: int  # 0: it has not changed since it was first seen.
+
+
 @dataclass(frozen=True, slots=True)
 class Owned:
     """A rate that we wrote.
@@ -81,6 +89,7 @@ class Memory:
     # Of ours: since when nobody has told us of it. Not on record: who has just begun has not waited for anybody yet.
     unseen_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     sunk_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Of those, when one sank last. Not on record.
+    rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not on record.
     # What a tuner before this one was about to write, and had not at our first look: its request may still come.
     late: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
     late_until_ms: int = 0
