@@ -59,7 +59,7 @@ def run_collect(
             try:
                 about_itself = OwnCollector(settings.cluster, "collect", config, threads=threads)
                 registry = collector_metrics.registry_of(settings.cluster, counts, about_itself)
-                server = serve(registry, host, port)
+                server = serve(registry, host, port, settings.collector.http.token)
             except OSError as error:
                 raise SetupError(
                     f"The collector cannot listen on {host}:{port}: {error}; set collector.http."

@@ -99,7 +99,7 @@ def run_stream(
             registry = registry_of(settings.cluster, counts, settings.stream.hop_s, own)
             host, port = settings.stream.http.host, settings.stream.http.port
             try:
-                server = serve(registry, host, port)
+                server = serve(registry, host, port, settings.stream.http.token)
             except OSError as error:
                 raise SetupError(f"The stream cannot listen on {host}:{port}: {error}; set stream.http.") from error
             stack.callback(server.close)

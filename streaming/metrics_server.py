@@ -1,18 +1,28 @@
-"""A small HTTP server for the metrics of a process that has no other. Every path is answered with the page."""
+"""A small HTTP server for the metrics of a process that has no other. Every path is answered with the page.
+
+Other machines may be able to reach it, so they need the token, and what they can take up is bounded: connections at a time,
+and the time of each.
+"""
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
 import socket
+import threading
+from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streaming.thread_watch import VitalThread
 
 STOP_S_MAX = 5.0
-_READ_S_MAX = 10.0
+CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
+CONNECTIONS_MAX = 32
 
 
 class MetricsServer:
@@ -30,17 +40,71 @@ class MetricsServer:
         self._server.server_close()
 
 
-def serve(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
+def serve(registry: CollectorRegistry, host: str, port: int, token: str | None = None) -> MetricsServer:
     """
+    Args:
+        token: that other machines must send (``Authorization: Bearer``); this machine needs none.
+
     Raises:
         OSError: the address cannot be listened on.
     """
     kind = _ThreadedV6 if ":" in host else _Threaded
-    return MetricsServer(make_server(host, port, make_wsgi_app(registry), kind, _Quiet))
+    return MetricsServer(make_server(host, port, _guarded(make_wsgi_app(registry), token), kind, _Quiet))
+
+
+def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if token is None or _is_here(environ["REMOTE_ADDR"]):
+            return page(environ, start_response)
+        scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(secret.encode(), token.encode()):
+            return page(environ, start_response)
+        start_response("401 Unauthorized", [("content-type", "text/plain"), ("www-authenticate", "Bearer")])
+        return [b"a token is needed: send `Authorization: Bearer ...`\n"]
+
+    return answer
+
+
+def _is_here(address: str) -> bool:
+    parsed = ipaddress.ip_address(address)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
 
 
 class _Threaded(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    request_queue_size = 2 * CONNECTIONS_MAX  # Those without a place are closed, and do not wait.
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        # A client that sends a byte now and then keeps its place no longer than one that sends none.
+        deadline = threading.Timer(CONNECTION_S_MAX, _cut, (request,))
+        deadline.daemon = True
+        deadline.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that breaks off is no news."""
+
+
+def _cut(request: socket.socket) -> None:
+    try:
+        request.shutdown(socket.SHUT_RDWR)
+    except OSError:  # It has ended meanwhile.
+        return
 
 
 class _ThreadedV6(_Threaded):
@@ -48,7 +112,7 @@ class _ThreadedV6(_Threaded):
 
 
 class _Quiet(WSGIRequestHandler):
-    timeout = _READ_S_MAX  # A client that opens a connection and says nothing keeps no thread.
+    timeout = CONNECTION_S_MAX
 
     def log_message(self, *args: Any) -> None:
         """A scrape every few seconds is no news."""

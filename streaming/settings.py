@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streaming.kafka import KafkaSettings
+from streaming.metrics_http import MetricsHttpSettings
 from streaming.unit_settings import Mebibytes, Seconds, WholeMilliseconds, WholeSeconds
 
 FormatName = Literal[
@@ -44,15 +45,8 @@ class SourceSettings(BaseModel):
     )
 
 
-class StreamHttpSettings(BaseModel):
+class StreamHttpSettings(MetricsHttpSettings):
     """Where the stream tells of itself over HTTP, for Prometheus: batches, how far it is behind, what it could not read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    host: str = Field(default="127.0.0.1", description="address to listen on")
-    port: int | None = Field(
-        default=None, ge=0, le=65535, description="port to listen on; 0 takes any free one, none: no endpoint"
-    )
 
 
 Compiler = Literal["quick", "thorough"]

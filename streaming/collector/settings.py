@@ -9,18 +9,12 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streaming.collector.jmx import AccessFiles
+from streaming.metrics_http import MetricsHttpSettings
 from streaming.unit_settings import Seconds
 
 
-class CollectorHttpSettings(BaseModel):
+class CollectorHttpSettings(MetricsHttpSettings):
     """Where the collector tells of itself over HTTP, for Prometheus: scrapes, failures, rounds."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    host: str = Field(default="127.0.0.1", description="address to listen on")
-    port: int | None = Field(
-        default=None, ge=0, le=65535, description="port to listen on; 0 takes any free one, none: no endpoint"
-    )
 
 
 _SPREAD_S_A_NODE = 0.1

@@ -6,7 +6,11 @@ Nothing is removed after a build: its layers are the cache that makes the next o
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
+import shlex
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -25,6 +29,8 @@ from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.node import free_ports
+from rheostat.resources import conf_file
+from rheostat.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_IMAGE = "debian:bookworm-slim"
@@ -32,6 +38,11 @@ TAG = "rheostat:test"
 UID = 10001
 CONFIG = "/etc/rheostat/rheostat.yaml"
 STATE = "/var/lib/rheostat"
+# As docker's command line says what ``hardened`` says to its API.
+README_HARDENING = {
+    "--tmpfs": "/tmp", "--cap-drop": "ALL", "--security-opt": "no-new-privileges", "--pids-limit": "512", "--memory": "3g",
+}  # fmt: skip
+TOKEN = "f" * 24
 READY_S_MAX = 120
 STOP_S_MAX = 15
 
@@ -107,10 +118,14 @@ def test_the_jvm_artifacts_are_in_it(engine: docker.DockerClient, image: str) ->
 
 
 def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: str, config_dir: Path) -> None:
-    port = free_ports(1)[0]
+    ports = dict(zip(("TUNER", "COLLECTOR", "STREAM"), free_ports(3), strict=True))
+    port = ports["TUNER"]
     # The lab listens, and advertises itself, on this machine's loopback only.
     container = hardened(image, network="host").with_command(["run", "--config", CONFIG])
-    container.with_env("RHEOSTAT_TUNER__HTTP__PORT", str(port))
+    for part, its_port in ports.items():
+        container.with_env(f"RHEOSTAT_{part}__HTTP__PORT", str(its_port))
+        container.with_env(f"RHEOSTAT_{part}__HTTP__HOST", "0.0.0.0")
+        container.with_env(f"RHEOSTAT_{part}__HTTP__READ_TOKEN", TOKEN)
     container.with_volume_mapping(str(config_dir), str(Path(CONFIG).parent), "ro")
 
     with kept_logs(container):
@@ -131,6 +146,13 @@ def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: 
         until(ready, READY_S_MAX, "/readyz answers 200")
         until(healthy, 30, "the image's own health check passes")
 
+        # From an address that is not loopback, as Prometheus elsewhere has one.
+        outside = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+        for part, its_port in ports.items():
+            metrics = f"http://{outside}:{its_port}/metrics"
+            assert http_status(metrics) == 401, part
+            assert http_status(metrics, TOKEN) == 200, part
+
         uids = container.exec(["grep", "^Uid:", "/proc/1/status"]).output.decode().split()[1:]
         assert set(uids) == {str(UID)}
         root_mount = container.exec(["awk", '$2 == "/" { print $4 }', "/proc/mounts"]).output.decode()
@@ -146,8 +168,31 @@ def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: 
     assert_nothing_left(engine)
 
 
+def test_readme_runs_it_as_hardened_as_this_test() -> None:
+    readme = (ROOT / "README.md").read_text().replace("\\\n", " ")
+    (command,) = re.findall(r"^docker run .*$", readme, re.M)
+    options = shlex.split(command)
+    given = dict(itertools.pairwise(options))
+    assert "--read-only" in options
+    assert {key: given[key] for key in README_HARDENING} == README_HARDENING
+    assert given["-p"] == "9464-9466:9464-9466"
+    assert given["--env-file"] == "rheostat.env"
+
+
+def test_readme_makes_the_token_before_it_is_used(tmp_path: Path) -> None:
+    (block,) = re.findall(r"docker build -t rheostat \.\n(.*?)docker run", (ROOT / "README.md").read_text(), re.S)
+    subprocess.run(["bash", "-euc", block], cwd=tmp_path, check=True, timeout=20)
+    file = tmp_path / "rheostat.env"
+    assert file.stat().st_mode & 0o077 == 0
+    environ = dict(line.split("=", 1) for line in file.read_text().splitlines())
+    settings = load_settings(conf_file("rheostat.yaml"), environ)
+    endpoints = (settings.tuner.http, settings.collector.http, settings.stream.http)
+    assert [(at.host, at.port) for at in endpoints] == [("0.0.0.0", 9464), ("0.0.0.0", 9465), ("0.0.0.0", 9466)]
+    assert len({at.read_token.get_secret_value() for at in endpoints if at.read_token is not None}) == 1
+
+
 def hardened(image: str, *, network: str, entrypoint: str | None = None) -> DockerContainer:
-    """As the operations guide recommends to run it."""
+    """As the README recommends to run it."""
     return (
         DockerContainer(image)
         .with_tmpfs_mount("/tmp")
@@ -179,10 +224,11 @@ def assert_nothing_left(engine: docker.DockerClient) -> None:
     assert engine.containers.list(all=True, filters={"label": f"{LABEL_SESSION_ID}={SESSION_ID}"}) == []
 
 
-def http_status(url: str) -> int | None:
+def http_status(url: str, token: str | None = None) -> int | None:
     """None while nobody listens."""
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return int(error.code)

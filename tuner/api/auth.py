@@ -22,9 +22,10 @@ from hashlib import sha256
 
 import structlog
 
+from streaming.metrics_http import token_fault
+
 log = structlog.get_logger("tuner")
 
-TOKEN_LETTERS_MIN = 16
 _NAME_LETTERS_MAX = 64
 _LOOK_EVERY_S = 2.0
 
@@ -55,19 +56,6 @@ class Token:
 
 def token(secret: str, name: str, role: Role) -> Token:
     return Token(_digest(secret), Caller(name, role))
-
-
-def token_fault(secret: str) -> str | None:
-    """What is wrong with a token, without saying what it is."""
-    if len(secret) < TOKEN_LETTERS_MIN:
-        return (
-            f"has fewer than {TOKEN_LETTERS_MIN} letters, so it can be guessed: `openssl rand -hex 24` makes a good one"
-        )
-    if not all("!" <= letter <= "~" for letter in secret):
-        return (
-            "has spaces or letters outside ASCII, which no HTTP header carries: `openssl rand -hex 24` makes a good one"
-        )
-    return None
 
 
 def find(presented: str, known: Sequence[Token]) -> Caller | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from tuner.api.auth import token_fault
+from streaming.metrics_http import is_local_host, token_fault
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
@@ -84,9 +82,4 @@ class HttpSettings(BaseModel):
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local_host(self.host)

@@ -1,0 +1,71 @@
+"""Where the collector and the stream serve their own metrics, and to whom: the rule of ``tuner.http``.
+
+A machine reads its own metrics without a token. An address that other machines reach is refused unless a token is set.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+TOKEN_LETTERS_MIN = 16
+
+
+def token_fault(secret: str) -> str | None:
+    """What is wrong with a token, without saying what it is."""
+    if len(secret) < TOKEN_LETTERS_MIN:
+        return (
+            f"has fewer than {TOKEN_LETTERS_MIN} letters, so it can be guessed: `openssl rand -hex 24` makes a good one"
+        )
+    if not all("!" <= letter <= "~" for letter in secret):
+        return (
+            "has spaces or letters outside ASCII, which no HTTP header carries: `openssl rand -hex 24` makes a good one"
+        )
+    return None
+
+
+def is_local_host(host: str) -> bool:
+    """Returns whether only this machine reaches a server that listens on ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class MetricsHttpSettings(BaseModel):
+    """Where a process serves its own metrics."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = Field(
+        default="127.0.0.1",
+        description="address to listen on; one that other machines reach is refused unless a token is set",
+    )
+    port: int | None = Field(
+        default=None, ge=0, le=65535, description="port to listen on; 0 takes any free one, none: no endpoint"
+    )
+    read_token: SecretStr | None = Field(
+        default=None,
+        description="bearer token that other machines need; better given as an environment variable, such as "
+        "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN",
+    )
+
+    # Told of the section and not of a key: a complaint about a key shows the value that was found there.
+    @model_validator(mode="after")
+    def _network_needs_a_token(self) -> MetricsHttpSettings:
+        if self.read_token is not None and (fault := token_fault(self.read_token.get_secret_value())) is not None:
+            raise ValueError(f"read_token {fault}")
+        if self.port is not None and self.read_token is None and not is_local_host(self.host):
+            raise ValueError(
+                f"host {self.host} can be reached from other machines, and no token is set, so the metrics are not served: set "
+                "read_token (in the environment: RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN), or "
+                "host 127.0.0.1"
+            )
+        return self
+
+    @property
+    def token(self) -> str | None:
+        return None if self.read_token is None else self.read_token.get_secret_value()

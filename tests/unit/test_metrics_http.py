@@ -1,0 +1,106 @@
+"""The metrics endpoints of collector and stream: who may read them, and what a stranger can take up."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from rheostat.errors import BadInputError
+from rheostat.settings import Settings, parse_settings
+from streaming import metrics_server
+from streaming.metrics_server import CONNECTIONS_MAX, MetricsServer, _guarded, serve
+
+TOKEN = "f" * 24
+
+
+def settings_of(http: str, environ: dict[str, str] | None = None) -> Settings:
+    text = (
+        "cluster: lab\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x, http: " + http + "}\n"
+        "collector: {http: " + http + "}\ntuner: {rate_bytes_per_s_max: 50000000}\n"
+    )
+    return parse_settings(text, "f.yaml", environ or {})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "kafka-1.example.org"])
+def test_metrics_host_of_the_network_needs_a_token(host: str) -> None:
+    with pytest.raises(BadInputError, match=r"can be reached from other machines, and no token is set") as refused:
+        settings_of(f"{{host: '{host}', port: 9465}}")
+    assert "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN" in str(refused.value)
+    given = {f"RHEOSTAT_{part}__HTTP__READ_TOKEN": TOKEN for part in ("COLLECTOR", "STREAM")}
+    assert settings_of(f"{{host: '{host}', port: 9465}}", given).stream.http.token == TOKEN
+
+
+@pytest.mark.parametrize(
+    "http", ["{port: 9465}", "{host: localhost, port: 9465}", "{host: '::1', port: 1}", "{host: 0.0.0.0}"]
+)
+def test_metrics_host_of_this_machine_needs_no_token(http: str) -> None:
+    assert settings_of(http).collector.http.token is None
+
+
+def test_metrics_token_that_can_be_guessed_is_refused_and_not_shown() -> None:
+    with pytest.raises(BadInputError, match="fewer than 16 letters") as refused:
+        settings_of("{host: 0.0.0.0, port: 9465, read_token: secret}")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "header", "status"),
+    [
+        ("192.0.2.1", None, "401 Unauthorized"),
+        ("192.0.2.1", "Bearer wrong", "401 Unauthorized"),
+        ("192.0.2.1", f"Basic {TOKEN}", "401 Unauthorized"),
+        ("::ffff:192.0.2.1", None, "401 Unauthorized"),
+        ("192.0.2.1", f"Bearer {TOKEN}", "200 OK"),
+        ("127.0.0.1", None, "200 OK"),
+        ("::ffff:127.0.0.1", None, "200 OK"),
+        ("::1", None, "200 OK"),
+    ],
+)
+def test_metrics_are_for_this_machine_or_a_token(address: str, header: str | None, status: str) -> None:
+    said: list[str] = []
+
+    def page(_: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"page"]
+
+    environ = {"REMOTE_ADDR": address, **({} if header is None else {"HTTP_AUTHORIZATION": header})}
+    body = list(_guarded(page, TOKEN)(environ, lambda line, *_: said.append(line)))  # type: ignore[arg-type]  # no write()
+    assert said == [status]
+    assert (body == [b"page"]) == (status == "200 OK")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetricsServer]:
+    monkeypatch.setattr(metrics_server, "CONNECTION_S_MAX", 3.0)
+    registry = CollectorRegistry()
+    Gauge("x", "y", registry=registry).set(7)
+    running = serve(registry, "127.0.0.1", 0, TOKEN)
+    yield running
+    running.close()
+
+
+def page(port: int) -> str | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return None
+
+
+def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> None:
+    assert "x 7.0" in (page(server.port) or "")
+    with contextlib.ExitStack() as stack:
+        for _ in range(CONNECTIONS_MAX):
+            silent = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+            silent.sendall(b"G")
+        assert page(server.port) is None  # No place is free, and the connection is closed at once.
+        deadline = time.monotonic() + 20
+        while page(server.port) is None:
+            assert time.monotonic() < deadline, "the places are never free again"
