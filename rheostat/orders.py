@@ -19,7 +19,7 @@ from rheostat.acknowledgement import not_acknowledged
 from rheostat.errors import BadInputError, CommandError, NotAcknowledgedError, UnreachableError
 from rheostat.services import probe, run_tune
 from rheostat.settings import Settings
-from rheostat.tuner_presence import read_tuners
+from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -147,6 +147,7 @@ class Known(NamedTuple):
     quotas: MutationMemory = MutationMemory()
     held: str = ""  # What is on record as set by a tuner of this name, in words.
     elsewhere: Mapping[str, str] = {}  # The same of other names of the cluster.
+    blocked: str | None = None  # Why no tuner may begin to act by this record, and what to do; None: one may.
 
 
 def read(settings: Settings, brokers: Collection[int] | None = None) -> Known:
@@ -171,7 +172,7 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
         return Known()
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return Known(journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers))
+    return Known(journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers), journal.blocked)
 
 
 def other_name(settings: Settings) -> str | None:
@@ -248,8 +249,11 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     hand.start()
 
     def left() -> int:
-        """How much is ours; one more where nobody has heeded the order yet."""
-        _, memory, quotas, *_ = read(settings)
+        """How much is ours; one more where nobody has heeded the order yet. None where none can be taken back."""
+        known = read(settings)
+        if known.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
+            failed.append(CommandError(known.blocked))
+        memory, quotas = known.memory, known.quotas
         pairs = sum(len(each.of(side).pairs) for each in memory.listed.values() for side in Side)
         ours = len(memory.owned) + pairs + len(quotas.owned)
         return 0 if failed else ours + (memory.orders_at_ms < orders.at_ms)

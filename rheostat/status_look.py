@@ -42,20 +42,16 @@ class Recalled:
             memory_key(cluster), owned_prefix(cluster), seen_prefix(cluster), listed_prefix(cluster),
             quota_records.state_key(cluster), quota_records.owned_prefix(cluster),
         )  # fmt: skip
-        self._understood = True
 
     def take(self, key: bytes, value: bytes | None) -> None:
-        if not key.startswith(self._of):
-            return
-        try:
+        if key.startswith(self._of):
             self._remembered.take(key, value)
-        except ValueError:
-            self._understood = False
 
     @property
     def memory(self) -> Memory | None:
-        """None: another version has written it, so what is the tuner's own is not known here."""
-        return self._remembered.memory if self._understood else None
+        """None: a record of it cannot be read, so what is the tuner's own is not known here."""
+        understood = not any(each.blocks for each in self._remembered.unreadable.values())
+        return self._remembered.memory if understood else None
 
     @property
     def quotas(self) -> MutationMemory:

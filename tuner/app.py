@@ -133,7 +133,8 @@ def run_tuner(
         board.refused["signals"] = lambda: signals.refused.count
         order_consumer = consumer(kafka, "rheostat-tuner-orders")
         stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
-        orders = OrdersReader(order_consumer, topics.journal, cluster)
+        orders = OrdersReader(order_consumer, topics.journal, cluster, monotonic=monotonic)
+        board.refused["journal"] = lambda: orders.refused.count
         lease: Lease | None = None
         if not settings.dry_run:
             member = partial(
@@ -194,7 +195,8 @@ def run_tuner(
                 term.callback(named("journal", journal.close))
                 if fenced and not standing_by.taken_over(journal):
                     continue
-                memory = standing_by.recovered(journal, kafka, owed, ahead)
+                leave = named("lease", lease.leave) if lease is not None else lambda: None
+                memory = standing_by.recovered(journal, kafka, owed, ahead, leave)
                 if memory is None:
                     continue
                 ahead = None  # What this term does is in no memory of before.

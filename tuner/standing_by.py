@@ -7,6 +7,7 @@ make readable ends the tuner.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from zlib import crc32
 
 import structlog
@@ -39,6 +40,7 @@ log = structlog.get_logger("tuner")
 _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
+_MENDED_PAUSE_S = 10.0
 _OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
 
 
@@ -95,18 +97,32 @@ class StandBy:
         return True
 
     def recovered(
-        self, journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, ahead: ReadAhead | None = None
+        self,
+        journal: KafkaJournal,
+        kafka: KafkaSettings,
+        owed: Owed | None,
+        ahead: ReadAhead | None = None,
+        leave: Callable[[], None] = lambda: None,
     ) -> Memory | None:
         """What the journal remembers; where it cannot be read now None, after a pause.
 
         Args:
             ahead: what of it was read before, if anything; must have looked for what is owed.
+            leave: gives up the lease, where a record cannot be read that this tuner must know. A tuner of the version that wrote it
+                may then act.
 
         Raises:
             JournalUnreadable: nor can it be later.
         """
         try:
-            return _recover(journal, kafka, owed, ahead.known() if ahead is not None else None)
+            memory = _recover(journal, kafka, owed, ahead.known() if ahead is not None else None)
+            if (why := journal.blocked) is not None:
+                leave()
+                self.wait_for(why, _MENDED_PAUSE_S)  # Until an operator has mended it.
+                return None
+            for each in journal.unreadable:
+                log.error(f"a record of the journal cannot be read: {each.effect}", record=each.text())
+            return memory
         except JournalUnreadable:
             raise
         except (JournalError, ClusterError) as error:

@@ -17,10 +17,12 @@ from kafka import KafkaConsumer
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.orders import HEEDED_S_MAX, who
 from rheostat.settings import Settings
+from streaming.contract.bounds import AT_MS_MAX
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.topics import ensure_topics
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.journal.plan_book import take_known
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.transactions import TROUBLE
@@ -117,14 +119,14 @@ class Follower:
             until_s = time.monotonic() + _TAKE_S_MAX
             while found := self._reader.poll(timeout_ms=_POLL_MS):
                 for record in (record for records in found.values() for record in records):
-                    self._journal.plans.take(record.key or b"", record.value)
+                    take_known(self._journal.plans, record.key or b"", record.value)
                 if time.monotonic() > until_s:
                     break
-        except (JournalError, ValueError) as error:
+        except JournalError as error:
             raise CommandError(str(error)) from error
         except TROUBLE as error:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
-        return OnRecord(self._journal.plans.plans, self._journal.orders)
+        return OnRecord(self._journal.plans.known, self._journal.orders)
 
 
 @contextmanager
@@ -200,7 +202,7 @@ def say(
     """
     base, wrote = plan.head, False
     for _ in range(_TRIES):
-        now_ms = max(round(time.time() * 1000), base.at_ms + 1)
+        now_ms = min(max(round(time.time() * 1000), base.at_ms + 1), AT_MS_MAX)
         head = replace(change(base), at_ms=now_ms, word_by=who(now_ms))
         if on_course:
             head = replace(head, course_at_ms=now_ms)

@@ -14,6 +14,7 @@ from typing import Protocol
 import structlog
 
 from streaming.contract import Side
+from streaming.contract.bounds import AT_MS_MAX
 from streaming.kafka import KafkaSettings, consumer
 from tuner.api.sentences import moment
 from tuner.decide import words
@@ -137,7 +138,7 @@ class KafkaDesk:
             before = known
             for _ in range(_TRIES):
                 now_ms = round(self._wall_clock() * 1000)
-                orders = replace(change(known, now_ms), at_ms=max(now_ms, known.at_ms + 1))
+                orders = replace(change(known, now_ms), at_ms=min(max(now_ms, known.at_ms + 1), AT_MS_MAX))
                 self._write(orders)
                 wrote = True
                 log = self._on_record()
@@ -170,11 +171,7 @@ class KafkaDesk:
         try:
             for record in SignalTail(reader, self._topic).rewound(_NEWEST_RECORDS):
                 if record.key == orders_key(self._cluster) and record.value is not None:
-                    found.append(decode_orders(record.value))
-        except ValueError as error:
-            raise NotSent(
-                f"the orders on record can be read only by the version that wrote them ({error})", may_be=False
-            ) from error
+                    found += _readable(record.value)
         except TROUBLE as error:
             raise NotSent(f"{self._topic} cannot be read: {error}", may_be=False) from error
         finally:
@@ -192,6 +189,16 @@ class KafkaDesk:
             sender.settle()
         finally:
             sender.close()
+
+
+def _readable(value: bytes) -> list[Orders]:
+    """None of it where this version cannot read it: the tuner passes over it as well, and the order that is given now takes its
+    place."""
+    try:
+        return [decode_orders(value)]
+    except ValueError as error:
+        log.warning("orders on record cannot be read, so those before them hold", error=str(error))
+        return []
 
 
 def _standing(orders: Orders, now_ms: int) -> dict[BrokerSide, Override]:

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from streaming.contract import Side
 from tuner.decide.orders_told import Ordered
 from tuner.journal import list_records
+from tuner.journal.bodies import SEQ_MAX, VERSION, EntryBody, MemoryBody, OwnedBody, OwnedRow, SeenBody, decoded
 from tuner.journal.list_records import listed_of, listed_row
 from tuner.journal.order_records import orders_body, orders_of
 from tuner.model.cluster import BrokerSide
@@ -38,7 +38,6 @@ ORDER = "ordered"
 _SEQ, _SEQ_CHARS_MAX = re.compile(rb'"seq": (\d+)\}\Z'), 32  # As ``encode_entry`` ends it.
 RINGS = ("entry", "turn", "quotas-entry", "plan-entry")
 _RING_OF = {TURN: "turn", QUOTAS: "quotas-entry", **dict.fromkeys((STEPS, STEPS_OVER, PACE), "plan-entry")}
-VERSION = 1
 _TURN_TEXTS = 3
 
 
@@ -158,21 +157,33 @@ def encode_entry(entry: Entry) -> bytes:
 def decode_entry(value: bytes) -> Entry | None:
     """None for what is not an entry of a version we read."""
     try:
-        body = json.loads(value)
-        if body.pop("v") != VERSION:
-            return None
-        return Entry(**body)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        return read_entry(value)
+    except ValueError:
         return None
 
 
+def read_entry(value: bytes) -> Entry:
+    """
+    Raises:
+        ValueError: not an entry of a version we read.
+    """
+    body = decoded(value, EntryBody)
+    return Entry(
+        body.at_ms, body.kind, body.action, body.reason, body.text, body.decision, body.inputs, body.failure, body.dry_run,
+        body.seq,
+    )  # fmt: skip
+
+
 def seq_of(value: bytes) -> int | None:
-    """Of an entry, without reading the rest of it; None as ``decode_entry``. Whoever takes over reads hundreds of thousands."""
+    """The number of an entry, without reading the rest of it, as a tuner that takes over reads hundreds of thousands.
+
+    None as ``decode_entry``, and above ``SEQ_MAX``: a tuner counts on from the largest.
+    """
     found = _SEQ.search(value, max(0, len(value) - _SEQ_CHARS_MAX))
-    if found is not None:
-        return int(found[1])
+    if found is not None and (seq := int(found[1])) <= SEQ_MAX:
+        return seq
     entry = decode_entry(value)
-    return None if entry is None else entry.seq
+    return None if entry is None or entry.seq > SEQ_MAX else entry.seq
 
 
 def encode_memory(memory: Memory, holder: str = "") -> bytes:
@@ -201,8 +212,8 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
 
 
 def written_by(memory: bytes) -> str:
-    """Whose a memory's record is; of before that was kept nobody's."""
-    return str(json.loads(memory).get("holder", ""))
+    """Who wrote a memory's record; empty for a record of before that was kept. Raises ValueError as ``decode_memory``."""
+    return decoded(memory, MemoryBody).holder
 
 
 def encode_owned(side: BrokerSide, owned: Owned) -> bytes:
@@ -211,13 +222,7 @@ def encode_owned(side: BrokerSide, owned: Owned) -> bytes:
 
 def decode_owned(value: bytes) -> tuple[BrokerSide, Owned]:
     """Raises ValueError as ``decode_memory``."""
-    try:
-        body = json.loads(value)
-        if body["v"] != VERSION:
-            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        return _owned(body["owned"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a record of this version: {error!r}") from error
+    return _owned(decoded(value, OwnedBody).owned)
 
 
 def encode_seen(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
@@ -227,13 +232,8 @@ def encode_seen(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
 
 def decode_seen(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
     """Raises ValueError as ``decode_memory``."""
-    try:
-        body = json.loads(value)
-        if body["v"] != VERSION:
-            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        return {(body["topic"], partition): frozenset(brokers) for partition, brokers in body["seen"]}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a record of this version: {error!r}") from error
+    body = decoded(value, SeenBody)
+    return {(body.topic, partition): frozenset(brokers) for partition, brokers in body.seen}
 
 
 def _owned_row(side: BrokerSide, owned: Owned) -> list[Any]:
@@ -242,9 +242,11 @@ def _owned_row(side: BrokerSide, owned: Owned) -> list[Any]:
     return row if owned.goes_back_to_bytes_per_s is None else [*row, owned.goes_back_to_bytes_per_s]
 
 
-def _owned(row: list[Any]) -> tuple[BrokerSide, Owned]:
-    broker, side, before, wanted, may_stand, *over = row
-    return (broker, Side(side)), Owned(before, wanted, tuple(may_stand), *over)
+def _owned(row: OwnedRow) -> tuple[BrokerSide, Owned]:
+    owned = Owned(
+        row.before_bytes_per_s, row.wanted_bytes_per_s, tuple(row.may_stand), row.goes_back_to_bytes_per_s
+    )  # fmt: skip
+    return (row.broker, row.side), owned
 
 
 def decode_memory(value: bytes) -> Memory:
@@ -252,32 +254,23 @@ def decode_memory(value: bytes) -> Memory:
     Raises:
         ValueError: not a memory of a version we read. To act without knowing what is ours would be to forget it.
     """
-    try:
-        body = json.loads(value)
-        if body["v"] != VERSION:
-            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        owned = dict(_owned(row) for row in body["owned"])
-        theirs: dict[BrokerSide, int] = {(b, Side(s)): until for b, s, until in body["theirs_until_ms"]}
-        seen = {(topic, partition): frozenset(brokers) for topic, partition, brokers in body["seen"]}
-        standing: dict[BrokerSide, int] = {(b, Side(s)): rate for b, s, rate in body["standing"]}
-        return Memory(
-            owned=owned,
-            theirs_until_ms=theirs,
-            seen=seen,
-            rescued=frozenset(body["rescued"]),
-            throttled=bool(body["throttled"]),
-            standing=standing,
-            standing_lists=None if body["standing_lists"] is None else frozenset(body["standing_lists"]),
-            idle_lists=frozenset(body["idle_lists"]),
-            to_clear=frozenset(body["to_clear"]),
-            orders_at_ms=int(body.get("orders_at_ms", 0)),
-            # Of before this was kept only which were heeded is known, and not what they were.
-            ordered=orders_of(body["ordered"]) if "ordered" in body else Orders(int(body.get("orders_at_ms", 0))),
-            ordered_until_ms=body.get("ordered_until_ms"),
-            swept_at_ms=int(body.get("swept_at_ms", 0)),
-            late={(b, Side(s)): tuple(values) for b, s, values in body.get("late", ())},
-            late_until_ms=int(body.get("late_until_ms", 0)),
-            listed=dict(listed_of(row) for row in body.get("listed", ())),
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a memory record of this version: {error!r}") from error
+    body = decoded(value, MemoryBody)
+    return Memory(
+        owned=dict(_owned(row) for row in body.owned),
+        theirs_until_ms={(broker, side): until for broker, side, until in body.theirs_until_ms},
+        seen={(topic, partition): frozenset(brokers) for topic, partition, brokers in body.seen},
+        rescued=frozenset(body.rescued),
+        throttled=body.throttled,
+        standing={(broker, side): rate for broker, side, rate in body.standing},
+        standing_lists=None if body.standing_lists is None else frozenset(body.standing_lists),
+        idle_lists=frozenset(body.idle_lists),
+        to_clear=frozenset(body.to_clear),
+        orders_at_ms=body.orders_at_ms,
+        # Of before this was kept only which were heeded is known, and not what they were.
+        ordered=Orders(body.orders_at_ms) if body.ordered is None else orders_of(body.ordered),
+        ordered_until_ms=body.ordered_until_ms,
+        swept_at_ms=body.swept_at_ms,
+        late={(broker, side): tuple(values) for broker, side, values in body.late},
+        late_until_ms=body.late_until_ms,
+        listed=dict(listed_of(row) for row in body.listed),
+    )

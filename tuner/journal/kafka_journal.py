@@ -40,7 +40,7 @@ from tuner.journal.other_names import OtherNames, held
 from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.read_ahead import Known, nothing_known
-from tuner.journal.reading import JournalError, read_all
+from tuner.journal.reading import JournalError, read_records
 from tuner.journal.transactions import (
     ACK_S_MAX,
     TROUBLE,
@@ -51,6 +51,7 @@ from tuner.journal.transactions import (
     acknowledged,
     bounded,
 )
+from tuner.journal.unreadable import Unreadable, blocking
 from tuner.model.cluster import BrokerSide
 from tuner.model.memory import Memory, Owned
 from tuner.model.mutation_memory import MutationMemory
@@ -108,6 +109,7 @@ class KafkaJournal:
         self.quotas = MutationMemory()  # The same.
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
         self.other_names = OtherNames(cluster)  # The same.
+        self.unreadable: tuple[Unreadable, ...] = ()  # Records of this cluster; the same.
         self.held = ""  # In words: what is on record as ours; the same.
         self.read_to: Mapping[int, int] = {}  # By partition, where what is not known yet begins; the same.
         self.records_read = 0  # By ``recover``, beside what was known before.
@@ -143,9 +145,12 @@ class KafkaJournal:
             owed: what is on record is struck from it; where another tuner has acted since, it is told.
             known: what was read of it before, by whoever stood by; it must have looked for what is owed. None: nothing.
 
+        Records that this version cannot read are in ``unreadable``. Where one of them blocks (``blocked``), the memory is not
+        whole: a tuner that acted by it would leave things behind.
+
         Raises:
             JournalError: it cannot be read whole now.
-            JournalUnreadable: its memory cannot be understood.
+            JournalUnreadable: it has several partitions.
         """
         try:
             numbers = consumer.partitions_for_topic(self._topic) or {0}
@@ -159,17 +164,13 @@ class KafkaJournal:
         if known is None:
             known = nothing_known(self._cluster, owed.times_ms if owed is not None else frozenset())
         self.records_read = 0
-        for key, value in read_all(consumer, self._topic, known.read_to):
+        for record in read_records(consumer, self._topic, known.read_to):
             self.records_read += 1
-            try:
-                known.take(key, value)
-            except ValueError as error:
-                raise JournalUnreadable(
-                    f"the memory in {self._topic} cannot be read ({error}): run the version of rheostat that wrote it"
-                ) from error
+            known.take(*record)
         found, others = known.remembered, known.others
         self.read_to = {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
+        self.unreadable = tuple(found.unreadable.values())
         self.given, self.other_names, self.held = tuple(found.given), others, held(found)
         self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
         if owed is not None:
@@ -177,6 +178,11 @@ class KafkaJournal:
             if found.memory_by != self.holder:
                 owed.another_acted()
         return found.whole_memory
+
+    @property
+    def blocked(self) -> str | None:
+        """Why no tuner may act by what ``recover`` read, and what to do; None: one may."""
+        return blocking(self.unreadable, self._topic)
 
     def write(
         self,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streaming.throttles import ThrottledReplicas, TopicThrottle
+from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decoded
 from tuner.model.decision import AddPairs, RemovePairs
 
-VERSION = 1
 _TEXTS = 3
 _PAIRS_MAX = 20_000  # Some 200 kB; Kafka takes 1 MB.
 
@@ -34,22 +34,16 @@ def decode_listed(value: bytes) -> tuple[str, TopicThrottle]:
     Raises:
         ValueError: not a record of a version we read.
     """
-    try:
-        body = json.loads(value)
-        if body["v"] != VERSION:
-            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        return listed_of(body["listed"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a record of this version: {error!r}") from error
+    return listed_of(decoded(value, ListedBody).listed)
 
 
 def listed_row(topic: str, pairs: TopicThrottle) -> list[str]:
     return [topic, pairs.leader.text(), pairs.follower.text()]
 
 
-def listed_of(row: Sequence[str]) -> tuple[str, TopicThrottle]:
-    topic, leader, follower = row
-    return topic, TopicThrottle(ThrottledReplicas.parse(leader), ThrottledReplicas.parse(follower))
+def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
+    """Raises ValueError for a list that Kafka would not take."""
+    return row.topic, TopicThrottle(ThrottledReplicas.parse(row.leader), ThrottledReplicas.parse(row.follower))
 
 
 def summary(changes: Sequence[AddPairs | RemovePairs]) -> str:

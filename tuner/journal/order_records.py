@@ -6,13 +6,10 @@ Written by the program that a person runs, not by the tuner, and so outside its 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from streaming.contract import Side
+from tuner.journal.bodies import VERSION, OrdersBody, decoded
 from tuner.model.orders import Orders, Override, Pause
-
-VERSION = 1
 
 
 def orders_key(cluster: str) -> bytes:
@@ -36,28 +33,22 @@ def orders_body(orders: Orders) -> dict[str, Any]:
 
 
 def decode_orders(value: bytes) -> Orders:
-    """
+    """Return the orders that a record holds.
+
     Raises:
-        ValueError: not orders of a version we read. To go on without knowing whether one is to pause would be to ignore it.
+        ValueError: not orders of this version, or with a value out of range.
     """
-    return orders_of(json.loads(value))
+    return orders_of(decoded(value, OrdersBody))
 
 
-def orders_of(body: Mapping[str, Any]) -> Orders:
+def orders_of(body: OrdersBody) -> Orders:
     """Raises ValueError as ``decode_orders``."""
-    try:
-        if body["v"] != VERSION:
-            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        pause = body["pause"]
-        overrides = {
-            (int(b), Side(s)): Override(int(rate), int(until), by) for b, s, rate, until, by in body["overrides"]
-        }
-        return Orders(
-            at_ms=int(body["at_ms"]),
-            pause=None if pause is None else Pause(int(pause[0]), str(pause[1]), bool(pause[2])),
-            resumed_at_ms=int(body["resumed_at_ms"]),
-            overrides=overrides,
-            by=str(body.get("by", "")),
-        )
-    except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"not a record of orders of this version: {error!r}") from error
+    if body.v != VERSION:
+        raise ValueError(f"orders of version {body.v}, this program reads {VERSION}")
+    return Orders(
+        at_ms=body.at_ms,
+        pause=None if body.pause is None else Pause(body.pause.since_ms, body.pause.by, body.pause.released),
+        resumed_at_ms=body.resumed_at_ms,
+        overrides={(o.broker, o.side): Override(o.bytes_per_s, o.until_ms, o.by) for o in body.overrides},
+        by=body.by,
+    )

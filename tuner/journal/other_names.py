@@ -25,7 +25,6 @@ class OtherNames:
     def __init__(self, cluster: str) -> None:
         self._ours = cluster
         self._by_name: dict[str, Remembered] = {}
-        self._unread: dict[str, dict[bytes, str]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,28 +38,25 @@ class OtherNames:
         """
         found = {}
         for name, known in sorted(self._by_name.items()):
-            unread = next(iter(self._unread.get(name, {}).values()), None)
+            unread = next((each for each in known.unreadable.values() if each.blocks), None)
             what = held(known, brokers)
             if unread is not None:
-                what = f"what this version cannot read ({unread}): the version that wrote it can"
+                what = (
+                    f"what this version cannot read ({unread.text()}): the version that wrote it can; if none did, `rheostat "
+                    "journal repair` mends it"
+                )
             if what:
                 found[name] = what
         return found
 
-    def take(self, key: bytes, value: bytes | None) -> None:
+    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         kind, _, rest = key.decode(errors="replace").partition("|")
         name = rest.partition("|")[0]
         if not name or name == self._ours or kind in (*RINGS, PRESENCE):
             return
         known = self._by_name.setdefault(name, Remembered(name))
-        if kind in _HOLD_NOTHING:
-            return
-        unread = self._unread.setdefault(name, {})
-        unread.pop(key, None)  # What is said last is what holds.
-        try:
-            known.take(key, value)
-        except ValueError as error:
-            unread[key] = str(error)
+        if kind not in _HOLD_NOTHING:
+            known.take(key, value, offset)
 
 
 def held(known: Remembered, brokers: Collection[int] | None = None) -> str:

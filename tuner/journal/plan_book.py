@@ -6,13 +6,15 @@ last is read last, and whoever dies halfway through writing a plan has given non
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import re
 from dataclasses import replace
 from typing import Any
 
-from tuner.journal.plan_records import VERSION, read_asked, read_head, read_parts, read_state
+from tuner.journal.plan_records import decode_asked, decode_head, decode_parts, decode_state
 from tuner.model.reassigning import Asked, Key, Part, Plan, PlanHead, PlanState, Wanted
+
+PLAN_KINDS = ("plan", "plan-part", "plan-asked", "plan-state")
+_NUMBERED = ("plan-part", "plan-asked")
 
 
 class PlanBook:
@@ -25,15 +27,27 @@ class PlanBook:
         self._asked: dict[str, dict[int, dict[Key, Asked]]] = {}
         self._states: dict[str, PlanState] = {}
         self._whole: dict[str, dict[Key, Part]] = {}
-        self.unread: dict[str, str] = {}  # Plans that this version cannot read, and why.
+        self._unread: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Plans with a record that this version cannot read, and why.
+
+        They are not carried out: the newest word about such a plan may be that it is to stop. A readable record of the same key
+        takes the place of the unreadable one.
+        """
+        return {plan: next(iter(faults.values())) for plan, faults in self._unread.items()}
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """Those that are whole, and those that have ended without their parts; the oldest first."""
+        """Those that may be carried out, and those that have ended without their parts; the oldest first."""
+        return tuple(plan for plan in self.known if plan.id not in self._unread)
+
+    @property
+    def known(self) -> tuple[Plan, ...]:
+        """The same, with those that are in ``unread`` as their readable records tell of them."""
         found = []
         for head in sorted(self._heads.values(), key=lambda h: (h.given_at_ms, h.id)):
-            if head.id in self.unread:
-                continue
             state = self._states.get(head.id, PlanState())
             parts = self._joined(head)
             if parts is not None or state.ending is not None:
@@ -47,65 +61,53 @@ class PlanBook:
         return {
             plan: max(some) + 1
             for plan, some in self._parts.items()
-            if some and plan not in self._heads and plan not in self.unread
+            if some and plan not in self._heads and plan not in self._unread
         }
 
     def take(self, key: bytes, value: bytes | None) -> bool:
-        """Whether the record is about a plan of this cluster.
+        """Take in one record. Returns whether it is about a plan of this cluster.
 
         Raises:
-            ValueError: it is, and of no version we read. To act without knowing what is under way would be to forget it.
+            ValueError: it is, and this version cannot read it. The plan is in ``unread`` from then on.
         """
         kind, _, rest = key.decode(errors="replace").partition("|")
-        if kind not in ("plan", "plan-part", "plan-asked", "plan-state") or not rest.startswith(f"{self._cluster}|"):
+        if kind not in PLAN_KINDS or not rest.startswith(f"{self._cluster}|"):
             return False
-        plan, _, number = rest.removeprefix(f"{self._cluster}|").partition("|")
+        plan, _, end = rest.removeprefix(f"{self._cluster}|").partition("|")
+        number = _number(end) if kind in _NUMBERED else 0 if not end else None
+        if number is None:
+            return False  # No program of ours writes such a key.
         try:
-            body = None if value is None else json.loads(value)
-            if body is not None and body["v"] != VERSION:
-                raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-            self._put(kind, plan, int(number or 0), body)
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise ValueError(f"not a record of a plan of this version: {error!r}") from error
-        return True
-
-    def take_on_start(self, key: bytes, value: bytes) -> bool:
-        """As ``take``; but a plan whose head or parts this version cannot read is none, and named in ``unread``.
-
-        A newer program's plan must not keep the throttles from having a tuner. Nor may it be carried out by halves: the newest
-        word about it may be that it is to stop.
-
-        Raises:
-            ValueError: what a tuner wrote is not readable: then it is not known what is under way.
-        """
-        try:
-            return self.take(key, value)
+            self._put(kind, plan, number, value)
         except ValueError as error:
-            if not key.startswith((b"plan|", b"plan-part|")):
-                raise
-            plan = key.decode(errors="replace").split("|")[2]
-            self._heads.pop(plan, None)
-            self.unread[plan] = str(error)
-            return True
+            self._unread.setdefault(plan, {})[key] = str(error)
+            raise
+        faults = self._unread.get(plan, {})
+        if faults.pop(key, None) is not None and not faults:
+            del self._unread[plan]
+        return True
 
     def take_from_people(self, key: bytes, value: bytes | None) -> None:
         """The same for what only people write: of its own records a tuner knows more than comes back to it."""
-        if key.startswith((b"plan|", b"plan-part|")) and value is not None:
+        is_mended = value is None and any(key in faults for faults in self._unread.values())
+        if key.startswith((b"plan|", b"plan-part|")) and (value is not None or is_mended):
             self.take(key, value)
 
-    def _put(self, kind: str, plan: str, number: int, body: Mapping[str, Any] | None) -> None:
+    def _put(self, kind: str, plan: str, number: int, value: bytes | None) -> None:
         match kind:
             case "plan":
-                if body is None:
-                    self.unread.pop(plan, None)
-                _set(self._heads, plan, None if body is None else _spoken(self._heads.get(plan), body))
+                head = None if value is None else _spoken(self._heads.get(plan), value)
+                if head is not None and head.id != plan:
+                    raise ValueError(f"the head of plan {head.id!r:.60} under the key of another")
+                _set(self._heads, plan, head)
             case "plan-part":
+                parts = None if value is None else decode_parts(value)
                 self._whole.pop(plan, None)
-                _set(self._parts.setdefault(plan, {}), number, None if body is None else read_parts(body))
+                _set(self._parts.setdefault(plan, {}), number, parts)
             case "plan-asked":
-                _set(self._asked.setdefault(plan, {}), number, None if body is None else read_asked(body))
+                _set(self._asked.setdefault(plan, {}), number, None if value is None else decode_asked(value))
             case _:
-                _set(self._states, plan, None if body is None else read_state(body))
+                _set(self._states, plan, None if value is None else decode_state(value))
 
     def _joined(self, head: PlanHead) -> dict[Key, Part] | None:
         if head.id not in self._whole:
@@ -114,6 +116,14 @@ class PlanBook:
                 return None
             self._whole[head.id] = {key: part for n in range(head.parts) for key, part in some[n].items()}
         return self._whole[head.id]
+
+
+def take_known(book: PlanBook, key: bytes, value: bytes | None) -> bool:
+    """As ``book.take`` for a program that only shows plans: a record that cannot be read changes nothing but ``unread``."""
+    try:
+        return book.take(key, value)
+    except ValueError:
+        return True
 
 
 def _set(known: dict[Any, Any], key: Any, value: Any) -> None:
@@ -143,5 +153,11 @@ def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> Pla
     return replace(head, wanted=Wanted.CANCELLING, leaves=head.leaves or known.leaves)
 
 
-def _spoken(known: PlanHead | None, body: Mapping[str, Any]) -> PlanHead:
-    return _newest(known, read_head(body), tells_apart="course_at_ms" in body)
+def _spoken(known: PlanHead | None, value: bytes) -> PlanHead:
+    head, tells_apart = decode_head(value)
+    return _newest(known, head, tells_apart=tells_apart)
+
+
+def _number(text: str) -> int | None:
+    """The number at the end of a key; None where there is none that a plan has."""
+    return int(text) if re.fullmatch(r"[0-9]{1,5}", text) else None

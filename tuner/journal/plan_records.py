@@ -11,15 +11,15 @@ plan-state  key ``plan-state|<cluster>|<id>``: the tuner's own word: what it has
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from itertools import islice
 from typing import Any
 
-from tuner.model.reassigning import Asked, Ending, Key, Part, PlanHead, PlanState, Tally, TopicThen, Wanted
+from tuner.journal.bodies import VERSION, AskedBody, HeadBody, PartsBody, StateBody, decoded
+from tuner.model.reassigning import Asked, Key, Part, PlanHead, PlanState, Tally, TopicThen
 from tuner.plan.batches import BatchLimits
 
-VERSION = 1
 PARTS_PER_RECORD = 1000
 
 
@@ -107,56 +107,53 @@ def tombstones(cluster: str, plan: str, parts: int) -> dict[bytes, bytes | None]
     return dict.fromkeys(keys)
 
 
-# -- from the body of a record; each raises KeyError, TypeError, IndexError or ValueError for what is no such body ------------
+# -- from a record; each raises ValueError for what is none of this version, or has a value out of range ----------------------
 
 
-def read_head(body: Mapping[str, Any]) -> PlanHead:
-    return PlanHead(
-        id=str(body["id"]),
-        by=str(body["by"]),
-        given_at_ms=int(body["given_at_ms"]),
-        at_ms=int(body["at_ms"]),
-        parts=int(body["parts"]),
-        wanted=Wanted(body["wanted"]),
-        limits=BatchLimits(*map(int, body["limits"])),
-        word_by=str(body["word_by"]),
-        # An older program does not tell its words apart.
-        course_at_ms=int(body.get("course_at_ms", body["at_ms"])),
-        leaves=bool(body.get("leaves", False)),
-    )
+def decode_head(value: bytes) -> tuple[PlanHead, bool]:
+    """Return the head, and whether its writer tells words on the course from words on the limits: an older one does not."""
+    body = decoded(value, HeadBody)
+    head = PlanHead(
+        body.id, body.by, body.given_at_ms, body.at_ms, body.parts, body.wanted, BatchLimits(*body.limits), body.word_by,
+        body.at_ms if body.course_at_ms is None else body.course_at_ms, body.leaves,
+    )  # fmt: skip
+    return head, body.course_at_ms is not None
 
 
-def read_parts(body: Mapping[str, Any]) -> dict[Key, Part]:
-    # Absent in plans that an older program gave.
-    topics = {topic: TopicThen(str(known), int(many)) for topic, (known, many) in body.get("topics", {}).items()}
-    unknown = TopicThen()
+def decode_parts(value: bytes) -> dict[Key, Part]:
+    body = decoded(value, PartsBody)
+    topics = {topic: TopicThen(*then) for topic, then in body.topics.items()}
+    unknown = TopicThen()  # In plans that an older program gave.
     return {
-        (topic, number): Part(tuple(target), tuple(before), float(size), float(rate), topics.get(topic, unknown))
-        for topic, number, target, before, size, rate in body["parts"]
+        (row.topic, row.partition): Part(
+            _replicas(row.target), _replicas(row.before), row.size_bytes, row.write_bytes_per_s,
+            topics.get(row.topic, unknown),
+        )
+        for row in body.parts
+    }  # fmt: skip
+
+
+def decode_asked(value: bytes) -> dict[Key, Asked]:
+    return {
+        (row.topic, row.partition): Asked(
+            _replicas(row.replicas), _replicas(row.since), row.moves_leader, row.elect, row.cancels
+        )
+        for row in decoded(value, AskedBody).asked
     }
 
 
-def read_asked(body: Mapping[str, Any]) -> dict[Key, Asked]:
-    return {
-        (topic, number): Asked(tuple(replicas), tuple(since), bool(moves), bool(elect), bool(cancels))
-        for topic, number, replicas, since, moves, elect, cancels in body["asked"]
-    }
-
-
-def read_state(body: Mapping[str, Any]) -> PlanState:
-    ending, tally = body["ending"], body.get("tally")  # An older program tells of no tally, and of no pauses.
+def decode_state(value: bytes) -> PlanState:
+    body = decoded(value, StateBody)  # An older program tells of no tally, and of no pauses.
     return PlanState(
-        heeded_at_ms=int(body["heeded_at_ms"]),
-        ending=None if ending is None else Ending(ending),
-        ended_at_ms=int(body["ended_at_ms"]),
-        dropped=_by_key(body["dropped"]),
-        left=_by_key(body["left"]),
-        said=tuple(body["said"]),
-        pace=tuple(body["pace"]),
-        paused_at_ms=int(body.get("paused_at_ms", 0)),
-        rested_ms=int(body.get("rested_ms", 0)),
-        tally=None if tally is None else Tally(int(tally[0]), int(tally[1]), float(tally[2]), float(tally[3])),
-    )
+        body.heeded_at_ms, body.ending, body.ended_at_ms, _by_key(body.dropped), _by_key(body.left), tuple(body.said),
+        tuple(body.pace), body.paused_at_ms, body.rested_ms, None if body.tally is None else Tally(*body.tally),
+    )  # fmt: skip
+
+
+def _replicas(brokers: Sequence[int]) -> tuple[int, ...]:
+    if len(set(brokers)) < len(brokers):
+        raise ValueError(f"replicas {brokers} name a broker twice")
+    return tuple(brokers)
 
 
 def _reasons(reasons: Mapping[Key, str]) -> list[list[Any]]:

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
+
 from streaming.contract.quotas import Name, QuotaEntity
+from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
 from tuner.journal.entries import QUOTAS, Entry
 from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, SetQuota, action_of
 from tuner.model.mutation_memory import LearnedCost, MutationMemory, OwnedQuota, Total
 from tuner.model.quota_entity import DEFAULT
 
-VERSION = 1
 _TEXTS = 3
 
 Written = SetQuota | PutBackQuota
@@ -42,12 +44,16 @@ def entity_row(entity: QuotaEntity) -> dict[str, str | None]:
 
 
 def entity_of(row: Mapping[str, str | None]) -> QuotaEntity:
+    """Raises ValueError for a row that names neither a user nor a client-id."""
+
     def name(kind: str) -> Name | None:
         if kind not in row:
             return None
         found = row[kind]
         return DEFAULT if found is None else found
 
+    if not row.keys() & {"user", "client_id"}:
+        raise ValueError("a quota of no entity")
     return QuotaEntity(name("user"), name("client_id"))
 
 
@@ -103,28 +109,35 @@ class Recovered:
             return
         if value is None:
             self._owned.pop(key, None)
-            return
-        try:
-            body = json.loads(value)
-            if body["v"] != VERSION:
-                raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-            if key == self._state_key:
-                self._state = _state(body)
-            else:
-                row = body["owned"]
-                self._owned[key] = (entity_of(body["entity"]), OwnedQuota(row[0], float(row[1]), tuple(row[2])))
-        except (KeyError, TypeError, IndexError) as error:
-            raise ValueError(f"not a record of quotas of this version: {error!r}") from error
+        elif key == self._state_key:
+            self._state = decode_state(value)
+        else:
+            self._owned[key] = decode_owned(value)
 
 
-def _state(body: Mapping[str, Any]) -> MutationMemory:
-    total, cost = body["total"], body["cost"]
+def decode_owned(value: bytes) -> tuple[QuotaEntity, OwnedQuota]:
+    """
+    Raises:
+        ValueError: not a record of a version we read.
+    """
+    body = decoded(value, QuotaBody)
+    before, wanted, may_stand = body.owned
+    return entity_of(body.entity), OwnedQuota(before, wanted, tuple(may_stand))
+
+
+def decode_state(value: bytes) -> MutationMemory:
+    """Return what is remembered beside the quotas of ours.
+
+    Raises:
+        ValueError: not a record of a version we read.
+    """
+    body = decoded(value, QuotasBody)
     return MutationMemory(
-        total=None if total is None else Total(**total),
-        cost=None if cost is None else LearnedCost(**cost),
-        theirs_until_ms={entity_of(row): int(until) for row, until in body["theirs_until_ms"]},
-        rests={str(measure): float(ms) for measure, ms in body["rests"].items()},
-        orders_at_ms=int(body["orders_at_ms"]),
+        total=None if body.total is None else Total(**msgspec.structs.asdict(body.total)),
+        cost=None if body.cost is None else LearnedCost(**msgspec.structs.asdict(body.cost)),
+        theirs_until_ms={entity_of(row): until for row, until in body.theirs_until_ms},
+        rests=body.rests,
+        orders_at_ms=body.orders_at_ms,
     )
 
 

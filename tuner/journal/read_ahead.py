@@ -4,7 +4,7 @@ Intuition: the second surgeon reads the file while the first one operates. A jou
 thousands of records, which take seconds to read, and a throttle that nobody watches waits for every one of them.
 
 Invariant: what was read ahead is what reading the same journal from its beginning gives, or it is not used: not where the topic
-is another one by the same name, and not where a record could not be understood. It never decides anything by itself; whoever
+is another one by the same name. It never decides anything by itself; whoever
 takes over shuts the others out first, and then reads to the end.
 """
 
@@ -43,13 +43,9 @@ class Known:
     others: OtherNames
     read_to: dict[int, int] = field(default_factory=dict)  # By partition; one that isn't named was not begun.
 
-    def take(self, key: bytes, value: bytes | None) -> None:
-        """
-        Raises:
-            ValueError: a record of ours that this version cannot read.
-        """
-        self.others.take(key, value)
-        self.remembered.take(key, value)
+    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+        self.others.take(key, value, offset)
+        self.remembered.take(key, value, offset)
 
 
 def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> Known:
@@ -154,7 +150,7 @@ class ReadAhead:
         found = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS)
         for records in found.values():
             for record in records:
-                known.take(record.key or b"", record.value)
+                known.take(record.key or b"", record.value, record.offset)
                 known.read_to[record.partition] = record.offset + 1
         return bool(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
@@ -15,9 +16,22 @@ class JournalError(Exception):
     """The journal could not be read or written."""
 
 
+class JournalRecord(NamedTuple):
+    key: bytes
+    value: bytes | None
+    offset: int
+
+
 def read_all(
     consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None = None
 ) -> Iterator[tuple[bytes, bytes | None]]:
+    """Key and value of every record, as ``read_records``."""
+    return ((record.key, record.value) for record in read_records(consumer, topic, read_to))
+
+
+def read_records(
+    consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None = None
+) -> Iterator[JournalRecord]:
     """Every record from the beginning to the end as it is now, in the order of its partition.
 
     What is read of committed records ends, to Kafka, before the first transaction that is open, whosoever it is: of all that
@@ -57,6 +71,6 @@ def read_all(
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
-                    yield record.key or b"", record.value
+                    yield JournalRecord(record.key or b"", record.value, record.offset)
     except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
         raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error

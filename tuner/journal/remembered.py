@@ -22,6 +22,7 @@ from tuner.journal.list_records import decode_listed, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.quota_records import Recovered
+from tuner.journal.unreadable import Unreadable
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
@@ -39,6 +40,8 @@ class Remembered:
         self.entries: list[Entry] = []
         self.plans = PlanBook(cluster)
         self.seqs = dict.fromkeys(RINGS, 0)  # The newest entry's number in each ring.
+        # By key: the newest record of a key, where this version cannot read it.
+        self.unreadable: dict[bytes, Unreadable] = {}
         self._rings = {entry_prefix(ring, cluster): ring for ring in RINGS}
 
     @property
@@ -74,11 +77,15 @@ class Remembered:
         # Before rheostat kept what it had told of orders it kept only of when they were: what they said stands beside it.
         return next((given for given in self.given if given.at_ms == told.at_ms), told)
 
-    def take(self, key: bytes, value: bytes | None) -> None:
-        """
-        Raises:
-            ValueError: not a record of a version we read. To act without knowing what is ours would be to forget it.
-        """
+    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+        """Take in one record. One that this version cannot read is in ``unreadable``, until a readable one of its key comes."""
+        self.unreadable.pop(key, None)
+        try:
+            self._take(key, value)
+        except ValueError as error:
+            self.unreadable[key] = Unreadable(key, offset, len(value or b""), str(error))
+
+    def _take(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self._quotas.take(key, None)
             self.plans.take(key, None)
@@ -88,10 +95,13 @@ class Remembered:
         if ring is not None:
             self._take_entry(ring, value)
             return
-        if self.plans.take_on_start(key, value):
+        if self.plans.take(key, value):
             return
         if key == memory_key(self._cluster):
             self.memory, self._memory_record = decode_memory(value), value
+            # It holds all that these would have said before it.
+            before = (owned_prefix(self._cluster), seen_prefix(self._cluster), listed_prefix(self._cluster))
+            self.unreadable = {k: each for k, each in self.unreadable.items() if not k.startswith(before)}
         elif key.startswith(owned_prefix(self._cluster)):
             side, owned = decode_owned(value)
             self.memory = replace(self.memory, owned=self.memory.with_owned(side, owned))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import structlog
 from kafka import KafkaConsumer
@@ -10,6 +12,7 @@ from kafka import KafkaConsumer
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.model.orders import Orders
+from tuner.observe.refused import RefusedRecords
 from tuner.observe.signals import ANSWER_MS, TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
@@ -18,7 +21,9 @@ log = structlog.get_logger("tuner")
 class OrdersReader:
     """``begin`` says up to where the journal was read, so that none is missed, and ``begin_with`` what stood in it."""
 
-    def __init__(self, consumer: KafkaConsumer, topic: str, cluster: str) -> None:
+    def __init__(
+        self, consumer: KafkaConsumer, topic: str, cluster: str, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.latest = Orders()
         self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
@@ -27,6 +32,11 @@ class OrdersReader:
         self._consumer, self._topic = consumer, topic
         self._tail = SignalTail(consumer, topic)
         self._key = orders_key(cluster)
+        self.refused = RefusedRecords(
+            topic,
+            "the orders before it hold, and a plan with such a record is not carried out; `rheostat journal check` lists it",
+            monotonic=monotonic,
+        )
 
     def begin(self, read_to: Mapping[int, int]) -> None:
         """From where the journal was read to, by partition: what came before, it tells, with what has come of it."""
@@ -45,25 +55,25 @@ class OrdersReader:
         try:
             for record in self._tail.new(wait_ms):
                 if record.key == self._key and record.value is not None:
-                    self._take(record.value)
+                    self._take(record)
                 elif self.plans is not None:
-                    self._take_plan(self.plans, record.key or b"", record.value)
+                    self._take_plan(self.plans, record)
         except TROUBLE as error:
             log.warning("orders cannot be read", error=str(error))
 
-    def _take(self, value: bytes) -> None:
+    def _take(self, record: Any) -> None:
         try:
-            given = decode_orders(value)
+            given = decode_orders(record.value)
         except ValueError as error:
-            log.error("an order cannot be read: give it with the version of rheostat that runs here", error=str(error))
+            self.refused.refuse(record, f"orders: {error}")
             return
         if given in self._before:
             return  # What came while the journal was read may come by here as well.
         self.overtaken, self.latest = (*self.overtaken, self.latest), given
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
-    def _take_plan(self, plans: PlanBook, key: bytes, value: bytes | None) -> None:
+    def _take_plan(self, plans: PlanBook, record: Any) -> None:
         try:
-            (plans.take if self.plans_whole else plans.take_from_people)(key, value)
+            (plans.take if self.plans_whole else plans.take_from_people)(record.key or b"", record.value)
         except ValueError as error:
-            log.error("a plan cannot be read: give it with the version of rheostat that runs here", error=str(error))
+            self.refused.refuse(record, f"a plan: {error}")

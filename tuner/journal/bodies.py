@@ -1,0 +1,254 @@
+"""The bodies of the journal's records as types: msgspec checks the type and the range of every field while it decodes.
+
+Any client that may write to the journal's topic may write any of these. A value out of range would fail later, in a decision or in
+a request to Kafka; here the record that holds it is refused by name.
+
+A row is a JSON array with one place for each field. Elements after the last field are ignored, so that a later version can add one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from streaming.contract import Side
+from streaming.contract.bounds import AtMs, Count, Node, Number, Text
+from tuner.model.reassigning import Ending, Wanted
+
+VERSION = 1
+SEQ_MAX = 2**52  # A tuner counts on from the largest number that it has read.
+DEPTH_MAX = 16  # Of what an entry holds beside its fields; what shows it recurses.
+PARTS_MAX = 99_999  # Records that the partitions of one plan take: 100 million partitions.
+REPLICAS_MAX = 1_000  # Of one partition.
+
+Rate = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # As Kafka's settings hold one, bytes/s.
+OrderedRate = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Limit = Annotated[int, Meta(ge=1, le=2**53)]
+Parts = Annotated[int, Meta(ge=0, le=PARTS_MAX)]
+Replicas = Annotated[list[Node], Meta(min_length=1, max_length=REPLICAS_MAX)]
+Quota = Annotated[float, Meta(ge=0)]  # Partitions/s; Kafka takes any number.
+SideRow = tuple[Node, Side, AtMs]
+RateRow = tuple[Node, Side, Rate]
+
+
+def too_deep(value: object, depth_max: int = DEPTH_MAX) -> bool:
+    """Whether lists and objects are nested more than ``depth_max`` deep."""
+    level = [value]
+    for _ in range(depth_max):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+class _Head(Struct):
+    v: int
+
+
+class PauseRow(Struct, array_like=True):
+    since_ms: AtMs
+    by: Text
+    released: bool
+
+
+class OverrideRow(Struct, array_like=True):
+    broker: Node
+    side: Side
+    bytes_per_s: OrderedRate
+    until_ms: AtMs
+    by: Text
+
+
+class OrdersBody(Struct):
+    v: int
+    at_ms: AtMs
+    pause: PauseRow | None
+    resumed_at_ms: AtMs
+    overrides: list[OverrideRow]
+    by: Text = ""
+
+
+class EntryBody(Struct):
+    at_ms: AtMs
+    kind: str
+    action: str
+    reason: str
+    text: str
+    decision: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
+    failure: str | None = None
+    dry_run: bool = False
+    seq: Annotated[int, Meta(ge=0, le=2 * SEQ_MAX)] = 0
+
+    def __post_init__(self) -> None:
+        if too_deep(self.decision) or too_deep(self.inputs):
+            raise ValueError("nested too deeply")
+
+
+class OwnedRow(Struct, array_like=True):
+    broker: Node
+    side: Side
+    before_bytes_per_s: Rate | None
+    wanted_bytes_per_s: Rate
+    may_stand: list[Rate | None]
+    goes_back_to_bytes_per_s: Rate | None = None
+
+
+class OwnedBody(Struct):
+    owned: OwnedRow
+
+
+class SeenBody(Struct):
+    topic: Text
+    seen: list[tuple[Node, list[Node]]]
+
+
+class ListedRow(Struct, array_like=True):
+    topic: Text
+    leader: str
+    follower: str
+
+
+class ListedBody(Struct):
+    listed: ListedRow
+
+
+class MemoryBody(Struct):
+    owned: list[OwnedRow]
+    theirs_until_ms: list[SideRow]
+    seen: list[tuple[Text, Node, list[Node]]]
+    rescued: list[Node]
+    throttled: bool
+    standing: list[RateRow]
+    standing_lists: list[Text] | None
+    idle_lists: list[Text]
+    to_clear: list[Node]
+    holder: Text = ""
+    orders_at_ms: AtMs = 0
+    ordered: OrdersBody | None = None
+    ordered_until_ms: AtMs | None = None
+    swept_at_ms: AtMs = 0
+    late: list[tuple[Node, Side, list[Rate | None]]] = []
+    late_until_ms: AtMs = 0
+    listed: list[ListedRow] = []
+
+
+Entity = dict[str, Text | None]
+
+
+class QuotaBody(Struct):
+    entity: Entity
+    owned: tuple[Quota | None, Quota, list[Quota | None]]
+
+
+class TotalBody(Struct):
+    rate_per_s: Quota
+    raised_at_ms: AtMs = 0
+    cut_at_ms: AtMs = 0
+    missed_per_s: Quota | None = None
+    missed_at_ms: AtMs = 0
+
+
+class CostBody(Struct):
+    topic_ms: Number
+    partition_ms: Number
+    partitions_per_topic: Annotated[float, Meta(gt=0, le=1e24)] = 1.0
+    other_ratio: Number = 0.0
+    steps: Count = 0
+
+
+class QuotasBody(Struct):
+    total: TotalBody | None
+    cost: CostBody | None
+    theirs_until_ms: list[tuple[Entity, AtMs]]
+    rests: dict[Text, Number]
+    orders_at_ms: AtMs
+
+
+class HeadBody(Struct):
+    id: Text
+    by: Text
+    given_at_ms: AtMs
+    at_ms: AtMs
+    parts: Parts
+    wanted: Wanted
+    limits: tuple[Limit, Limit, Limit]
+    word_by: Text
+    course_at_ms: AtMs | None = None
+    leaves: bool = False
+
+
+class PartRow(Struct, array_like=True):
+    topic: Text
+    partition: Node
+    target: Replicas
+    before: Replicas
+    size_bytes: Number
+    write_bytes_per_s: Number
+
+
+class PartsBody(Struct):
+    parts: list[PartRow]
+    topics: dict[Text, tuple[Text, Count]] = {}
+
+
+class AskedRow(Struct, array_like=True):
+    topic: Text
+    partition: Node
+    replicas: Replicas
+    since: Replicas
+    moves_leader: bool
+    elect: bool
+    cancels: bool
+
+
+class AskedBody(Struct):
+    asked: list[AskedRow]
+
+
+class StateBody(Struct):
+    heeded_at_ms: AtMs
+    ending: Ending | None
+    ended_at_ms: AtMs
+    dropped: list[tuple[Text, Node, str]]
+    left: list[tuple[Text, Node, str]]
+    said: list[str]
+    pace: list[str]
+    paused_at_ms: AtMs = 0
+    rested_ms: Count = 0
+    tally: tuple[Count, Count, Number, Number] | None = None
+
+
+B = TypeVar("B")
+
+
+@cache
+def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decoded(value: bytes, kind: type[B]) -> B:
+    """Return the body of a record as a ``kind``.
+
+    Raises:
+        ValueError: not JSON, nested too deeply, of another version, or with a field missing or out of range. No other error.
+    """
+    try:
+        head: _Head = _decoder(_Head).decode(value)
+        if head.v != VERSION:
+            raise ValueError(f"version {head.v}, this program reads {VERSION}")
+        body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a record of this version: {error}") from error
+    except RecursionError as error:
+        raise ValueError("not a record of this version: nested too deeply") from error
+    return body
