@@ -172,7 +172,9 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
         return Known()
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return Known(journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers), journal.blocked)
+    return Known(
+        journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers), journal.blocked
+    )
 
 
 def other_name(settings: Settings) -> str | None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.services import probe
 from rheostat.settings import Settings
-from rheostat.status_look import Onlooker, Recalled, coming
+from rheostat.status_look import Onlooker, coming
 from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -24,9 +24,8 @@ from tuner.api.views import orders_json
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.order_records import decode_orders, orders_key
-from tuner.journal.plan_book import PlanBook
-from tuner.journal.reading import read_all
+from tuner.journal.reading import read_records
+from tuner.journal.remembered import Remembered
 from tuner.model.cluster import LiveCluster
 from tuner.model.decision import ELSEWHERE, Reason
 from tuner.model.limits import MB
@@ -142,6 +141,7 @@ def status_json(
             for p in newest.plans
             if p.active
         ],
+        "unreadable_records": list(newest.unreadable),
         "last_decisions": [
             {
                 "at_ms": e.at_ms,
@@ -191,6 +191,7 @@ class Newest(NamedTuple):
     orders: Orders = Orders()
     plans: tuple[Plan, ...] = ()
     memory: Memory | None = None
+    unreadable: tuple[str, ...] = ()  # Records in force that this version cannot read, in words.
 
 
 def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
@@ -199,24 +200,16 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
     topic = settings.topic_names().journal
     found: dict[str, list[Entry]] = {ring: [] for ring in counts}
-    orders, book, recalled = Orders(), PlanBook(settings.cluster), Recalled(settings.cluster)
+    remembered = Remembered(settings.cluster)
     try:
         # No daemon has run here yet; what stands in the cluster is still worth showing.
         if not reader.partitions_for_topic(topic):
             return Newest(found, memory=Memory())
-        for key, value in read_all(reader, topic):
-            if key == orders_key(settings.cluster) and value is not None:
-                orders = decode_orders(value)
-            if book.take(key, value):
-                continue
-            recalled.take(key, value)
-            ring = next((ring for prefix, ring in prefixes.items() if key.startswith(prefix)), None)
-            if ring is not None and value is not None and (entry := decode_entry(value)) is not None:
+        for record in read_records(reader, topic):
+            remembered.take(*record)
+            ring = next((ring for prefix, ring in prefixes.items() if record.key.startswith(prefix)), None)
+            if ring is not None and record.value is not None and (entry := decode_entry(record.value)) is not None:
                 found[ring].append(entry)
-    except ValueError as error:
-        raise CommandError(
-            f"The orders or plans in {topic} cannot be read ({error}): run the version that wrote them."
-        ) from error
     except (JournalError, KafkaError) as error:
         raise CommandError(
             f"The journal cannot be read ({error}): it takes the right Read on Topic {topic}."
@@ -224,7 +217,10 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     finally:
         reader.close(timeout_ms=2000)
     newest = {ring: sorted(found[ring], key=lambda e: e.seq)[-count:] for ring, count in counts.items()}
-    return Newest(newest, orders, book.plans, recalled.memory)
+    return Newest(
+        newest, remembered.orders, remembered.plans.known, remembered.known_memory,
+        tuple(each.text() for each in remembered.unreadable.values()),
+    )  # fmt: skip
 
 
 def _signals(settings: Settings) -> SignalReader | None:
@@ -265,6 +261,11 @@ def show(status: dict[str, Any], console: Console) -> None:
             console.print(f"  {line}", soft_wrap=True)
     for line in ordered(status):
         console.print(line)
+    if unreadable := status.get("unreadable_records"):
+        console.print(
+            f"Records of the journal that cannot be read: {len(unreadable)}; `rheostat journal check` says what follows from each.",
+            soft_wrap=True,
+        )  # fmt: skip
     if status["last_decisions"]:
         console.print("Last decisions:")
         for entry in status["last_decisions"]:

@@ -50,8 +50,7 @@ class Recalled:
     @property
     def memory(self) -> Memory | None:
         """None: a record of it cannot be read, so what is the tuner's own is not known here."""
-        understood = not any(each.blocks for each in self._remembered.unreadable.values())
-        return self._remembered.memory if understood else None
+        return self._remembered.known_memory
 
     @property
     def quotas(self) -> MutationMemory:

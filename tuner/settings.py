@@ -105,7 +105,10 @@ class TunerSettings(BaseModel):
     cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
     signal_age_s_max: Seconds = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
     yield_s: Seconds = Field(
-        default=3600.0, ge=0, le=1e9, description="how long a throttle that somebody else changed is left alone, in seconds"
+        default=3600.0,
+        ge=0,
+        le=1e9,
+        description="how long a throttle that somebody else changed is left alone, in seconds",
     )
     clear_finished: bool = Field(
         default=True,

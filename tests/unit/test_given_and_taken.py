@@ -12,13 +12,15 @@ import pytest
 
 from rheostat.errors import CommandError
 from rheostat.reassign import record
+from streaming.contract import Side
+from streaming.contract.bounds import AT_MS_MAX
 from tuner.api import orders_api
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused
 from tuner.journal import sender as sending
-from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key
-from tuner.model.orders import Orders
+from tuner.model.orders import Orders, Override
 from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits
 
@@ -138,11 +140,22 @@ def test_what_waits_when_the_desk_closes_is_not_sent_later(broker: Broker) -> No
     assert broker.forced
 
 
-@pytest.mark.parametrize("unread", [kafka.errors.KafkaConnectionError("gone"), ValueError("version 9")])
-def test_an_order_that_is_written_is_not_said_to_be_refused_where_it_cannot_be_read_again(
-    broker: Broker, unread: Exception
-) -> None:
-    broker.unread, broker.unread_after = unread, 1
+def test_an_unreadable_order_on_record_does_not_keep_an_order_from_being_given(broker: Broker) -> None:
+    standing = Orders(5, overrides={(1, Side.LEADER): Override(7, 10**9, "kim")})
+    broker.records += [(orders_key("c"), encode_orders(standing)), (orders_key("c"), b'{"v": 1, "at_ms": Infinity}')]
+    assert give(broker) == "taken"
+    newest = decode_orders(broker.records[-1][1])
+    assert (newest.pause is not None, newest.overrides) == (True, standing.overrides)
+
+
+def test_an_order_after_one_of_the_year_9999_can_be_read(broker: Broker) -> None:
+    broker.records.append((orders_key("c"), encode_orders(Orders(AT_MS_MAX))))
+    assert give(broker) == "taken"
+    assert decode_orders(broker.records[-1][1]).pause is not None
+
+
+def test_an_order_that_is_written_is_not_said_to_be_refused_where_it_cannot_be_read_again(broker: Broker) -> None:
+    broker.unread, broker.unread_after = kafka.errors.KafkaConnectionError("gone"), 1
     assert give(broker).startswith(NOT_KNOWN)
     assert len(broker.records) == 1
     broker.unread_after = 0

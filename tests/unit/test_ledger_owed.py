@@ -14,6 +14,7 @@ from tuner.journal import kafka_journal
 from tuner.journal.entries import Entry, decode_entry, encode_entry, entry_key, ring_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.owed import Owed
+from tuner.journal.reading import JournalRecord
 from tuner.ledger import Ledger
 from tuner.model.decision import Reason
 from tuner.model.limits import MB
@@ -201,7 +202,9 @@ def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
     there = [HAPPENED, replace(SAID, at_ms=NOW_MS + 2)]
     records = [(entry_key(ring_of(e), "c", seq), encode_entry(replace(e, seq=seq))) for seq, e in enumerate(there)]
     records += [record for by in ("us", last_by) for record in written(monkeypatch, by, RAMP)]
-    monkeypatch.setattr(kafka_journal, "read_all", lambda *_: iter(records))
+    monkeypatch.setattr(
+        kafka_journal, "read_records", lambda *_: (JournalRecord(*each, at) for at, each in enumerate(records))
+    )
     reader: Any = Reader()
     memory = KafkaJournal(None, "journal", "c", holder="us").recover(reader, owed)
     assert memory == RAMP

@@ -13,6 +13,7 @@ from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
 from rheostat import orders as commands
 from streaming.contract import Side
+from streaming.contract.bounds import AT_MS_MAX
 from tuner.api.orders_api import sides_of
 from tuner.journal.order_records import decode_orders, encode_orders
 from tuner.model.decision import Hold, PutBackRate, Reason, SetRate
@@ -312,12 +313,12 @@ def test_no_throttle_is_put_where_none_was() -> None:
 @given(
     st.builds(
         Orders,
-        at_ms=st.integers(0, 2**50),
-        pause=st.none() | st.builds(Pause, st.integers(0, 2**50), st.text(max_size=20), st.booleans()),
-        resumed_at_ms=st.integers(0, 2**50),
+        at_ms=st.integers(0, AT_MS_MAX),
+        pause=st.none() | st.builds(Pause, st.integers(0, AT_MS_MAX), st.text(max_size=20), st.booleans()),
+        resumed_at_ms=st.integers(0, AT_MS_MAX),
         overrides=st.dictionaries(
             st.tuples(st.integers(0, 9999), st.sampled_from(list(Side))),
-            st.builds(Override, st.integers(1, 2**50), st.integers(0, 2**50), st.text(max_size=20)),
+            st.builds(Override, st.integers(1, 2**50), st.integers(0, AT_MS_MAX), st.text(max_size=20)),
             max_size=5,
         ),
     )
@@ -326,9 +327,18 @@ def test_orders_come_back_as_they_were(orders: Orders) -> None:
     assert decode_orders(encode_orders(orders)) == orders
 
 
-@pytest.mark.parametrize("value", [b"", b"7", b"null", b"{}", b'{"v": 2}', b'{"v": 1, "at_ms": 1, "pause": [1]}'])
+@pytest.mark.parametrize(
+    "value", [b"", b"7", b"null", b"{}", b'{"v": 2}', b'{"v": 1, "at_ms": 1, "pause": [1]}', b"[" * 100_000]
+)
 def test_what_is_no_order_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
+        decode_orders(value)
+
+
+@pytest.mark.parametrize("rate", ["Infinity", "1e999", "NaN", "0", "-5", "5.5", "9223372036854775808", '"5"', "null"])
+def test_orders_with_an_impossible_rate_are_refused(rate: str) -> None:
+    value = encode_orders(overridden(4711)).replace(b"4711", rate.encode())
+    with pytest.raises(ValueError, match="not a record of this version"):
         decode_orders(value)
 
 

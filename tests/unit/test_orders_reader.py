@@ -28,6 +28,8 @@ from tuner.observe.orders import OrdersReader
 class Record:
     key: bytes
     value: bytes | None
+    partition: int = 0
+    offset: int = 7
 
 
 class Tail:
@@ -100,3 +102,17 @@ def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_dow
     monkeypatch.setattr(reader, "_tail", Tail([Record(orders_key("c"), b"no order")]))
     reader.follow()
     assert (reader.overtaken, reader.latest) == ((), resume)
+    assert reader.refused.count == 1
+
+
+def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = OrdersReader(None, "journal", "c")
+    reader.plans = PlanBook("c")
+    come = [
+        Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+        Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
+        Record(head_key("c", "p"), b"[" * 100_000),
+    ]
+    monkeypatch.setattr(reader, "_tail", Tail(come))
+    reader.follow()
+    assert (reader.plans.plans, list(reader.plans.unread), reader.refused.count) == ((), ["p"], 1)

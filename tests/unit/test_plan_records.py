@@ -11,6 +11,7 @@ from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
     PARTS_PER_RECORD,
     asked_key,
+    decode_state,
     encode_asked,
     encode_head,
     encode_parts,
@@ -18,7 +19,6 @@ from tuner.journal.plan_records import (
     head_key,
     part_key,
     parts_of,
-    read_state,
     state_key,
     tombstones,
 )
@@ -57,7 +57,7 @@ def test_a_state_of_an_older_program_tells_of_no_pauses_and_no_tally() -> None:
     body = json.loads(encode_state(STATE))
     for key in ("paused_at_ms", "rested_ms", "tally"):
         del body[key]
-    assert read_state(body) == replace(STATE, paused_at_ms=0, rested_ms=0, tally=None)
+    assert decode_state(json.dumps(body).encode()) == replace(STATE, paused_at_ms=0, rested_ms=0, tally=None)
 
 
 def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a_late_cancel() -> None:
@@ -146,9 +146,13 @@ def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (b"{}", "not a record of a plan of this version"),
-        (b"[]", "not a record of a plan of this version"),
-        (b"nonsense", "Expecting value"),
+        (b"{}", "missing required field `v`"),
+        (b"[]", "Expected `object`"),
+        (b"nonsense", "malformed"),
+        (b'{"v": 1, "later": ' + b"[" * 100_000, "nested too deeply"),
+        (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
+        (encode_head(HEAD).replace(b'"parts": 1', b'"parts": 1000000000'), "parts"),
+        (encode_head(replace(HEAD, id="q")), "under the key of another"),
         (json.dumps({"v": 2}).encode(), "version 2, this program reads 1"),
     ],
 )
@@ -157,16 +161,42 @@ def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
         PlanBook("c").take(head_key("c", "p"), value)
 
 
-def test_a_newer_programs_plan_is_none_and_keeps_nobody_from_starting() -> None:
+@pytest.mark.parametrize(
+    ("key", "whole"),
+    [
+        (head_key("c", "p"), encode_head(HEAD)),
+        (part_key("c", "p", 0), encode_parts(PARTS)),
+        (asked_key("c", "p", 0), encode_asked(ASKED)),
+        (state_key("c", "p"), encode_state(replace(STATE, ending=None))),
+    ],
+    ids=["head", "part", "asked", "state"],
+)
+def test_a_plan_with_an_unreadable_record_waits_for_a_readable_one(key: bytes, whole: bytes | None) -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))}))
+    book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
-    assert [plan.id for plan in book.plans] == ["p"]
-    assert book.take_on_start(head_key("c", "p"), b'{"v": 99, "wanted": "cancelling"}')
-    assert book.plans == ()
-    assert "version 99" in book.unread["p"]
     with pytest.raises(ValueError, match="version 99"):
-        book.take_on_start(asked_key("c", "p", 0), b'{"v": 99}')
+        book.take(key, b'{"v": 99, "wanted": "cancelling"}')
+    assert book.plans == ()
+    assert [plan.head for plan in book.known] == [HEAD], "so that an operator can say a new word about it"
+    assert "version 99" in book.unread["p"]
+    book.take(key, whole)
+    assert ([plan.id for plan in book.plans], book.unread) == (["p"], {})
+
+
+def test_a_tombstone_of_an_unreadable_head_is_heard_by_a_running_tuner() -> None:
+    book = PlanBook("c")
+    with pytest.raises(ValueError, match="malformed"):
+        book.take_from_people(head_key("c", "p"), b"x")
+    book.take_from_people(head_key("c", "p"), None)
+    assert book.unread == {}
+
+
+@pytest.mark.parametrize("key", [b"plan|c|p|7", b"plan-part|c|p|x", b"plan-part|c|p|999999999999", b"plan-state|c|p|0"])
+def test_a_key_that_no_program_of_ours_writes_is_passed_over(key: bytes) -> None:
+    book = PlanBook("c")
+    assert not book.take(key, b"nonsense")
+    assert (book.unread, book.headless) == ({}, {})
 
 
 def test_the_oldest_plan_comes_first_whatever_its_name() -> None:

@@ -184,10 +184,19 @@ def test_where_the_journal_ends_before_what_was_read_that_is_forgotten() -> None
     assert rig.readers[1].began == 0
 
 
+def test_an_unreadable_record_is_known_with_its_place() -> None:
+    rig = Rig(Reader(1, [UNKNOWN, UNREADABLE, UNKNOWN]))
+    rig.ahead.step()
+    known = rig.ahead.known()
+    assert known is not None
+    assert [each.offset for each in known.remembered.unreadable.values()] == [1]
+    assert known.read_to == {0: 3}
+
+
 @pytest.mark.parametrize(
     "reader",
-    [Reader(2, [UNKNOWN]), Reader(1, [UNKNOWN, UNREADABLE]), Reader(1, [UNKNOWN], AttributeError("nobody foresaw it"))],
-    ids=["two", "unreadable", "unforeseen"],
+    [Reader(2, [UNKNOWN]), Reader(1, [UNKNOWN], AttributeError("nobody foresaw it"))],
+    ids=["two", "unforeseen"],
 )
 def test_what_it_cannot_make_out_it_leaves_to_whoever_takes_over(reader: Reader) -> None:
     rig = Rig(reader, Reader(1, [UNKNOWN]))

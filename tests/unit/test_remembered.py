@@ -165,16 +165,49 @@ def test_entries_are_counted_on_in_each_ring() -> None:
     assert [seq for name, seq in found.seqs.items() if name != ring] == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        memory_key("c"), owned_key("c", SOURCE), orders_key("c"), seen_key("c", "t"), listed_key("c", "t"),
-        quota_records.state_key("c"), state_key("c", "p"),
-    ],
+UNREADABLE = {
+    "version": b'{"v": 99}',
+    "infinite": b'{"v": 1, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 2, "k"]]}',
+    "nested": b"[" * 100_000,
+    "huge": b'{"v": 1, "at_ms": 1' + b"0" * 400 + b"}",
+}
+BLOCKS = (
+    memory_key("c"), owned_key("c", SOURCE), seen_key("c", "t"), listed_key("c", "t"), quota_records.state_key("c"),
+    quota_records.owned_key("c", KIM),
 )  # fmt: skip
-def test_what_was_written_by_a_newer_tuner_is_not_guessed(key: bytes) -> None:
-    with pytest.raises(ValueError, match=r"version"):
-        taken((key, b'{"v": 99}'))
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("key", [*BLOCKS, orders_key("c"), state_key("c", "p"), head_key("c", "p")])
+def test_an_unreadable_record_is_told_and_blocks_where_only_it_says_what_is_ours(key: bytes, value: bytes) -> None:
+    found = Remembered("c")
+    found.take(key, value, 7)
+    (each,) = found.unreadable.values()
+    assert (each.key, each.offset, each.size, each.blocks) == (key, 7, len(value), key in BLOCKS)
+    assert (found.known_memory is None) == (key in BLOCKS)
+    assert f"key {key!r}, partition 0, offset 7, {len(value)} bytes (" in each.text()
+
+
+def test_orders_before_an_unreadable_one_hold_until_the_next_readable_one() -> None:
+    paused, resumed = Orders(5, pause=Pause(5, "kim")), Orders(9, resumed_at_ms=9)
+    found = taken((orders_key("c"), encode_orders(paused)), (orders_key("c"), UNREADABLE["infinite"]))
+    assert (found.orders, len(found.unreadable)) == (paused, 1)
+    found.take(orders_key("c"), encode_orders(resumed))
+    assert (found.orders, found.unreadable) == (resumed, {})
+
+
+def test_a_memory_takes_the_place_of_unreadable_records_before_it() -> None:
+    found = taken(*((key, b"nonsense") for key in BLOCKS[:4]))
+    assert len(found.unreadable) == 4
+    found.take(memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST})))
+    assert (found.unreadable, found.known_memory) == ({}, Memory(owned={SOURCE: FIRST}))
+    found.take(owned_key("c", SOURCE), b"nonsense")
+    assert found.known_memory is None
+
+
+def test_a_tombstone_takes_the_place_of_an_unreadable_record() -> None:
+    found = taken(*((key, b"nonsense") for key in BLOCKS), *((key, None) for key in BLOCKS))
+    assert found.unreadable == {}
 
 
 def test_a_newer_programs_plan_is_named_and_no_reason_not_to_start() -> None:

@@ -127,6 +127,8 @@ def test_it_stands_by_no_longer_than_it_is_to_run(rig: Rig) -> None:
 
 class Journal:
     records_read = 0
+    blocked: str | None = None
+    unreadable = ()
 
     def __init__(self, error: Exception | None) -> None:
         self._error = error
@@ -177,6 +179,19 @@ def test_a_journal_that_cannot_be_read_now_is_waited_for(
     journal = Journal(None)
     assert rig.standing_by.recovered(journal, settings(), Owed()) == Memory()
     assert Reader.closed == closed + 2
+
+
+def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuner of the version that wrote it may have the lease, and an operator may mend it."""
+    monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
+    journal: Any = Journal(None)
+    journal.blocked = "the journal t has a record that this version cannot read: key b'memory|c'"
+    left: list[bool] = []
+    assert rig.standing_by.recovered(journal, settings(), Owed(), None, lambda: left.append(True)) is None
+    assert "this version cannot read: key b'memory|c'" in rig.waits_for
+    assert left == [True]
+    journal.blocked = None
+    assert rig.standing_by.recovered(journal, settings(), Owed()) == Memory()
 
 
 def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +245,7 @@ class Read:
 
     holder = "us"
     records_read = 0
+    blocked, unreadable = None, ()
 
     def __init__(self, *olds: Memory, ours: str = "") -> None:
         self._later, self.held = list(olds[1:]), ours

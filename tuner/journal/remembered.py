@@ -65,6 +65,11 @@ class Remembered:
         return replace(self.memory, ordered=self._told)
 
     @property
+    def known_memory(self) -> Memory | None:
+        """The memory; None where a record of it cannot be read, so that what is the tuner's own is not known."""
+        return None if any(each.blocks for each in self.unreadable.values()) else self.memory
+
+    @property
     def memory_by(self) -> str:
         """Who wrote the memory: whoever acts writes one first."""
         return written_by(self._memory_record) if self._memory_record is not None else ""
