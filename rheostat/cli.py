@@ -16,6 +16,7 @@ from rheostat.commands import (
     config,
     demo,
     fetchers,
+    journal,
     lab,
     limits,
     move,
@@ -57,6 +58,7 @@ for command in (
 app.add_typer(reassign.app, name="reassign")
 app.add_typer(quotas.app, name="quotas")
 app.add_typer(limits.app, name="limits")
+app.add_typer(journal.app, name="journal")
 app.add_typer(lab.app, name="lab")
 app.add_typer(config.app, name="config")
 

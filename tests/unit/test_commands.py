@@ -12,7 +12,7 @@ from rheostat.cli import app
 
 IN_ORDER = [
     "demo", "run", "collect", "stream", "tune", "status", "signals", "replay", "plan", "simulate", "move", "fetchers",
-    "pause", "resume", "override", "release", "doctor", "reassign", "quotas", "limits", "lab", "config",
+    "pause", "resume", "override", "release", "doctor", "reassign", "quotas", "limits", "journal", "lab", "config",
 ]  # fmt: skip
 
 

@@ -52,8 +52,9 @@ class Sender:
         except TROUBLE as error:
             raise NotSent(f"the cluster does not answer: {error}", may_be=False) from error
 
-    def send(self, key: bytes, value: bytes) -> None:
-        """
+    def send(self, key: bytes, value: bytes | None) -> None:
+        """Begin to send a record; None is a tombstone.
+
         Raises:
             NotSent: this one is not on its way.
         """
