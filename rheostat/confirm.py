@@ -24,12 +24,13 @@ def check_can_confirm(*, yes: bool) -> None:
         )
 
 
-def confirm(changes: Sequence[str], *, yes: bool) -> None:
+def confirm(changes: Sequence[str], *, yes: bool, word: str | None = None) -> None:
     """Shows on stderr what the command is about to change, and returns once the operator agrees.
 
     Args:
         changes: one line for each: what, from what, to what, on which brokers.
         yes: ``--yes`` was given: the changes are shown and nothing is asked.
+        word: what the operator has to type instead of ``y``, for what should not be agreed to by habit.
 
     Raises:
         NotConfirmedError: the operator did not agree, or there is no terminal to ask on.
@@ -39,6 +40,6 @@ def confirm(changes: Sequence[str], *, yes: bool) -> None:
     check_can_confirm(yes=yes)
     if yes:
         return
-    tell("Continue? [y/N] ", end="")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    tell("Continue? [y/N] " if word is None else f"Type {word} to continue: ", end="")
+    if sys.stdin.readline().strip().lower() not in (("y", "yes") if word is None else (word,)):
         raise NotConfirmedError("Not confirmed. Nothing was changed.")

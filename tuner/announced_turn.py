@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tuner.announcing import Announcing
-from tuner.decide.announced import ALL_GO, STOPS_FIRST, Withheld, moves_of, withheld_of
+from tuner.decide.announced import ALL_GO, STOPS_FIRST, Withheld, moves_of, sides_of, withheld_of
 from tuner.decide.reassign_turn import Turn
 from tuner.model.reassigning import ClusterLook, Key, Wanted
 from tuner.plan.reassignment_steps import StepReason
@@ -36,7 +36,8 @@ class AnnouncedTurn:
 
     def begin(self, made: Turn, look: ClusterLook) -> Withheld | None:
         """What of the turn is not to be asked for, where it need not wait; None: it waits."""
-        moves = moves_of((step for each in made.plans for step in each.starts), look)
+        throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
+        moves = moves_of((step for each in throttled for step in each.starts), look)
         if self._announcing is None or not moves:
             return ALL_GO
         if any(each.cancels for each in made.plans):
@@ -74,6 +75,12 @@ class AnnouncedTurn:
             if paused or wanted.get(plan.id) is not plan.head.wanted
         ]
         return made, withheld_of(found, urgent, unsaid, without_room)
+
+    def carries(self, made: Turn, look: ClusterLook) -> None:
+        """Notes through which sides steps run at this look."""
+        if self._announcing is not None:
+            running = moves_of((step for each in made.plans for step in each.parts.running.values()), look)
+            self._announcing.carried_at_s.update(dict.fromkeys(sides_of(running), self._monotonic()))
 
     def ended(self) -> None:
         """A step that ran has, and others go on: what it has on the throttled-replica lists is to leave them."""

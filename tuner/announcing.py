@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tuner.model.cluster import PartitionMove
+from tuner.model.cluster import BrokerSide, PartitionMove
 from tuner.model.reassigning import Key
 
 
@@ -17,6 +17,8 @@ class Announcing:
         self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.
         self.without_room: Collection[Key] = ()  # Of them, what only waits for others to be done.
         self.urgent: Collection[Key] = ()  # Of them, what producers wait for.
+        # When the executor last saw steps of plans run through a side, on the clock of both.
+        self.carried_at_s: dict[BrokerSide, float] = {}
         self.ended = False  # A step of ours has, since the last cycle, and others go on.
 
     def begin(self, moves: Sequence[PartitionMove], urgent: Collection[Key] = ()) -> None:
@@ -34,6 +36,6 @@ class Announcing:
         """
         Args:
             withheld: which of ``moves`` must not begin, and why.
-            without_room: of them, what only waits for room on a list.
+            without_room: of them, what only waits: for room on a list, or for a rate that is being lowered.
         """
         self.withheld, self.without_room = withheld, without_room

@@ -21,12 +21,20 @@ from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
 from tuner.decide import words
-from tuner.decide.announced import sides_of, unseen, with_announced, withheld
+from tuner.decide.announced import Unthrottled, sides_of, unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
 from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
 from tuner.decide.overtaken import overtaken
 from tuner.decide.ownership import may_be_swept
+from tuner.decide.plan_moves import (
+    above_their_rate,
+    loosest_bytes_per_s,
+    moves_to_list,
+    moves_under_way,
+    plan_rates,
+    sides_passed,
+)
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
 from tuner.decide.rescue_rate import floor_bytes_per_s
@@ -38,11 +46,11 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.owed import Owed
 from tuner.ledger import Journal, Ledger
 from tuner.listing import Listing, Told
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting, side_name
+from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, StartRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
-from tuner.model.reassigning import Key
+from tuner.model.reassigning import Key, Plan
 from tuner.plan.move_time import SideLoad
 from tuner.steered import NewestSignals, Steered
 from tuner.steering import Steering
@@ -126,6 +134,8 @@ class Loop:
         self._dry_run = dry_run
         self._seen: LiveCluster | None = None  # As it was last seen.
         self._announcing = Announcing()
+        self._plans: Callable[[], Sequence[Plan]] = tuple
+        self._throttles_moves = limits.throttles_moves  # Anything of what moved at the last look.
         self._moving: set[Key] = set()  # By the cluster's word, while something is announced.
         self._without_room: Mapping[Key, str] = {}  # Of what is announced, what no list has room for.
         self._early = EarlyCycles(
@@ -238,15 +248,25 @@ class Loop:
         """What every side carries now, and may be given: the executor of plans reckons with it."""
         courses = self._steering.courses if self._steering is not None else {}
         filling = {side: float(change.wanted_bytes_per_s) for side, change in self._windows.filling().items()}
-        return throttling_of(self._seen, courses, self._limits, filling)
+        plans = self._plans()
+        moves = self._seen.moves if self._seen is not None else ()
+        rates = plan_rates(moves, moves_under_way(plans), self._limits)
+        loosest = loosest_bytes_per_s(plans, self._limits)
+        return throttling_of(self._seen, courses, self._limits, filling, rates, loosest)
 
-    def heed_plans(self, pending_bytes: Callable[[], Mapping[BrokerSide, float]], announcing: Announcing) -> None:
+    def heed_plans(
+        self,
+        pending_bytes: Callable[[], Mapping[BrokerSide, float]],
+        announcing: Announcing,
+        plans: Callable[[], Sequence[Plan]] = tuple,
+    ) -> None:
         """
         Args:
             pending_bytes: what plans still have to begin, by side; the law hurries for that, too.
             announcing: what they are about to ask for, and where they are told that it is throttled.
+            plans: those on record, whether this tuner executes them or not: what they move is throttled.
         """
-        self._announcing = announcing
+        self._announcing, self._plans = announcing, plans
         if self._steered is not None:
             self._steered.pending_bytes = pending_bytes
 
@@ -285,7 +305,7 @@ class Loop:
             memory = narrow(memory, side, ended.may_stand)
         ledger.happened(ledger.outcome(decision, failure), memory, side)
         # Whether a tool has swept all of it away only a look at everything can tell.
-        if ended.theirs and not may_be_swept(ended.found, self._limits):
+        if ended.theirs and not may_be_swept(ended.found, throttles=self._throttles_moves):
             ledger.let_go(side, ended.found)
 
     # -- steps of a cycle ---------------------------------------------------------------------------------------------
@@ -301,17 +321,24 @@ class Loop:
             also={move.topic for move in self._announcing.moves},
             waits=self._waits(now_ms),
         )
-        empty = self._windows.in_question(self.memory)
+        empty, plan_moves = self._windows.in_question(self.memory), moves_under_way(self._plans())
         self._announcing.ended = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             announced, self._without_room = self._announcing.moves, {}
-            if self._limits.throttles_moves and self._orders.latest.pause is None:
+            if self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
-            if self._limits.steers and announced:
-                urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
-                empty |= self._windows.empty(live, sides_of(announced) - sides_of(urgent))
+            urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
+            begin = sides_of(announced) - sides_of(urgent)
+            if not self._limits.steers:
+                run = moves_to_list(live.moves, plan_moves, self._limits)
+                empty |= self._windows.idle(live, begin, sides_of(run), self._announcing.carried_at_s)
+            elif announced:
+                empty |= self._windows.empty(live, begin)
             live = with_announced(live, announced)
+            self._throttles_moves = self._limits.throttles_moves or bool(
+                moves_to_list(live.moves, plan_moves, self._limits)
+            )
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -322,6 +349,7 @@ class Loop:
             empty=empty,
             courses=self._steering.courses if self._steering is not None else {},
             orders=self._orders.latest,
+            plan_moves=plan_moves,
         )
 
     def _owns_here(self) -> bool:
@@ -345,6 +373,8 @@ class Loop:
         self._stop_changes(decisions, observation)
         unthrottled = self._listing.carry_out(decisions)
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
+        # Where no rate could be set there is none to bring up.
+        changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
         kept_back: Mapping[Key, str] = {}
         if isinstance(observation.live, LiveCluster):
             not_seen = unseen(observation.live, self.memory)
@@ -373,7 +403,43 @@ class Loop:
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
         if isinstance(observation.live, LiveCluster):
-            self._announcing.seen_to(kept_back, self._without_room.keys())
+            failed, waits = self._too_fast(decisions, unthrottled, observation, announced)
+            waits = {key: why for key, why in waits.items() if key not in kept_back}
+            self._announcing.seen_to({**failed, **waits, **kept_back}, {*self._without_room, *waits})
+
+    def _too_fast(
+        self,
+        decisions: Sequence[Decision],
+        unthrottled: Unthrottled,
+        observation: Observation,
+        announced: Sequence[PartitionMove],
+    ) -> tuple[dict[Key, str], dict[Key, str]]:
+        """The steps that would not be held to the rate of their plan: those that have failed, and those that only have to wait."""
+        assert isinstance(observation.live, LiveCluster)
+        filling = self._windows.filling().keys() - self._slewing.waiting.keys()
+        started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
+        rates = {**observation.live.rates, **{s: rate for s, rate in started.items() if s not in unthrottled.sides}}
+        found = above_their_rate(
+            announced, observation.plan_moves, rates, filling, observation.orders, self._limits, observation.now_ms
+        )
+        late = set[BrokerSide]()
+        if not self._limits.steers:
+            to_fill = {
+                (d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_EMPTY
+            }
+            late = to_fill - filling - started.keys()
+        failed: dict[Key, str] = {}
+        waits: dict[Key, str] = {}
+        for move in announced:
+            key = (move.topic, move.partition)
+            for side in sides_passed(move):
+                if side in late:
+                    waits[key] = (
+                        f"not begun yet: the {side_name(side)} has still to be lowered, as its quota's window is empty"
+                    )
+                elif side in found:
+                    (waits if side in self._slewing.busy else failed)[key] = f"not begun: {found[side]}"
+        return failed, {key: why for key, why in waits.items() if key not in failed}
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """A change under way stops when a person says so or has set something else, or when it is no longer seen what it does: old

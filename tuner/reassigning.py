@@ -268,6 +268,7 @@ class Reassigning:
         if under_way and not self._under_way <= under_way:
             self._announced.ended()
         self._under_way = under_way
+        self._announced.carries(made, found.look)
         withheld = self._announced.begin(made, found.look)
         if withheld is not None:
             self._ask(made, withheld)

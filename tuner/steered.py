@@ -14,6 +14,7 @@ import structlog
 from streaming.contract import BrokerSignal, MoveSignal
 from tuner.decide.freshness import fresh
 from tuner.decide.ownership import may_be_swept
+from tuner.decide.plan_moves import moves_to_list, plan_rates
 from tuner.decide.policy import intend
 from tuner.decide.urgency import recovering, stalled_ends
 from tuner.ledger import Ledger
@@ -62,6 +63,7 @@ class Steered:
         self._monotonic = monotonic
         self._dry_run = dry_run
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # What plans still have to begin.
+        self._throttles_moves = limits.throttles_moves  # Anything of what moved at the last look.
         self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
 
     def next_due_s(self) -> float | None:
@@ -95,6 +97,10 @@ class Steered:
             stalled=stalled_ends(live, self._ledger.memory),
             recovering=recovering(live, fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
             ours={side: owned.before_bytes_per_s or 0 for side, owned in self._ledger.memory.owned.items()},
+            most=plan_rates(live.moves, observation.plan_moves, self._limits),
+        )
+        self._throttles_moves = self._limits.throttles_moves or bool(
+            moves_to_list(live.moves, observation.plan_moves, self._limits)
         )
 
     def hold(self) -> None:
@@ -145,7 +151,9 @@ class Steered:
         them are left alone before any of it is on record: the journal may be away."""
         for each in refused:
             self._steering.drop((each.decision.broker, each.decision.side))
-        told = [each for each in refused if not (each.theirs and may_be_swept(each.found, self._limits))]
+        told = [
+            each for each in refused if not (each.theirs and may_be_swept(each.found, throttles=self._throttles_moves))
+        ]
         for each in told:
             decision, side = each.decision, (each.decision.broker, each.decision.side)
             log.error(f"not done: {decision.text.split(':')[0]}: {each.failure}", broker=side[0], side=side[1])

@@ -71,6 +71,7 @@ class Steering:
         self._stalled: frozenset[BrokerSide] = frozenset()
         self._recovering: frozenset[BrokerSide] = frozenset()
         self._ours: dict[BrokerSide, int] = {}
+        self._most: dict[BrokerSide, float] = {}
         self._due_s: float | None = None
 
     @property
@@ -93,6 +94,7 @@ class Steering:
         stalled: frozenset[BrokerSide] = frozenset(),
         recovering: frozenset[BrokerSide] = frozenset(),
         ours: Mapping[BrokerSide, int] = NOBODYS,
+        most: Mapping[BrokerSide, int] = NOBODYS,
     ) -> None:
         """A cycle's word on what may be steered until the next.
 
@@ -102,6 +104,7 @@ class Steering:
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: as decide/urgency.py tells them.
             ours: of the sides that we have written, what stood before, in bytes/s.
+            most: what plans allow the sides that they copy through, in bytes/s.
         """
         given = {**held, **free}
         # A broker may show our last write late; what we left there is newer. Where we wrote nothing, what stands there does.
@@ -111,6 +114,8 @@ class Steering:
         self._held = frozenset(held)
         self._stalled, self._recovering = stalled, recovering
         self._ours = {side: before for side, before in ours.items() if side in given}
+        ceiling = self._limits.rate_bytes_per_s_max
+        self._most = {side: float(rate) for side, rate in most.items() if side in given and rate < ceiling}
         # In the middle of a rolling restart brokers may differ; the law's play around what is meant is bounded either way.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._stands:
@@ -154,6 +159,7 @@ class Steering:
             recovering=self._recovering,
             ours=self._ours,
             planned=frozenset(planned),
+            most=self._most,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory

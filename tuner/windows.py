@@ -11,7 +11,7 @@ gone on with for half a minute; later only news of now raises a throttle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.decide.announced import sides_of
@@ -21,7 +21,7 @@ from tuner.model.decision import Reason, SetRate
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
 from tuner.plan.quota_age import QuotaAges
-from tuner.plan.slew import SlewStep, filled, slew
+from tuner.plan.slew import FILLS_S, SlewStep, filled, slew
 
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
@@ -29,6 +29,11 @@ from tuner.plan.slew import SlewStep, filled, slew
 _AT_ONCE = RESCUES | {Reason.RECOVERS, Reason.WINDOW_EMPTY}
 # So long a way up that was cut short is gone on with as if it had not been: what stood was right half a minute ago.
 _RESUMES_S_MAX = 30.0
+# What did not pass for so long passes at once, and again with every window: of a window no more than its slack.
+_IDLE_S_MIN = 1.5
+# Until the replicas of a step are made and their fetchers run. What does not flow meanwhile would pass at once, and again with
+# every window. The law looks at what passes and corrects that; without it a rate stands as it is.
+_STARTS_S = 3.0
 
 
 class Windows:
@@ -40,6 +45,8 @@ class Windows:
         self._monotonic = monotonic
         self._writes_per_s_max = writes_per_s_max
         self._ages = QuotaAges()
+        self._idle_s: Mapping[BrokerSide, float] = {}  # Of the sides where steps of plans are about to begin.
+        self._begun: frozenset[BrokerSide] = frozenset()  # Where one has begun since the last look.
         # Throttles that are still to be brought up to what stood, and since when.
         self._cut_short: dict[BrokerSide, float] = {}
 
@@ -73,6 +80,31 @@ class Windows:
         # Somebody may have begun to move something there since the last look.
         return found - sides_of(live.moves) if found else found
 
+    def idle(
+        self,
+        live: LiveCluster,
+        begin: Collection[BrokerSide],
+        moving: Collection[BrokerSide],
+        carried_at_s: Mapping[BrokerSide, float],
+    ) -> frozenset[BrokerSide]:
+        """The sides that are about to carry a plan, or have begun to since the last look, and whose window is not full.
+
+        A window of which nothing is known counts as empty: to fill it once too often takes some seconds, and not to fill it would
+        let twice the rate pass within a window.
+
+        Args:
+            begin: where steps of plans are about to begin.
+            moving: where steps of plans run.
+            carried_at_s: when the executor of plans saw its steps run there last; it looks more often than the tuner.
+        """
+        now_s, ages = self._monotonic(), self._ages
+        # At a first look what runs has run before.
+        self._begun = frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.carries(s))
+        begins = (*({*begin} - sides_of(live.moves)), *self._begun)
+        idle_s = {s: now_s - max(ages.carried_at_s(s), carried_at_s.get(s, -math.inf)) for s in begins}
+        self._idle_s = {side: idle for side, idle in idle_s.items() if idle >= _IDLE_S_MIN}
+        return frozenset(self._idle_s)
+
     def that_fill(
         self, changes: Sequence[SetRate], empty: frozenset[BrokerSide], begin: Iterable[PartitionMove]
     ) -> list[SetRate]:
@@ -82,7 +114,7 @@ class Windows:
             empty: as this cycle's observation has it.
             begin: what does, of all that was to.
         """
-        idle = empty - sides_of(begin) - self._cut_short.keys()
+        idle = empty - sides_of(begin) - self._cut_short.keys() - self._begun
         self._ages = self._ages.without(idle - self.filling().keys())
         return [c for c in changes if c.reason is not Reason.WINDOW_EMPTY or (c.broker, c.side) not in idle]
 
@@ -93,8 +125,10 @@ class Windows:
         """
         side, now_s, budget = (change.broker, change.side), self._monotonic(), self._writes_per_s_max
         if change.reason is Reason.WINDOW_EMPTY and side not in self._cut_short:
-            least = self._limits.rate_bytes_per_s_min
-            return filled(change.wanted_bytes_per_s, least, sides=together, writes_per_s_max=budget)
+            held = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILLS_S)  # Of the window, what is still counted.
+            least = max(self._limits.fill_from_bytes_per_s, held * change.wanted_bytes_per_s)
+            starts_s = 0.0 if self._limits.steers else _STARTS_S
+            return filled(change.wanted_bytes_per_s, least, sides=together, writes_per_s_max=budget, starts_s=starts_s)
         return slew(
             change.live_bytes_per_s,
             change.wanted_bytes_per_s,

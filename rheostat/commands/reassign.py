@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rheostat.commands.options import Config, Json
+from rheostat.commands.options import Config, Json, Yes, amount
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
 from rheostat.printable import printable
 from rheostat.saying import out
+from streaming import units
 
 if TYPE_CHECKING:
     from rheostat.reassign.say import Said
@@ -64,18 +65,35 @@ def start(
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="put it on record, and don't watch it")] = False,
     here: Annotated[bool, typer.Option("--here", help="run the whole service here until the plan has ended")] = False,
+    throttle: Annotated[
+        float | None,
+        amount(
+            units.positive(units.parse_rate),
+            "the most for each broker and side, such as 50MB/s; at most the ceiling, which holds without it",
+            "RATE",
+        ),
+    ] = None,
+    unthrottled: Annotated[
+        bool, typer.Option("--unthrottled", help="no throttle for this plan, so that the ceiling does not hold")
+    ] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Puts the plan on record for the tuner, and watches it to its end; `reassign PLAN.json` for short. 1: not done."""
+    if throttle is not None and unthrottled:
+        raise typer.BadParameter("give one of the two", param_hint="--throttle, --unthrottled")
     if detach and here:
         raise typer.BadParameter("the service here would end with this command", param_hint="--detach, --here")
 
     from rheostat.logs import set_up_logs
     from rheostat.reassign.command import Asked, run_reassign
+    from tuner.model.reassigning import PlanThrottle
 
     set_up_logs()
     limits = _limits(None, leader_movements, partition_movements, replica_movements)
-    asked = Asked(plan, limits, allow_factor, watch_s, dry_run, detach, here, as_json)
+    asked = Asked(
+        plan, limits, allow_factor, watch_s, dry_run, detach, here, as_json, PlanThrottle(throttle, unthrottled), yes
+    )
     raise typer.Exit(run_reassign(config, asked))
 
 

@@ -32,40 +32,44 @@ class Checked:
     forbidden: tuple[str, ...]  # Each is reason enough not to begin.
     notes: tuple[str, ...]
     fluid: Fluid  # The best that any order can do at the ceiling.
-    expected_s: float | None = None  # About what it takes; None: it never ends.
+    expected_s: float | None = None  # About what it takes; None: it never ends, or it is not throttled.
+    takes: tuple[str, ...] = ()  # How much is copied, and about how long that takes.
 
 
 def checked(
-    given: Given, ground: Ground, *, rate_bytes_per_s_max: float, limits: PartitionLimits, may_change_factor: bool,
-    batch: BatchLimits | None = None, others: Sequence[Plan] = (), leaders_ratio: float = 1.0,
+    given: Given, ground: Ground, *, rate_bytes_per_s_max: float | None, limits: PartitionLimits, may_change_factor: bool,
+    batch: BatchLimits | None = None, others: Sequence[Plan] = (), leaders_ratio: float = 1.0, steers: bool = False,
 ) -> Checked:  # fmt: skip
     """
     Args:
-        rate_bytes_per_s_max: the ceiling of every throttle.
+        rate_bytes_per_s_max: of every throttle; None: the plan is not throttled.
+        steers: a latency objective may lower that.
         leaders_ratio: of it, what leaders have while the plan goes on.
         may_change_factor: somebody said that partitions may have more or fewer replicas than before.
         batch: how many may be under way at a time; None: as many as there are.
         others: plans on record that have not ended.
     """
-    rates: dict[BrokerSide, float] = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
+    rates: dict[BrokerSide, float] = {}
+    if rate_bytes_per_s_max is not None:
+        rates = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
     partitions = planned(_waiting(given, ground))
     best = fluid(partitions, rates)
-    expected = expected_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio)
+    expected = expected_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio) if rates else None
     added = _added_bytes(given, ground, others)
     forbidden = [
         *_factor(given, may_change_factor),
         *_dead_targets(given, ground),
         *_over_limits(given, ground, limits, others),
         *_full_disks(added, ground),
-        *_never_end(best, rate_bytes_per_s_max),
+        *(_never_end(best, rate_bytes_per_s_max) if rate_bytes_per_s_max is not None else ()),
     ]
     notes = [
         *_waited_for(given, ground),
         *_fewer_racks(given, ground),
         *_nearly_full_disks(added, ground),
-        *_takes(best, expected, rate_bytes_per_s_max),
     ]
-    return Checked(tuple(forbidden), tuple(notes), best, expected)
+    takes = _takes(best, expected, rate_bytes_per_s_max, steers=steers)
+    return Checked(tuple(forbidden), tuple(notes), best, expected, takes)
 
 
 def ways_of(given: Given, ground: Ground) -> list[Way]:
@@ -222,8 +226,9 @@ def _never_end(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
     keys = sorted({(topic, number) for topic, number, _ in best.never})
     side = best.never[0][2]
     return [
-        f"{named(keys)}: keeping up with what is written takes more than tuner.rate_bytes_per_s_max "
-        f"({rate_text(rate_bytes_per_s_max)}) lets through, on the {side_name(side)} for one: the copy would never end. Raise it, "
+        f"{named(keys)}: keeping up with what is written takes more than the throttle "
+        f"({rate_text(rate_bytes_per_s_max)}) lets through, on the {side_name(side)} for one: the copy would never end. Raise it "
+        "(tuner.rate_bytes_per_s_max, or --throttle where one was given), "
         "or move them when less is written"
     ]
 
@@ -254,11 +259,19 @@ def _fewer_racks(given: Given, ground: Ground) -> list[str]:
     return [f"{named(fewer)}: on fewer racks than before"] if fewer else []
 
 
-def _takes(best: Fluid, expected: float | None, rate_bytes_per_s_max: float) -> list[str]:
-    if best.time_s is None or expected is None or not best.copied_bytes:
-        return []
+def _takes(
+    best: Fluid, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool
+) -> tuple[str, ...]:  # fmt: skip
+    if not best.copied_bytes:
+        return ()
+    bytes_text = f"{size_text(best.copied_bytes)} are to be copied"
+    if rate_bytes_per_s_max is None:
+        return (f"{bytes_text}; how long that takes without a throttle is not known.",)
+    if best.time_s is None or expected is None:
+        return ()
     where = "" if best.slowest is None else f", which the {side_name(best.slowest)} needs"
-    return [
-        f"{size_text(best.copied_bytes)} are to be copied; at {rate_text(rate_bytes_per_s_max)} a broker and side no order is "
-        f"faster than {span_text(best.time_s)}{where}. Expected: about {span_text(expected)}, where nobody suffers for it"
-    ]
+    longer = ", and longer where clients need the brokers more" if steers else ""
+    return (
+        f"{bytes_text}: about {span_text(expected)} at {rate_text(rate_bytes_per_s_max)}{longer}. No order of the steps is faster "
+        f"than {span_text(best.time_s)}{where}.",
+    )

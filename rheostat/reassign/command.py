@@ -6,10 +6,11 @@ import json
 import threading
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rheostat.confirm import check_can_confirm, confirm
 from rheostat.ctrl_c import CtrlC
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.orders import other_name
@@ -20,13 +21,14 @@ from rheostat.reassign.here import Here
 from rheostat.reassign.interrupted import interrupted, left
 from rheostat.reassign.picture import Picture, as_record
 from rheostat.reassign.steps import as_rows, sentences_of_steps
+from rheostat.reassign.terms import Terms, rate_lines, read_terms
 from rheostat.reassign.view import View, console, say
 from rheostat.reassign.watch import watch
 from rheostat.reassign.words import standing
 from rheostat.saying import out
 from rheostat.settings import Settings, load_settings
 from tuner.interpreter import calm_the_collector
-from tuner.model.reassigning import Key, Wanted
+from tuner.model.reassigning import Key, PlanThrottle, Wanted
 from tuner.plan.batches import BatchLimits
 
 _AGAIN_AFTER_S = 5.0
@@ -44,6 +46,8 @@ class Asked:
     detach: bool = False
     here: bool = False
     as_json: bool = False
+    throttle: PlanThrottle = field(default_factory=PlanThrottle)
+    yes: bool = False  # Nothing is asked before it begins.
 
 
 def run_reassign(config: Path, asked: Asked) -> int:
@@ -52,20 +56,23 @@ def run_reassign(config: Path, asked: Asked) -> int:
     # The plan first: what is wrong in it needs no cluster to be found.
     plan = plan_of(asked.plan)
     settings = load_settings(config)
+    if not asked.dry_run:
+        check_can_confirm(yes=asked.yes)
     with client_of(settings) as client:
         ground = ground_of(client, settings, {target.topic for target in plan.targets}, asked.watch_s, say)
     given = given_of(plan, ground)
     if not given.parts:
         return _nothing_to_do(given, asked)
     known = record.read(settings)
+    terms = read_terms(settings, asked.throttle, may_run=ground.tuners != 0, here=asked.here)
     found = checked(
-        given, ground, rate_bytes_per_s_max=settings.tuner.rate_bytes_per_s_max, limits=settings.limits.limits(),
+        given, ground, rate_bytes_per_s_max=terms.rate_bytes_per_s, limits=settings.limits.limits(),
         may_change_factor=asked.may_change_factor, batch=asked.limits, others=known.active,
-        leaders_ratio=settings.tuner.plan_leaders_ratio(),
+        leaders_ratio=terms.leaders_ratio, steers=terms.objective is not None,
     )  # fmt: skip
     taken = _taken_already(given.parts.keys(), known)
     if asked.dry_run:
-        return _dry_run(given, ground, found, taken, asked)
+        return _dry_run(given, ground, found, taken, terms, asked)
     for line in found.notes:
         say(line)
     if taken:
@@ -79,8 +86,11 @@ def run_reassign(config: Path, asked: Asked) -> int:
             "--here starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
             "Nothing is on record."
         )
-    with Here(config, ground.tuners) if asked.here else _somebody_leads(settings, ground.tuners) as service:
-        head = record.put(settings, given.parts, asked.limits)
+    if terms.nobody is not None:
+        raise CommandError(terms.nobody)
+    confirm(_foretold(given, found, terms), yes=asked.yes, word="unthrottled" if asked.throttle.unthrottled else None)
+    with Here(config, ground.tuners) if asked.here else Here(None, ground.tuners) as service:
+        head = record.put(settings, given.parts, asked.limits, asked.throttle)
         say(f"Plan {head.id} is on record: {_count(given.parts)}.")
         if asked.detach:
             return _detached(settings, head.id, head.at_ms, asked)
@@ -191,7 +201,18 @@ def _nothing_to_do(given: Given, asked: Asked) -> int:
     return EXIT_DONE
 
 
-def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], asked: Asked) -> int:
+def _foretold(given: Given, found: Checked, terms: Terms) -> list[str]:
+    """What the plan moves, how fast it may be, and about how long it takes."""
+    onto = sorted({broker for part in given.parts.values() for broker in part.target if broker not in part.before})
+    topics = {topic for topic, _ in given.parts}
+    to_brokers = f" onto broker{'s' if len(onto) != 1 else ''} {', '.join(map(str, onto))}" if onto else ""
+    moves = f"{_count(given.parts)} of {len(topics)} topic{'s' if len(topics) != 1 else ''}"
+    return [f"The plan moves {moves}{to_brokers}.", *rate_lines(terms), *found.takes]
+
+
+def _dry_run(
+    given: Given, ground: Ground, found: Checked, taken: list[str], terms: Terms, asked: Asked
+) -> int:  # fmt: skip
     forbidden = [*taken, *found.forbidden]
     ways = ways_of(given, ground)
     if asked.as_json:
@@ -203,6 +224,12 @@ def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], ask
                 "expected_s": found.expected_s,
                 "all_at_once_s": found.fluid.at_once_s,
                 "steps": as_rows(ways, asked.limits.replica_movements_max),
+                "rate_bytes_per_s": terms.rate_bytes_per_s,
+                "ceiling_bytes_per_s": terms.ceiling_bytes_per_s,
+                "objective": terms.objective,
+                "tuner": None if terms.tuner is None else terms.tuner.holder,
+                "limits_of": terms.source,
+                "differences": list(terms.differences),
                 "forbidden": forbidden,
                 "notes": list(found.notes),
             }
@@ -210,8 +237,10 @@ def _dry_run(given: Given, ground: Ground, found: Checked, taken: list[str], ask
     else:
         for line in sentences_of_steps(ways, asked.limits.replica_movements_max):
             out(line)
-        for line in (*found.notes, *(f"Forbidden: {line}" for line in forbidden)):
+        for line in (*_foretold(given, found, terms), *found.notes, *(f"Forbidden: {line}" for line in forbidden)):
             say(line)
+        if terms.nobody is not None:
+            say(terms.nobody)
     say("Nothing is on record, and nothing is begun.")
     return EXIT_NOT_WELL if forbidden else EXIT_DONE
 
@@ -229,19 +258,6 @@ def _taken_already(keys: Collection[Key], known: record.OnRecord) -> list[str]:
                 f"`rheostat reassign cancel {plan.id}`"
             )
     return said
-
-
-def _somebody_leads(settings: Settings, tuners: int | None) -> Here:
-    """
-    Raises:
-        CommandError: no tuner is there that would execute it.
-    """
-    if tuners == 0:
-        raise CommandError(
-            f"No tuner runs for cluster {settings.cluster}, so nobody would execute the plan; nothing is on record. Start "
-            "`rheostat run` (or `rheostat tune`) with these settings and ask again, or let this command do it: --here."
-        )
-    return Here(None, tuners)
 
 
 def _count(parts: Collection[object]) -> str:

@@ -122,6 +122,10 @@ def as_record(shown: Picture) -> dict[str, Any]:
         "copied_bytes": shown.copied_bytes if shown.counted else None,
         "eta_s": shown.eta_s,
         "limits": limits_record(plan.head.limits),
+        "throttle": {
+            "rate_bytes_per_s_max": plan.head.throttle.rate_bytes_per_s_max,
+            "unthrottled": plan.head.throttle.unthrottled,
+        },
         "said": list(state.said),
         "grown": list(shown.grown),
         "pace": list(state.pace),

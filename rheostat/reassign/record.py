@@ -27,7 +27,7 @@ from tuner.journal.plan_records import encode_head, encode_parts, head_key, part
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.transactions import TROUBLE
 from tuner.model.orders import Orders
-from tuner.model.reassigning import Key, Part, Plan, PlanHead, Wanted
+from tuner.model.reassigning import Key, Part, Plan, PlanHead, PlanThrottle, Wanted
 from tuner.plan.batches import BatchLimits
 
 _CLIENT_ID = "rheostat-reassign"
@@ -166,8 +166,13 @@ def heeded(settings: Settings, plan: str, at_ms: int, timeout_s: float = HEEDED_
     return False
 
 
-def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits) -> PlanHead:
+def put(
+    settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits, throttle: PlanThrottle | None = None
+) -> PlanHead:
     """A new plan; its head goes last, and until it is there the plan is none.
+
+    Args:
+        throttle: what was asked for with it; None: the ceiling of the tuner.
 
     Raises:
         CommandError, UnreachableError: it was not taken, or it is not known whether it was.
@@ -176,7 +181,9 @@ def put(settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits) -> P
     now_ms = round(time.time() * 1000)
     plan = _new_id()
     numbered = list(parts_of(parts))
-    head = PlanHead(plan, who(now_ms), now_ms, now_ms, len(numbered), Wanted.RUNNING, limits)
+    head = PlanHead(
+        plan, who(now_ms), now_ms, now_ms, len(numbered), Wanted.RUNNING, limits, throttle=throttle or PlanThrottle()
+    )
     with _sender(settings) as sender:
         try:
             for number, some in enumerate(numbered):

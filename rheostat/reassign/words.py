@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rheostat.reassign.picture import Picture, limits_record
 from streaming.units import rate_text, size_text, span_text
-from tuner.model.reassigning import Ending, Wanted
+from tuner.model.reassigning import Ending, PlanThrottle, Wanted
 from tuner.plan.batches import BatchLimits
 
 BATCH_SHOWN = 8
@@ -20,7 +20,8 @@ def sentences(shown: Picture) -> list[str]:
         said.append(f"  {topic}-{number}: {list(current)} → {list(target)}")
     if len(shown.batch) > BATCH_SHOWN:
         said.append(f"  and {len(shown.batch) - BATCH_SHOWN} more under way (--json has all)")
-    said += [f"  {line}" for line in (limits_text(plan.head.limits), *state.said, *shown.grown, *state.pace)]
+    bounds = (limits_text(plan.head.limits), throttle_text(plan.head.throttle))
+    said += [f"  {line}" for line in (*bounds, *state.said, *shown.grown, *state.pace)]
     return said
 
 
@@ -75,6 +76,16 @@ def batch_text(shown: Picture) -> str:
 
 def _ids(replicas: tuple[int, ...]) -> str:
     return f"({','.join(map(str, replicas))})"
+
+
+def throttle_text(throttle: PlanThrottle) -> str:
+    """What the plan may use of each broker and side."""
+    if throttle.unthrottled:
+        return "not throttled (--unthrottled): the ceiling does not hold for it"
+    asked = throttle.rate_bytes_per_s_max
+    if asked is None:
+        return "throttled at the ceiling of the tuner at most, on each broker and side"
+    return f"throttled at {rate_text(asked)} at most, on each broker and side (--throttle)"
 
 
 def limits_text(limits: BatchLimits) -> str:

@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
     until(lambda: len(replicas_of(client, "still")) == 2, 20, "the topic is there")
 
     def refused(target: dict[int, list[int]]) -> tuple[int, str]:
-        asked = Asked(plan_file(tmp_path, "still", target), BatchLimits(), watch_s=0.0)
+        asked = Asked(plan_file(tmp_path, "still", target), BatchLimits(), watch_s=0.0, yes=True)
         try:
             return run_reassign(config, asked), ""
         except CommandError as error:
@@ -110,7 +110,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", file, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "2",
+            "reassign", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
@@ -119,7 +119,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
     seen = status(config)
     assert 0 < len(seen["Topics"][0]["Partitions"]) <= PARTITIONS
     assert (seen["wanted"], seen["ending"]) == ("running", None)
-    again = rheostat("reassign", file, "-c", config, "--watch-s", "0")
+    again = rheostat("reassign", file, "-c", config, "--watch-s", "0", "--yes")
     assert again.returncode == 2
     assert "more already: let it end, or `rheostat reassign cancel" in again.stderr
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log"):
@@ -166,7 +166,9 @@ def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentCli
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
-        given = rheostat("reassign", plan_file(tmp_path, "weighed", TARGET), "-c", config, "--watch-s", "0", "--detach")
+        given = rheostat(
+            "reassign", plan_file(tmp_path, "weighed", TARGET), "-c", config, "--watch-s", "0", "--yes", "--detach"
+        )
         assert given.returncode == 0, given.stderr
         until(ended, 120, "the plan has ended", every_s=0.05)
         assert seen, "nothing was seen to move"
@@ -187,7 +189,7 @@ def test_a_cancelled_plan_puts_back_what_is_on_its_way(
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", file, "-c", config, "--watch-s", "0", "--detach", "--partition-movements", "2",
+            "reassign", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr

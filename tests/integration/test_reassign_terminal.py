@@ -49,7 +49,7 @@ class Desk:
 
     @contextmanager
     def reassign(self, *more: str, columns: int = 100) -> Iterator[Terminal]:
-        words = (*RHEOSTAT, "reassign", self.file, "-c", self.config, "--watch-s", "0", "--here", *more)
+        words = (*RHEOSTAT, "reassign", self.file, "-c", self.config, "--watch-s", "0", "--yes", "--here", *more)
         with terminal(*words, columns=columns) as shown:
             yield shown
 

@@ -18,7 +18,17 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
 from tuner.model.orders import Orders
-from tuner.model.reassigning import ClusterLook, Key, Part, PartitionNow, Plan, PlanHead, TopicThen, Wanted
+from tuner.model.reassigning import (
+    ClusterLook,
+    Key,
+    Part,
+    PartitionNow,
+    Plan,
+    PlanHead,
+    PlanThrottle,
+    TopicThen,
+    Wanted,
+)
 from tuner.plan.batches import BatchLimits
 from tuner.reassign_ledger import ReassignLedger
 from tuner.reassigning import Reassigning
@@ -197,7 +207,12 @@ class Rig:
         )
 
     def give(
-        self, target: Mapping[Key, tuple[int, ...]], limits: BatchLimits | None = None, *, plan: str = "p"
+        self,
+        target: Mapping[Key, tuple[int, ...]],
+        limits: BatchLimits | None = None,
+        *,
+        plan: str = "p",
+        throttle: PlanThrottle | None = None,
     ) -> None:
         """What a person's program puts on record."""
         before = self.cluster.partitions
@@ -215,7 +230,12 @@ class Rig:
         for number, some in enumerate(numbered):
             self._from_people(part_key("c", plan, number), encode_parts(some))
         now_ms = round(self.now_s * 1000)
-        self._say(PlanHead(plan, "kim@desk", now_ms, now_ms, len(numbered), limits=limits or BatchLimits()))
+        self._say(
+            PlanHead(
+                plan, "kim@desk", now_ms, now_ms, len(numbered), limits=limits or BatchLimits(),
+                throttle=throttle or PlanThrottle(),
+            )
+        )  # fmt: skip
 
     def say(self, wanted: Wanted | None, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
         """Args: wanted: None: a word about the limits alone."""

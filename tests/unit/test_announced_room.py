@@ -97,12 +97,10 @@ def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> No
     assert rig.throttles.lists["orders"].leader.lists(0, 1)
 
 
-@pytest.mark.parametrize("left_alone", ["by its settings", "paused"])
-def test_where_nobody_throttles_moves_no_step_waits_for_room(left_alone: str) -> None:
-    rig, announcing = unthrottled(throttles_moves=left_alone == "paused"), Announcing()
+def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:
+    rig, announcing = unthrottled(), Announcing()
     rig.live.moves = ()
-    if left_alone == "paused":
-        rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
+    rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
     rig.loop.heed_plans(dict, announcing)
     rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
     announcing.begin([move()])

@@ -32,6 +32,19 @@ def test_confirm_with_yes_on_terminal_returns(answer: str, monkeypatch: pytest.M
     assert shown.getvalue() == "\n".join([*CHANGES, "Continue? [y/N] "])
 
 
+@pytest.mark.parametrize(
+    ("answer", "agrees"), [("unthrottled\n", True), ("y\n", False), ("yes\n", False), ("\n", False)]
+)
+def test_confirm_with_a_word_wants_that_word(answer: str, agrees: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(monkeypatch, Terminal(answer))
+    if agrees:
+        confirm(CHANGES, yes=False, word="unthrottled")
+    else:
+        with pytest.raises(NotConfirmedError, match="Nothing was changed"):
+            confirm(CHANGES, yes=False, word="unthrottled")
+    assert shown.getvalue().endswith("Type unthrottled to continue: ")
+
+
 @pytest.mark.parametrize("answer", ["n\n", "\n", "", "yep\n"])
 def test_confirm_with_another_answer_ends(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = on_terminal(monkeypatch, Terminal(answer))

@@ -21,7 +21,7 @@ SETTLED = owned(4_500_000, 21 * MB)
 
 
 def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[LetGo | Hold]]:
-    return let_go_of_changed(cluster, memory, now_ms, LIMITS)
+    return let_go_of_changed(cluster, memory, now_ms, LIMITS, throttles=False)
 
 
 @pytest.mark.parametrize("stands", [4.5, 10, 16, 21])
@@ -88,7 +88,8 @@ def test_the_hold_expires(late_ms: int, still_theirs: bool) -> None:
 
 def test_the_hold_is_as_long_as_configured() -> None:
     limits = Limits(rate_bytes_per_s_max=50 * MB, yield_s=90.0)
-    memory, decisions = let_go_of_changed(live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED}), NOW_MS, limits)
+    cluster, ours = live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED})
+    memory, decisions = let_go_of_changed(cluster, ours, NOW_MS, limits, throttles=False)
     assert memory.theirs_until_ms == {SOURCE: NOW_MS + 90_000}
     assert decisions[0].until_ms == NOW_MS + 90_000
 

@@ -11,6 +11,7 @@ from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
     PARTS_PER_RECORD,
     asked_key,
+    decode_head,
     decode_state,
     encode_asked,
     encode_head,
@@ -22,10 +23,10 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, Tally, TopicThen, Wanted
+from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, PlanThrottle, Tally, TopicThen, Wanted
 from tuner.plan.batches import BatchLimits
 
-HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk")
+HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5))
 PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): Part((1,), (2,))}
 ASKED = {("t", 0): Asked((3, 1, 2), (1, 2), True, True, True)}
 STATE = PlanState(
@@ -51,6 +52,20 @@ def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
     book.take(part_key("c", "p", 0), b'{"v": 1, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
     assert book.plans[0].parts == {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5)}
+
+
+def test_head_of_an_older_program_has_the_ceiling_as_its_throttle() -> None:
+    body = json.loads(encode_head(replace(HEAD, throttle=PlanThrottle(unthrottled=True))))
+    assert body.pop("throttle") == [None, True]
+    head, _ = decode_head(json.dumps(body).encode())
+    assert head.throttle == PlanThrottle()
+
+
+@pytest.mark.parametrize("rate", [0, -5, 0.5, 1e300, float("inf"), float("nan"), "fast"])
+def test_head_with_no_rate_that_kafka_takes_is_not_read(rate: object) -> None:
+    body = json.loads(encode_head(HEAD)) | {"throttle": [rate, False]}
+    with pytest.raises(ValueError, match=r"throttle|malformed|invalid"):
+        decode_head(json.dumps(body).encode())
 
 
 def test_a_state_of_an_older_program_tells_of_no_pauses_and_no_tally() -> None:

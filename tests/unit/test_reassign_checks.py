@@ -58,10 +58,19 @@ def test_a_plan_that_nothing_speaks_against() -> None:
     )  # fmt: skip
     assert found.forbidden == ()
     assert found.fluid.time_s == 20.0
-    assert found.notes == (
-        "2.00 GB are to be copied; at 100 MB/s a broker and side no order is faster than 20 s, which the broker 1 leader "
-        "throttle needs. Expected: about 34 s, where nobody suffers for it",
+    assert found.notes == ()
+    assert found.takes == (
+        "2.00 GB are to be copied: about 34 s at 100 MB/s. No order of the steps is faster than 20 s, which the broker 1 leader "
+        "throttle needs.",
     )
+
+
+def test_a_plan_that_is_not_throttled_foretells_no_time() -> None:
+    found = checked(
+        one((3, 4), writes=1e9), ground(HERE), rate_bytes_per_s_max=None, limits=PartitionLimits(), may_change_factor=False
+    )  # fmt: skip
+    assert (found.forbidden, found.expected_s) == ((), None)
+    assert found.takes == ("2.00 GB are to be copied; how long that takes without a throttle is not known.",)
 
 
 def test_what_is_expected_knows_that_leaders_have_less_while_a_plan_goes_on() -> None:
@@ -206,7 +215,7 @@ def test_few_at_a_time_take_longer_than_no_order_can_be_faster_than() -> None:
 
 def test_a_copy_that_never_ends_forbids() -> None:
     (said,) = forbids(one((1, 3), writes=60e6))
-    assert said.startswith("t-0: keeping up with what is written takes more than tuner.rate_bytes_per_s_max (100 MB/s)")
+    assert said.startswith("t-0: keeping up with what is written takes more than the throttle (100 MB/s)")
 
 
 def test_fewer_racks_and_somebody_elses_move_are_told() -> None:

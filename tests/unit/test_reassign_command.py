@@ -146,6 +146,7 @@ def test_a_plan_in_sentences() -> None:
         "  1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 2 min 20 s left at its pace so far",
         "  t-1: [3, 4, 1, 2] → [3, 4]",
         "  at most 2 leader movements, 8 partition movements at a time",
+        "  throttled at the ceiling of the tuner at most, on each broker and side",
     ]
 
 

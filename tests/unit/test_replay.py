@@ -24,6 +24,7 @@ from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
 from tuner.model.objectives import LawLimits, Objective
 from tuner.model.orders import Orders, Pause
+from tuner.model.reassigning import Asked, Part, Plan, PlanHead, PlanThrottle
 from tuner.replay.compare import compared
 from tuner.replay.film import Missed, Step, record_of, steps_of
 from tuner.replay.play import Played
@@ -124,6 +125,33 @@ def test_a_window_that_fills_before_a_step_begins_replays() -> None:
     rig.goes_on(30, gained_bytes_per_s=4 * MB)
     played = rig.replayed()
     assert "window_empty" in {row["reason"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
+    assert differing(played) == []
+
+
+@pytest.mark.parametrize("objective", [None, OBJECTIVE], ids=["no objective", "objective"])
+def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) -> None:
+    rig, announcing = FilmedRig(Memory(), objective=objective), Announcing()
+    signals, rig.signals.moves = rig.signals.moves, {}
+    rig.throttles.rates.clear()
+    rig.throttles.lists = {"orders": TopicThrottle()}
+    rig.live.moves = ()
+    head = PlanHead("p", "kim@desk", NOW_MS, NOW_MS, 1, throttle=PlanThrottle(8 * MB))
+    asked = {("orders", 0): Asked((3, 2), (1, 2))}
+    plans = [Plan(head, {("orders", 0): Part((3, 2), (1, 2))}, asked)]
+    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    rig.goes_on(10)
+    announcing.begin([move()])
+    rig.goes_on(5)
+    assert announcing.withheld == {}
+    rig.live.moves, rig.signals.moves = (move(),), signals
+    announcing.end()
+    rig.goes_on(60, gained_bytes_per_s=4 * MB)
+    assert max(rig.throttles.rates.values()) <= 8 * MB
+    rig.live.moves, plans[0] = (), replace(plans[0], asked={})
+    rig.goes_on(30)
+    assert not rig.throttles.rates
+    played = rig.replayed()
+    assert {"start", "add_pairs", "remove_pairs", "put_back"} <= actions(played)
     assert differing(played) == []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import F, L
 
-from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
+from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide
@@ -68,6 +68,25 @@ def test_old_signals_open_nothing() -> None:
     before = meant(memory)
     late = replace(waiting, now_ms=START_MS + 27_000, recovering=frozenset({SIDE}))
     assert meant(turn(late, memory, FAST, LIMITS)[0]) == before
+
+
+@pytest.mark.parametrize("side", [L, F])
+def test_law_never_writes_above_the_throttle_of_a_plan(side: Side) -> None:
+    """The setting plays around what is meant, and may not play above what the plan allows."""
+    memory, rate, written = LawMemory(), 9_000_000, []
+    key = (1, side)
+    for second in range(12, 90):
+        at_s = second // 5 * 5
+        seen = LawView(
+            START_MS + second * 1000, {1: broker(1, at_s, throttled=8 * MB)}, {key: move(key, at_s)}, {key: rate},
+            {1: Capacity(125 * MB, 125 * MB)}, most={key: 9.0 * MB},
+        )  # fmt: skip
+        memory, rates = turn(seen, memory, FAST, LIMITS)
+        rate = rates.get(key, rate)
+        written.append(rate)
+    assert max(written) <= 9 * MB
+    free, _ = turn(replace(seen, most={}), memory, FAST, LIMITS)
+    assert free.courses[key].wanted.rate_bytes_per_s > 9 * MB, "without it the law would take more"
 
 
 def stalled(throttled: float) -> float:

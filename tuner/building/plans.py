@@ -34,6 +34,8 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
     settings, journal, orders = means.settings, means.journal, means.orders
     orders.plans = None
     if not settings.reassign.enabled:
+        # What another tuner's plan moves stays throttled.
+        loop.heed_plans(dict, Announcing(), lambda: journal.plans.plans)
         return None
     orders.plans, orders.plans_whole = journal.plans, settings.dry_run
     for plan, why in journal.plans.unread.items():
@@ -66,11 +68,11 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
         bounds=_bounds(settings, means.partition_limits),
         wall_clock=means.wall_clock,
         monotonic=means.monotonic,
-        announcing=announcing if settings.limits().throttles_moves and not settings.dry_run else None,
+        announcing=announcing if not settings.dry_run else None,
         announced_s_max=max(ANNOUNCED_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )
-    loop.heed_plans(lambda: plans.pending_bytes, announcing)
+    loop.heed_plans(lambda: plans.pending_bytes, announcing, lambda: journal.plans.plans)
     return plans
 
 

@@ -54,6 +54,8 @@ class LawView:
     # Sides whose rate we have written, perhaps before we were started again, and what stood there before: bytes/s, 0 is nothing.
     ours: Mapping[BrokerSide, int] = field(default_factory=dict)
     planned: frozenset[BrokerSide] = frozenset()  # Plans still have something to begin there.
+    # The most that plans allow sides that they copy through, in bytes/s; only where that is below the ceiling.
+    most: Mapping[BrokerSide, float] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

@@ -113,6 +113,7 @@ class Kept:
         self.missing: Answers[Pairs] = Answers(_missing)  # Of what is needed, on lists as they stand.
         self.done: Answers[Pairs] = Answers(_done)  # Of ours, what is needed no more.
         self.others: Answers[TopicThrottle] = Answers(TopicThrottle.without)  # On lists as they stand, without ours.
+        self._some: Kept | None = None
         self._moves: tuple[PartitionMove, ...] = ()
         self._came: Sequence[PartitionMove] = ()
         self._seen: Seen | None = None  # In which all of ``_moves`` but ``_came`` are.
@@ -129,6 +130,12 @@ class Kept:
         if self._came:
             self._seen = None  # Nobody has put these into it.
         self._came, self._moves = came, moves
+
+    def of_some(self) -> Kept:
+        """What is kept of those moves alone that have to be listed, where it is not all of them."""
+        if self._some is None:
+            self._some = Kept()
+        return self._some
 
     def unseen(self, seen: Seen) -> Sequence[PartitionMove]:
         """Moves that may not be in ``seen`` yet."""

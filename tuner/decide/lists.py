@@ -33,6 +33,7 @@ from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_nam
 from tuner.model.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
 from tuner.model.memory import Memory
 from tuner.model.objectives import LawLimits
+from tuner.plan.slew import filled
 
 NOTHING = TopicThrottle()
 _NOT_NEEDED = Needed()
@@ -63,12 +64,14 @@ def without_ours(live: LiveCluster, memory: Memory, kept: Kept | None = None) ->
 def list_moves(
     view: MovesView, memory: Memory, again: Mapping[BrokerSide, int], kept: Kept | None = None
 ) -> list[Hold | StartRate | AddPairs | RemovePairs]:
-    """What the moves that run need: first the rates, then what counts against them, and what does not any more.
+    """What the moves that are to be throttled need: first the rates, then what counts against them, and what does not any more.
 
     Args:
         again: rates that stood there until somebody swept them away, lists and all.
     """
     live, kept = view.live, kept or Kept()
+    if view.to_list is not live.moves:
+        live, kept = replace(live, moves=view.to_list), kept.of_some()
     needed = needed_pairs(live, kept)
     missing = {topic: kept.missing.of(topic, each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()}
     starts = _starts(view, memory, needed, missing, again)
@@ -177,22 +180,32 @@ def _starts(
         for side in Side:
             pairs = missing[topic][side] | (ours.of(side).pairs & of_topic.of(side))
             wanted.update((broker, side) for _, broker in pairs)
-    copies = copies_of(view.live.moves)
+    copies = copies_of(view.to_list)
     return [_start(side, view, copies.get(side[0], ONE_COPY), again) for side in sorted(wanted & bare)]
 
 
 def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[BrokerSide, int]) -> StartRate:
+    limits = view.limits_of(side)
     order = permitted(view.orders.overrides.get(side), view.limits)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
+        if not limits.steers and side in view.empty:
+            rate = filled(rate, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
     elif side in again:
-        stood = round(min(again[side], view.limits.rate_bytes_per_s_max))
+        stood = round(min(again[side], limits.rate_bytes_per_s_max))
         rate, why = stood, "as it stood until it was swept away"
         # Producers may write more by now. The law may have meant it to be as little as it may be; what does not even carry
         # the fewest copies is meant by nobody.
         drains = drains_bytes_per_s(side, view, copies)
         if stood < drains:
             rate, why = drains, f"{words.rate(stood)} stood until it was swept away, and would not drain any more"
+    elif not view.limits.steers:
+        # The rate of the plan, whose step waits for it; a whole window of it would pass at once where nothing has moved.
+        most = round(limits.rate_bytes_per_s_max)
+        rate, why = most, "a plan of rheostat moves partitions through it"
+        if side in view.empty or side not in view.sides_now:
+            rate = filled(most, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+            why += f"; the rate rises to {words.rate(most)} as the window of its quota fills"
     else:
         rate, why = (
             start_bytes_per_s(side, view, copies),
@@ -204,7 +217,7 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
 
 def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
     """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile."""
-    limits = view.limits
+    limits = view.limits_of(side)
     # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
     factor = copies.most if side[1] is Side.LEADER else 1
     least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * factor * (_write(side, view) or 0.0))
@@ -215,7 +228,7 @@ def drains_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int
     """Below this it surely does not drain; 0 where nothing fresh is known of it."""
     factor = copies.fewest if side[1] is Side.LEADER else 1
     least = _DRAINS_OVER_KEEP_UP * factor * (_write(side, view) or 0.0)
-    return round(min(view.limits.rate_bytes_per_s_max, least))
+    return round(min(view.limits_of(side).rate_bytes_per_s_max, least))
 
 
 def _write(side: BrokerSide, view: MovesView) -> float | None:

@@ -6,7 +6,7 @@ objective is set, otherwise the one that rescues a stalled move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 from streaming.contract import Side
 from tuner.decide import deadline, rescue_rate, words
@@ -16,11 +16,13 @@ from tuner.decide.moves_view import MovesView
 from tuner.decide.not_bound import Causes, not_bound
 from tuner.decide.orders import back_to_before, being_overridden, in_force, overridden, permitted
 from tuner.model.cluster import BrokerSide, RateSetting, side_name
-from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
+from tuner.model.decision import Decision, Hold, Reason, SetRate, StartRate, Steer
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory, Owned
 from tuner.plan.move_time import SideLoad
 from tuner.plan.slew import filled
+
+_TO_PLAN_RATE = "its rate changes to that of a plan of rheostat, in steps over the quota's window"
 
 
 def decide_sides(
@@ -49,7 +51,7 @@ def _decide_side(
     causes: Causes,
 ) -> Decision:
     """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
-    limits = view.limits
+    limits = view.limits_of(side)
 
     # The broker is not there. Nothing can be read or written, and nothing comes from or to it.
     if side[0] not in view.live.brokers:
@@ -65,6 +67,10 @@ def _decide_side(
     if side in memory.theirs_until_ms:
         minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
+    # A plan is about to copy through a window that is empty: also what a person wants there is brought up as it fills.
+    plan_fills = not limits.steers and _respected(side, view, memory) is None
+    if plan_fills and (filling := _filling(side, view, memory)) is not None:
+        return filling
     # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too.
     if (ordered := _ordered(side, view, memory)) is not None:
         return ordered
@@ -72,12 +78,15 @@ def _decide_side(
     if (standing := _respected(side, view, memory)) is not None:
         return _hold(side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is")
     # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
-    if (filling := _filling(side, view, memory)) is not None:
+    if limits.steers and (filling := _filling(side, view, memory)) is not None:
         return filling
+    # A plan of rheostat copies through it, or is about to: its rate is the operator's, and needs no measurement.
+    if (planned := _planned(side, view, memory)) is not None:
+        return planned
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
     # something to go by, and may; a rescue only ever raises, and would leave it as it is.
     means_its_own = limits.steers and view.freshness(side) is Freshness.FRESH
-    goes_back = not means_its_own or not limits.adopts
+    goes_back = (not means_its_own or not limits.adopts) and (limits.steers or side not in view.plan_rates)
     if goes_back and (back := _back(side, view, memory)) is not None:
         return back
     # What we had raised is above the ceiling, which somebody has lowered since. No measurement says that it may stay.
@@ -113,7 +122,7 @@ def _decide_side(
     if setting is None:
         if not stalled or bound:
             elsewhere = f"; {side_name(bound)} is what binds" if bound else ""
-            return _hold(side, Reason.NOT_THROTTLED, f"no throttle on this side, nothing to turn{elsewhere}")
+            return _hold(side, Reason.NOT_THROTTLED, f"{_unheld(view)}{elsewhere}")
         if unknown:
             return _blind(side, unknown, view) or _hold(
                 side, Reason.SIGNALS_MISSING, f"{side_name(unknown)} is not measured"
@@ -132,9 +141,9 @@ def _decide_side(
     if rescue_rate.infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
         return _hold(
             side, Reason.INFEASIBLE,
-            f"keeping up alone takes {words.rate(load.keep_up_bytes_per_s)}, the ceiling is "
+            f"keeping up alone takes {words.rate(load.keep_up_bytes_per_s)}, {_ceiling_word(side, view)} is "
             f"{words.rate(limits.rate_bytes_per_s_max)}: no permitted throttle ends this move. Raise "
-            "tuner.rate_bytes_per_s_max, or move fewer partitions at a time",
+            f"{_ceiling_name(side, view)}, or move fewer partitions at a time",
         )  # fmt: skip
     # A ramp is under way: what is measured now is neither the old rate nor the new one.
     if side in view.busy:
@@ -221,17 +230,82 @@ def _steer(
     )
 
 
+def _planned(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
+    """The rate of the plans that copy through this side; None where nothing has to change for it.
+
+    The law sets the rate itself where it steers, so there only a rate above the plan's is lowered.
+    """
+    wanted, setting, ours = view.plan_rates.get(side), view.live.rates.get(side), memory.owned.get(side)
+    if wanted is None or setting is None or side in view.recovering:
+        return None
+    live = setting.bytes_per_s
+    if side in view.busy:
+        leads_there = ours is not None and ours.wanted_bytes_per_s == wanted
+        return _hold(side, Reason.RATE_IS_CHANGING, _TO_PLAN_RATE) if leads_there and not view.limits.steers else None
+    if view.limits.steers:
+        wanted = min(live, wanted)
+    elif side in view.shared and live < wanted:
+        # Another tool's move runs here as well, under the rate that came with it: a plan is no reason to raise that.
+        stood = ours.goes_back_to_bytes_per_s if ours is not None else live
+        wanted = wanted if stood is None else min(wanted, max(live, stood))
+    if live == wanted:
+        return None
+    text = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}: the rate of a plan of rheostat that copies through it"
+    return SetRate(*side, live, wanted, Reason.PLAN_RATE, text, setting.own)
+
+
+def fill_started(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
+    """The way up of the throttles that a plan has just been given, as the windows of their quotas fill."""
+    found = []
+    for side, start in started.items():
+        wanted = view.rate_for_plan(side)
+        if view.limits.steers or side not in view.empty or wanted is None or start.value_bytes_per_s >= wanted:
+            continue
+        head = f"{side_name(side)} {words.rate(start.value_bytes_per_s)} → {words.rate(wanted)}"
+        text = f"{head}: brought up for a plan of rheostat as the window of its quota fills"
+        found.append(SetRate(*side, wanted, wanted, Reason.WINDOW_EMPTY, text))
+    return found
+
+
+def _unheld(view: MovesView) -> str:
+    """What is said of a side on which nothing throttles what moves."""
+    if view.limits.throttles_moves:
+        return "no throttle on this side, nothing to turn"
+    ceiling = f"the ceiling of {words.rate(view.limits.rate_bytes_per_s_max)} does not hold here"
+    if view.limits.steers:
+        return f"no throttle on this side, so {ceiling}: with tuner.unthrottled_moves: leave, moves of other tools stay as they are"
+    return (
+        f"no throttle on this side, so {ceiling}: without tuner.objective rheostat leaves moves of other tools as they are. Give "
+        "them a throttle, or set an objective"
+    )
+
+
+def _ceiling_word(side: BrokerSide, view: MovesView) -> str:
+    return "the ceiling" if view.limits_of(side) is view.limits else "the throttle of the plan"
+
+
+def _ceiling_name(side: BrokerSide, view: MovesView) -> str:
+    """What a person has to raise for this side to be given more."""
+    return (
+        "tuner.rate_bytes_per_s_max" if view.limits_of(side) is view.limits else "the throttle of the plan (--throttle)"
+    )
+
+
 def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
-    """For a window that is empty: brought up to what stood as it fills, which needs no measurement; None of any other."""
-    limits, setting, ours = view.limits, view.live.rates.get(side), memory.owned.get(side)
-    if side not in view.empty or not limits.steers or setting is None or side in view.recovering:
+    """For a window that is empty: brought up to what stood, or to a plan's rate, as it fills, which needs no measurement; None of
+    any other."""
+    limits, setting, ours = view.limits_of(side), view.live.rates.get(side), memory.owned.get(side)
+    planned = None if limits.steers else view.rate_for_plan(side)
+    if side not in view.empty or setting is None or side in view.recovering:
+        return None
+    if not limits.steers and planned is None:
         return None
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "it is brought up as its quota's window fills")
     live = setting.bytes_per_s
     stood = ours.goes_back_to_bytes_per_s if ours is not None else None
-    wanted = min(live if stood is None else stood, int(limits.rate_bytes_per_s_max))
-    first = filled(wanted, limits.rate_bytes_per_s_min)[0].rate_bytes_per_s
+    wanted = planned or min(live if stood is None else stood, int(limits.rate_bytes_per_s_max))
+    first = filled(wanted, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
     if live >= wanted and first >= wanted:
         return None
     # A write that was not answered, and was not taken: there is nothing to come back from.
@@ -239,6 +313,12 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         return None
     why = "nothing has moved for a while, so a whole window's worth would pass at once"
     what = "what stood here" if stood is not None else "what stands here" if wanted == live else "the ceiling"
+    if planned is not None:
+        whose = "the rate of a plan of rheostat" if wanted == view.plan_rates[side] else "as ordered"
+        text = f"{side_name(side)} is brought up to {words.rate(wanted)}, {whose}"
+        return SetRate(
+            *side, live, wanted, Reason.WINDOW_EMPTY, f"{text}, as its quota's window fills: {why}", setting.own
+        )
     head = f"{side_name(side)} {words.rate(first if live >= wanted else live)} → {words.rate(wanted)}: {what}"
     text = (
         f"{head}, as its quota's window fills: {why}"
@@ -372,7 +452,7 @@ def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     signal = view.signal(side)
     keep_up = (signal.keep_up_bytes_per_s or 0.0) if signal is not None else None
     drains = rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), view.limits) if keep_up is not None else 0.0
-    return back_to_before(side, ours, setting, drains, view.limits)
+    return back_to_before(side, ours, setting, drains, view.limits_of(side))
 
 
 def _opened(side: BrokerSide, view: MovesView) -> Decision:
@@ -395,7 +475,7 @@ def _raise(
     view: MovesView,
     memory: Memory,
 ) -> Decision:
-    limits, live, own = view.limits, setting.bytes_per_s, setting.own
+    limits, live, own = view.limits_of(side), setting.bytes_per_s, setting.own
     wanted = rescue_rate.wanted_bytes_per_s(side[1], load, live, view.target_s, limits)
     # A small change is not worth a write, unless it is the one that takes the throttle above what keeping up takes.
     crosses = live <= load.keep_up_bytes_per_s < wanted
@@ -404,7 +484,7 @@ def _raise(
             return _hold(
                 side,
                 Reason.AT_CEILING,
-                f"at the ceiling ({words.rate(live)}), {words.size(load.remaining_bytes)} remain",
+                f"at {_ceiling_word(side, view)} ({words.rate(live)}), {words.size(load.remaining_bytes)} remain",
             )
         return _hold(
             side, Reason.WITHIN_DEADBAND, f"{words.rate(live)} is enough: {words.size(load.remaining_bytes)} remain"

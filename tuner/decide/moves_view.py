@@ -8,6 +8,7 @@ destination and answered on both sides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -17,6 +18,8 @@ from tuner.decide.doubts import doubts
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound
 from tuner.decide.freshness import Freshness, fresh, freshness
 from tuner.decide.kept import Kept
+from tuner.decide.orders import in_force, permitted
+from tuner.decide.plan_moves import moves_to_list, plan_rates, sides_passed
 from tuner.decide.urgency import held_back, recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import Limits, StallLimits
@@ -46,6 +49,10 @@ class MovesView:
         self.busy, self.empty = observation.busy, observation.empty
         self.courses = observation.courses
         self.orders = observation.orders
+        self.to_list = moves_to_list(live.moves, observation.plan_moves, limits)
+        self.plan_rates = plan_rates(live.moves, observation.plan_moves, limits)
+        self._limiting_rates = plan_rates(live.moves, observation.plan_moves, limits, may_lead=True)
+        self._plan_moves = observation.plan_moves
         self.live = live
         self.limits = limits
         told = fresh(observation.brokers, self.now_ms, limits.signal_age_s_max)
@@ -57,6 +64,7 @@ class MovesView:
         self._paths = kept.paths
         self.destinations = frozenset(kept.paths.destinations)
         self.sides = kept.paths.sides()
+        self.sides_now = frozenset(self.sides)
         self.doubts = doubts(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
         self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing. Made where they are asked for.
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
@@ -85,6 +93,27 @@ class MovesView:
         self._first_bound: dict[int, BrokerSide | None] = {}
         self._crowds: dict[int, Crowd | None] = {}
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
+
+    def limits_of(self, side: BrokerSide) -> Limits:
+        """The operator's limits, with the rate of the plans that copy through this side as its ceiling."""
+        rate = self._limiting_rates.get(side)
+        if rate is None or rate >= self.limits.rate_bytes_per_s_max:
+            return self.limits
+        return replace(
+            self.limits, rate_bytes_per_s_max=rate, rate_bytes_per_s_min=min(rate, self.limits.rate_bytes_per_s_min)
+        )
+
+    def rate_for_plan(self, side: BrokerSide) -> int | None:
+        """The rate of a side that plans copy through: of an override as long as it lasts, else of the plans; None of others."""
+        rate, order = self.plan_rates.get(side), permitted(self.orders.overrides.get(side), self.limits)
+        ordered = rate is not None and order is not None and in_force(order, self.now_ms)
+        return order.bytes_per_s if ordered and order is not None else rate
+
+    @cached_property
+    def shared(self) -> Set[BrokerSide]:
+        """The sides that carry moves which are of no plan."""
+        others = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
+        return {side for move in others for side in sides_passed(move)}
 
     @cached_property
     def perhaps_recovering(self) -> frozenset[BrokerSide]:
@@ -215,7 +244,7 @@ class MovesView:
     def _listed_now(self) -> set[BrokerSide]:
         """Where we throttle what moves, and the signals may not tell of it yet: the sides that the lists name as they stand."""
         found: set[BrokerSide] = set()
-        for move in self.live.moves if self.limits.throttles_moves else ():
+        for move in self.to_list:
             lists = self.live.lists.get(move.topic)
             if lists is not None:
                 if lists.leader.lists(move.partition, move.leader):

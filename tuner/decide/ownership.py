@@ -50,9 +50,9 @@ def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unl
     return {side: ours.wanted_bytes_per_s for side, ours in seen.items()}
 
 
-def may_be_swept(found: int | None, limits: Limits) -> bool:
+def may_be_swept(found: int | None, *, throttles: bool) -> bool:
     """Of one side by itself: whether a tool may have swept all of it away, which only a look at everything can tell."""
-    return found is None and limits.throttles_moves
+    return found is None and throttles
 
 
 def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
@@ -71,11 +71,15 @@ def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tu
 
 
 def let_go_of_changed(
-    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits
+    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, throttles: bool
 ) -> tuple[Memory, list[LetGo | Hold]]:
-    """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again."""
+    """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again.
+
+    Args:
+        throttles: whether we put throttles on any of what moves.
+    """
     theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
-    waits = limits.throttles_moves and bool(live.moves)
+    waits = throttles and bool(live.moves)
     before, missing = memory.missing, set()
     # It is on record, and a ramp has dozens of steps.
     late = memory.late if now_ms < memory.late_until_ms else {}

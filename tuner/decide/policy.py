@@ -22,10 +22,11 @@ from tuner.decide.freshness import fresh
 from tuner.decide.grown import Grown
 from tuner.decide.kept import Kept
 from tuner.decide.lists import list_moves, take_off, without_ours
-from tuner.decide.moves import decide_beside, decide_sides
+from tuner.decide.moves import decide_beside, decide_sides, fill_started
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused, without_holds
 from tuner.decide.ownership import forget_swept, let_go_of_changed, set_right, swept
+from tuner.decide.plan_moves import moves_to_list
 from tuner.decide.rate_changes import rates_since
 from tuner.decide.urgency import may_hold_back
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
@@ -34,7 +35,7 @@ from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import After, Memory, Owned
 from tuner.model.orders import Pause
 
-_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS, Reason.WINDOW_EMPTY})
+_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS, Reason.WINDOW_EMPTY, Reason.PLAN_RATE})
 RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
 _STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING, Reason.CAME_LATE})
@@ -64,12 +65,14 @@ def decide(
     )
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
-    if limits.throttles_moves and orders.pause is None and live.moves:
+    to_list = moves_to_list(live.moves, observation.plan_moves, limits)
+    throttles = limits.throttles_moves or bool(to_list)
+    if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
         unlisted = memory.throttled and not _named(without_ours(live, memory, kept), memory.seen)
         again = swept(live, memory, observation.now_ms, limits, unlisted=unlisted)
         memory, told = forget_swept(memory, again, observation.now_ms)
-    memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits)
+    memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits, throttles=throttles)
     # Of a change by hand and an order that are both news the order counts: it is the plainer word.
     memory = without_holds(memory, news)
     changed = [*told, *let_go]
@@ -90,9 +93,10 @@ def decide(
         stalls=judge_destinations(view, memory, stall_limits),
         unseen_since_ms={side: memory.unseen_since_ms.get(side, observation.now_ms) for side in untold},
     )
-    listing = list_moves(view, memory, again, kept) if limits.throttles_moves else take_off(memory, {})
-    started = {(decision.broker, decision.side) for decision in listing if isinstance(decision, StartRate)}
+    listing = list_moves(view, memory, again, kept) if throttles else take_off(memory, {})
+    started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
+    decisions = [*decisions, *fill_started(started, view)]
     decisions = [*decisions, *decide_beside(view, memory)]
     if memory.came_late and not limits.steers:  # Where the law steers, its next second sets it right.
         decisions = _set_right(decisions, view, memory, limits)

@@ -36,6 +36,7 @@ class Throttling:
 
 
 NOTHING_FILLS: Mapping[BrokerSide, float] = {}
+NO_RATES: Mapping[BrokerSide, int] = {}
 
 
 def throttling_of(
@@ -43,23 +44,33 @@ def throttling_of(
     courses: Mapping[BrokerSide, Course],
     limits: Limits,
     filling: Mapping[BrokerSide, float] = NOTHING_FILLS,
+    plan_rates: Mapping[BrokerSide, int] = NO_RATES,
+    loosest_bytes_per_s: float | None = None,
 ) -> Throttling:
-    """
+    """What each side carries and may be given.
+
     Args:
         live: as seen last; None: not yet.
         courses: of what the law steers now.
         filling: what is brought up as its window fills lets that through from the first second on, whatever stands there.
+        plan_rates: the most that plans allow the sides that they copy through now, bytes/s.
+        loosest_bytes_per_s: the most that any plan allows a side; None: a plan is unthrottled, or there is none.
     """
     if live is None:
         return Throttling()
     stands = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
     stands |= filling
+    every = [(b, side) for b in live.brokers for side in Side]
     meant = stands | {side: course.meant_bytes_per_s for side, course in courses.items()}
+    most: Mapping[BrokerSide, float] = {}
+    # Every side that a plan comes to is throttled.
+    if loosest_bytes_per_s is not None:
+        most = dict.fromkeys(every, loosest_bytes_per_s)
     if not limits.steers:
-        return Throttling(meant, stands)
+        return Throttling(meant, {**stands, **most, **plan_rates})
     # The law raises to the ceiling what it needs, also where nothing stands yet if it puts throttles on by itself.
-    sides = [(b, side) for b in live.brokers for side in Side] if limits.throttles_moves else list(stands)
-    return Throttling(meant, dict.fromkeys(sides, limits.rate_bytes_per_s_max))
+    ceilings = dict.fromkeys(every if limits.throttles_moves else stands, limits.rate_bytes_per_s_max)
+    return Throttling(meant, {**ceilings, **most, **plan_rates})
 
 
 @dataclass(frozen=True, slots=True)

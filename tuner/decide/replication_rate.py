@@ -81,11 +81,15 @@ def turn(
     # What does that leave, and how long do all the moves take with it?
     loads = _loads(view, memory)
     told = {side: side_view(side, view, sights) for side in loads}
-    mosts = {side: _most(here, objective, limits) for side, here in told.items()}
+    capped = {side: _capped(limits, most) for side, most in view.most.items() if most < limits.rate_bytes_per_s_max}
+    limits_of = {side: capped.get(side, limits) for side in loads}
+    mosts = {side: _most(here, objective, limits_of[side]) for side, here in told.items()}
     ceilings = {
         side: _ceiling(side, here, mosts[side], view.now_ms, memory, objective, limits) for side, here in told.items()
     }
-    floors = {side: floor_of(load, limits, _left(told[side], limits), mosts[side]) for side, load in loads.items()}
+    floors = {
+        side: floor_of(load, limits_of[side], _left(told[side], limits), mosts[side]) for side, load in loads.items()
+    }
     # Nobody waits for a side of which nothing is heard: its broker is gone, or its part of the move was cancelled.
     heard = {side: load for side, load in loads.items() if _is_heard(told[side].move, view.now_ms, limits)}
     times_s = drain_times_s(heard or loads, floors, ceilings)
@@ -104,7 +108,8 @@ def turn(
         stands = view.rates.get(side)
         if stands is None:
             continue
-        course, here, least = memory.courses.get(side), told[side], floor_of(load, limits, most_bytes_per_s=mosts[side])
+        within = limits_of[side]
+        course, here, least = memory.courses.get(side), told[side], floor_of(load, within, most_bytes_per_s=mosts[side])
         planned = side in hurried
         if course is None or _clock_was_set(course, view):
             course = _begun(stands, here, load, view.now_ms, limits, planned=planned)
@@ -129,6 +134,7 @@ def turn(
             meant = _unbound(course.wanted)
         # Partitions take no writes until their followers are back: durability comes before latency.
         elif side in view.recovering:
+            within = limits
             meant = opened(side[1], floors[side], view.capacities[side[0]], limits)
         else:
             if view.now_ms - pushed_at_ms >= limits.push_every_s * 1000:
@@ -138,7 +144,7 @@ def turn(
             # What was brought down too far for Kafka's measure drains nothing, and goes back up.
             floor = min(least, push * floors[side])
             rated = wanted if stuck is None or side == stuck else ahead
-            meant = rated(side[1], load, floor, ceilings[side], target_s, limits, push, mosts[side], planned=planned)
+            meant = rated(side[1], load, floor, ceilings[side], target_s, within, push, mosts[side], planned=planned)
             if side == stuck and _is_held_elsewhere(course, here, view.now_ms, limits):
                 stuck_until_ms = view.now_ms + round(limits.ahead_for_s * 1000)
             since_s = (view.now_ms - course.since_ms) / 1000
@@ -151,7 +157,7 @@ def turn(
             course.held_to_bytes_per_s, push, pushed_at_ms, stuck_until_ms,
         )  # fmt: skip
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
-        rate = bound(side[1], course, limits, play=0.0 if blind else limits.bound_play, still=planned)
+        rate = bound(side[1], course, within, play=0.0 if blind else limits.bound_play, still=planned)
         rate = min(stands, max(rate, round(least))) if blind else rate
         if known_at_ms is None:
             # What its window holds was never seen, so the line down begins at what stands.
@@ -258,6 +264,12 @@ def _is_held_elsewhere(course: Course, here: SideView, now_ms: int, limits: LawL
         return False
     measured = here.measured_bytes_per_s
     return measured is not None and not _full(here.which, course, measured, limits)
+
+
+def _capped(limits: LawLimits, most_bytes_per_s: float) -> LawLimits:
+    """The limits of a side that a plan allows less than the ceiling."""
+    least = min(limits.rate_bytes_per_s_min, most_bytes_per_s)
+    return replace(limits, rate_bytes_per_s_max=most_bytes_per_s, rate_bytes_per_s_min=least)
 
 
 def _most(here: SideView, objective: Objective, limits: LawLimits) -> float:

@@ -25,6 +25,7 @@ PARTS_MAX = 99_999  # Records that the partitions of one plan take: 100 million 
 REPLICAS_MAX = 1_000  # Of one partition.
 
 Rate = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # As Kafka's settings hold one, bytes/s.
+PlanRate = Annotated[float, Meta(ge=1, le=2**63 - 1)]
 OrderedRate = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=2**53)]
 Parts = Annotated[int, Meta(ge=0, le=PARTS_MAX)]
@@ -174,6 +175,11 @@ class QuotasBody(Struct):
     orders_at_ms: AtMs
 
 
+class ThrottleRow(Struct, array_like=True):
+    rate_bytes_per_s_max: PlanRate | None
+    unthrottled: bool
+
+
 class HeadBody(Struct):
     id: Text
     by: Text
@@ -185,6 +191,7 @@ class HeadBody(Struct):
     word_by: Text
     course_at_ms: AtMs | None = None
     leaves: bool = False
+    throttle: ThrottleRow | None = None  # In plans that an older program gave.
 
 
 class PartRow(Struct, array_like=True):

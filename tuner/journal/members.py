@@ -30,6 +30,7 @@ from tuner.model.mutation import Beside
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.objectives import Capacity
 from tuner.model.orders import Orders
+from tuner.model.reassigning import Key, PlanThrottle
 
 
 def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
@@ -44,6 +45,7 @@ MEMBERS: Mapping[str, Any] = {
     "busy": frozenset[BrokerSide],
     "empty": frozenset[BrokerSide],
     "orders": Orders,
+    "plan_moves": Mapping[Key, PlanThrottle],
     "steered": frozenset[BrokerSide],
     **_fields_of(Memory, "memory"),
     **_fields_of(LawMemory, "law"),
@@ -54,6 +56,7 @@ MEMBERS: Mapping[str, Any] = {
     "second.recovering": frozenset[BrokerSide],
     "second.ours": Mapping[BrokerSide, int],
     "second.planned": frozenset[BrokerSide],
+    "second.most": Mapping[BrokerSide, float],
     "second.quota_samples": int,
     # Of the mutation quotas, which have a reel of their own.
     "quotas.not_seen": str | None,
@@ -72,7 +75,7 @@ _ITEMS = {
     "law.courses": 48, "law.sights": 96, "live.lists": 20, "memory.listed": 20, "live.moves": 512, "memory.seen": 512,
     "live.rates": 1024, "second.stands": 1024, "second.ours": 1024, "second.capacities": 1024, "live.quota_samples": 1024,
     "live.fetchers": 1024, "quotas.stand": 1024, "signals.tenants": 1024, "mutation.tenants": 512, "mutation.owned": 512,
-    "mutation.others": 1024,
+    "mutation.others": 1024, "plan_moves": 1024, "second.most": 1024,
 }  # fmt: skip
 _ITEMS_OF_OTHERS = 256
 _SEARCHED = 12_500  # So many items are looked through in the time that it takes to write one full piece.

@@ -16,8 +16,8 @@ from dataclasses import astuple
 from itertools import islice
 from typing import Any
 
-from tuner.journal.bodies import VERSION, AskedBody, HeadBody, PartsBody, StateBody, decoded
-from tuner.model.reassigning import Asked, Key, Part, PlanHead, PlanState, Tally, TopicThen
+from tuner.journal.bodies import VERSION, AskedBody, HeadBody, PartsBody, StateBody, ThrottleRow, decoded
+from tuner.model.reassigning import Asked, Key, Part, PlanHead, PlanState, PlanThrottle, Tally, TopicThen
 from tuner.plan.batches import BatchLimits
 
 PARTS_PER_RECORD = 1000
@@ -60,6 +60,7 @@ def encode_head(head: PlanHead) -> bytes:
         "word_by": head.word_by,
         "course_at_ms": head.course_at_ms,
         "leaves": head.leaves,
+        "throttle": [head.throttle.rate_bytes_per_s_max, head.throttle.unthrottled],
     }
     return json.dumps(body).encode()
 
@@ -115,9 +116,13 @@ def decode_head(value: bytes) -> tuple[PlanHead, bool]:
     body = decoded(value, HeadBody)
     head = PlanHead(
         body.id, body.by, body.given_at_ms, body.at_ms, body.parts, body.wanted, BatchLimits(*body.limits), body.word_by,
-        body.at_ms if body.course_at_ms is None else body.course_at_ms, body.leaves,
+        body.at_ms if body.course_at_ms is None else body.course_at_ms, body.leaves, _throttle(body.throttle),
     )  # fmt: skip
     return head, body.course_at_ms is not None
+
+
+def _throttle(row: ThrottleRow | None) -> PlanThrottle:
+    return PlanThrottle() if row is None else PlanThrottle(row.rate_bytes_per_s_max, row.unthrottled)
 
 
 def decode_parts(value: bytes) -> dict[Key, Part]:

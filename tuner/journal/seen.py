@@ -29,6 +29,7 @@ def of_cycle(observation: Observation, before: Memory) -> Known:
         "busy": observation.busy,
         "empty": observation.empty,
         "orders": observation.orders,
+        "plan_moves": observation.plan_moves,
         "steered": frozenset(observation.courses),
         **by_field("memory", before),
     }
@@ -46,6 +47,7 @@ def of_second(view: LawView, held: frozenset[BrokerSide], quota_samples: int, be
         "second.recovering": view.recovering,
         "second.ours": view.ours,
         "second.planned": view.planned,
+        "second.most": view.most,
         "second.quota_samples": quota_samples,
         **by_field("law", before),
     }
@@ -98,7 +100,7 @@ def by_field(prefix: str, value: Any) -> dict[str, Any]:
 NOTHINGS = {
     **by_field("live", LiveCluster(frozenset())),
     "second.stands": {}, "second.held": frozenset(), "second.capacities": {}, "second.stalled": frozenset(),
-    "second.recovering": frozenset(), "second.ours": {}, "second.planned": frozenset(),
+    "second.recovering": frozenset(), "second.ours": {}, "second.planned": frozenset(), "second.most": {},
     "second.quota_samples": LawLimits().quota_samples,
 }  # fmt: skip
 NO_QUOTAS: Known = {"quotas.stand": {}}

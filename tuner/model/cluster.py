@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from streaming.contract import BrokerSignal, MoveSignal, Side
 from streaming.throttles import TopicThrottle
 from tuner.model.orders import Orders
+from tuner.model.reassigning import Key, PlanThrottle
 
 BrokerSide = tuple[int, Side]
 
@@ -85,3 +86,5 @@ class Observation:
     orders: Orders = field(default_factory=Orders)
     # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled, or that was cut short.
     empty: frozenset[BrokerSide] = frozenset()
+    # Partitions that plans of rheostat move now, or are about to, with the throttle that each plan was given.
+    plan_moves: Mapping[Key, PlanThrottle] = field(default_factory=dict)

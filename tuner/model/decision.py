@@ -55,6 +55,7 @@ class Reason(StrEnum):
     RESCUE_NEEDS_MORE = "rescue_needs_more"
     MOVE_FOUND = "move_found"
     WINDOW_EMPTY = "window_empty"
+    PLAN_RATE = "plan_rate"
     IN_SYNC = "in_sync"
     SWEPT = "swept"
     UNSEEN_FOR_LONG = "unseen_for_long"

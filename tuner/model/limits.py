@@ -54,6 +54,14 @@ class Limits:
     # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
     clear_finished: bool = True
 
+    @property
+    def fill_from_bytes_per_s(self) -> float:
+        """The least from which a throttle is brought up as its window fills, in bytes/s.
+
+        Without an objective from nothing: any more would pass a second time within the window, which is above the ceiling then.
+        """
+        return self.rate_bytes_per_s_min if self.steers else 0.0
+
     def __post_init__(self) -> None:
         # settings.py has told the operator already, naming the key; here it guards the core.
         assert 0 < self.rate_bytes_per_s_min <= self.rate_bytes_per_s_max

@@ -54,6 +54,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanThrottle:
+    """The throttle that a person asked for with a plan; the tuner's ceiling holds in any case."""
+
+    rate_bytes_per_s_max: float | None = None  # Per broker and side; None: the ceiling.
+    unthrottled: bool = False  # The tuner puts no throttle on what the plan moves.
+
+
+@dataclass(frozen=True, slots=True)
 class PlanHead:
     """What a person said last about a plan; its parts are beside it, and never change."""
 
@@ -67,6 +75,7 @@ class PlanHead:
     word_by: str = ""  # Who said the newest word, where it is not the first.
     course_at_ms: int = 0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
     leaves: bool = False  # Cancelled, and nothing is put back: every part stays where it stands.
+    throttle: PlanThrottle = PlanThrottle()
 
 
 @dataclass(frozen=True, slots=True)

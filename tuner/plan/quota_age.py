@@ -33,6 +33,7 @@ class QuotaAges:
     began_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of sides that carry something; −∞ is not known.
     counted_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # The same, of what their quotas count.
     ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of those that did within a window.
+    carried_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of these, the last look before that.
     # Since when looks have followed each other within a window of each other, and no list stood: what came between would be known.
     quiet_s: float = math.inf
 
@@ -43,6 +44,7 @@ class QuotaAges:
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
+        carried_s = {side: self.carried_s.get(side, before_s if before_s is not None else now_s) for side in ended_s}
         began_s, counted_s = {}, {}
         for side in carrying:
             # It may have begun right after the look before; what its window holds of a move that ended is not known.
@@ -51,7 +53,7 @@ class QuotaAges:
             counted_s[side] = self.counted_s.get(side, began_s[side] if fresh else -math.inf)
         follows = before_s is not None and now_s - before_s <= WINDOW_S and not (self.counts or counts)
         quiet_s = min(self.quiet_s, now_s) if follows else now_s
-        return QuotaAges(now_s, counts, began_s, counted_s, ended_s, quiet_s)
+        return QuotaAges(now_s, counts, began_s, counted_s, ended_s, carried_s, quiet_s)
 
     def without(self, sides: Collection[BrokerSide]) -> QuotaAges:
         """Where nothing has begun after all."""
@@ -67,6 +69,16 @@ class QuotaAges:
             return frozenset()
         ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S}
         return frozenset(side for side in sides if side not in self.began_s and side not in ended)
+
+    def carries(self, side: BrokerSide) -> bool:
+        """Whether something moved there at the last look."""
+        return side in self.began_s
+
+    def carried_at_s(self, side: BrokerSide) -> float:
+        """When a look last saw something move there; −∞: none within a window."""
+        if side in self.began_s and self.looked_at_s is not None:
+            return self.looked_at_s
+        return self.carried_s.get(side, -math.inf)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
         """Of what its quota counts; for ever where that is not known."""

@@ -26,6 +26,7 @@ STARTING_S = (
 STEP_S_MIN = 0.25
 STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
 FILL_STEP_S = 1.0  # Kafka's samples are as long.
+FILLS_S = WINDOW_S + FILL_STEP_S  # The whole seconds that the quota remembers, and the one that is being filled.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +76,25 @@ def slew(
 
 
 def filled(
-    rate_bytes_per_s: int, least_bytes_per_s: float, *, sides: int = 1, writes_per_s_max: float = 50.0
+    rate_bytes_per_s: int,
+    least_bytes_per_s: float,
+    *,
+    sides: int = 1,
+    writes_per_s_max: float = 50.0,
+    starts_s: float = 0.0,
 ) -> tuple[SlewStep, ...]:
     """What stands, brought up as its window fills: each second lets through what the mean of it would.
 
     Args:
         least_bytes_per_s: the first steps are no less; where that is what stands there is only one.
         sides, writes_per_s_max: as of ``slew``.
+        starts_s: the first step stands so much longer, until what is to flow does.
     """
-    # The whole seconds that the quota remembers, and the one that is being filled.
-    fills_s = WINDOW_S + FILL_STEP_S
     step_s = max(FILL_STEP_S, sides / writes_per_s_max)
     steps: list[SlewStep] = []
-    for i in range(max(1, math.ceil(fills_s / step_s))):
-        share = min(1.0, (i + 1) * step_s / fills_s)
-        rate = min(rate_bytes_per_s, round(max(least_bytes_per_s, share * rate_bytes_per_s)))
+    for i in range(max(1, math.ceil(FILLS_S / step_s))):
+        share = min(1.0, (i + 1) * step_s / FILLS_S)
+        rate = min(rate_bytes_per_s, max(1, round(max(least_bytes_per_s, share * rate_bytes_per_s))))
         if not steps or rate != steps[-1].rate_bytes_per_s:
-            steps.append(SlewStep(step_s * i, rate))
+            steps.append(SlewStep(step_s * i + (starts_s if steps else 0.0), rate))
     return tuple(steps)

@@ -92,7 +92,8 @@ class Player:
         observation = Observation(
             step.now_ms, live, known["signals.brokers"], known["signals.moves"],
             busy=known["busy"], courses=courses, orders=known["orders"],
-            empty=known.get("empty", frozenset()),  # A journal of before has none.
+            # A journal of before has none.
+            empty=known.get("empty", frozenset()), plan_moves=known.get("plan_moves", {}),
         )  # fmt: skip
         memory, decisions = decide(observation, self._of(Memory, "memory"), in_force.limits, in_force.stall)
         self._remember("memory", memory)
@@ -108,6 +109,7 @@ class Player:
             stalled=known["second.stalled"], recovering=known["second.recovering"],
             # A journal of before has none.
             ours=known.get("second.ours", {}), planned=known.get("second.planned", frozenset()),
+            most=known.get("second.most", {}),
         )  # fmt: skip
         limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
         memory, rates = turn(view, self._of(LawMemory, "law"), in_force.objective, limits)

@@ -1,0 +1,396 @@
+"""A plan of rheostat is throttled without an objective: rates and lists before its first byte, never above the ceiling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from loop_rig import Rig
+from reassign_rig import still
+from test_announced import Announced
+from test_listing import NOTHING, WANTED, cycle, listed
+from test_steering import OBJECTIVE
+from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observation, owned
+
+from tuner.announcing import Announcing
+from tuner.decide.plan_moves import loosest_bytes_per_s, moves_to_list, moves_under_way, plan_rates, rate_of
+from tuner.decide.policy import decide
+from tuner.model.cluster import BrokerSide
+from tuner.model.decision import Decision, Hold, Reason, SetRate, StartRate
+from tuner.model.limits import MB, StallLimits
+from tuner.model.memory import Memory
+from tuner.model.orders import Orders, Override
+from tuner.model.reassigning import Asked, Part, Plan, PlanHead, PlanState, PlanThrottle
+
+KEY = ("orders", 0)
+STANDBY: BrokerSide = (2, L)
+CEILING = 48 * MB
+TWELFTH = 4 * MB
+PLAN_LIMITS = replace(LIMITS, rate_bytes_per_s_max=CEILING)
+SLOW = PlanThrottle(12 * MB)
+
+
+def plan(throttle: PlanThrottle | None = None, *, asked: bool = True) -> Plan:
+    head = PlanHead("p1", "kim@desk", NOW_MS, NOW_MS, 1, throttle=throttle or PlanThrottle())
+    step = {KEY: Asked((3, 2), (1, 2))} if asked else {}
+    return Plan(head, {KEY: Part((3, 2), (1, 2))}, step, PlanState(NOW_MS))
+
+
+def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, Announcing, list[Plan]]:
+    """A tuner without an objective, a cluster on which nothing moves or is throttled, and a plan on record."""
+    rig, announcing, plans = Rig(Memory(), **more), Announcing(), [plan(throttle, asked=False)]
+    rig.limits = replace(rig.limits, rate_bytes_per_s_max=CEILING)
+    rig.loop = rig._make_loop(Memory())
+    rig.throttles.rates.clear()
+    rig.throttles.lists = {"orders": NOTHING, "payments": NOTHING}
+    rig.live.moves = ()
+    rig.signals.moves = {}
+    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    for _ in range(4):
+        cycle(rig)
+    return rig, announcing, plans
+
+
+def announce(rig: Rig, announcing: Announcing, plans: list[Plan]) -> None:
+    """The plan is about to ask Kafka for its step, and the tuner sees to that."""
+    plans[0] = replace(plans[0], asked=plan().asked)
+    announcing.begin([move()])
+    cycle(rig)
+
+
+def begin(rig: Rig, announcing: Announcing) -> None:
+    rig.live.moves = (move(),)
+    announcing.end()
+
+
+# -- before the first byte ------------------------------------------------------------------------------------------------
+
+
+def test_plan_without_objective_has_rates_and_lists_before_moving() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    assert announcing.withheld == {}
+    assert rig.throttles.rates == {SOURCE: TWELFTH, STANDBY: TWELFTH, TARGET: TWELFTH}
+    assert listed(rig) == WANTED
+
+
+def test_plan_with_objective_and_moves_left_alone_is_throttled() -> None:
+    rig, announcing, plans = rig_of(objective=OBJECTIVE)
+    announce(rig, announcing, plans)
+    assert announcing.withheld == {}
+    assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
+    assert listed(rig) == WANTED
+
+
+def test_plan_rate_rises_to_the_ceiling_as_the_window_fills() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    began_s = rig.now_s
+    begin(rig, announcing)
+    found = []
+    while rig.loop._slewing.busy and (due_s := rig.loop.next_due_s()) is not None:
+        rig.now_s = due_s
+        rig.loop.tick()
+        found.append((round(rig.now_s - began_s), rig.throttles.rates[SOURCE]))
+        assert rig.throttles.rates[SOURCE] == rig.throttles.rates[TARGET]
+    assert found == [(i + 3, TWELFTH * (i + 1)) for i in range(1, 12)], (
+        "it waits until fetchers run, then a twelfth a second"
+    )
+    assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2, "no measurement has come yet, and the rates stand"
+    assert rig.throttles.rates[SOURCE] == CEILING
+
+
+def test_plan_throttle_is_lower_than_the_ceiling() -> None:
+    rig, announcing, plans = rig_of(SLOW)
+    announce(rig, announcing, plans)
+    assert rig.throttles.rates == {SOURCE: 1 * MB, STANDBY: 1 * MB, TARGET: 1 * MB}
+    begin(rig, announcing)
+    rig.run_ramps()
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (12 * MB, 12 * MB)
+
+
+def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
+    assert rate_of(PlanThrottle(90 * MB), PLAN_LIMITS) == CEILING
+
+
+def test_plan_leaves_nothing_behind_at_its_end() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    plans[0] = replace(plans[0], asked={})
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert not rig.throttles.rates
+    assert not listed(rig)
+    assert not rig.loop.memory.owned
+
+
+@pytest.mark.parametrize("during", ["the way up", "the copy"])
+def test_plan_leaves_nothing_behind_after_a_kill(during: str) -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    if during == "the copy":
+        rig.run_ramps()
+    rig.die_and_start_again()
+    rig.loop.heed_plans(dict, Announcing(), lambda: plans)
+    cycle(rig)
+    rig.run_ramps()
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    assert listed(rig) == WANTED, "what a plan has asked for is on record, and stays throttled"
+    plans[0] = replace(plans[0], asked={})
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert not rig.throttles.rates
+    assert not listed(rig)
+
+
+def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
+    made = Announced({("t", 0): still(1, 2)}, online={1, 2, 3, 4})
+    made.give({("t", 0): (3, 2)}, throttle=PlanThrottle(unthrottled=True))
+    made.ticks()
+    assert dict(made.cluster.asked) == {("t", 0): (3, 2)}
+    for throttles_moves in (False, True):
+        limits = replace(PLAN_LIMITS, throttles_moves=throttles_moves)
+        assert moves_to_list((move(),), {KEY: PlanThrottle(unthrottled=True)}, limits) == ()
+    assert plan_rates((move(),), {KEY: PlanThrottle(unthrottled=True)}, PLAN_LIMITS) == {}
+
+
+# -- rates that stand already ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stood", [2 * MB, 200 * MB])
+def test_rate_that_stood_becomes_the_plans_and_is_restored(stood: int) -> None:
+    rig, announcing, plans = rig_of()
+    rig.throttles.rates = {SOURCE: stood, TARGET: stood}
+    for _ in range(4):
+        cycle(rig)
+    announce(rig, announcing, plans)
+    assert announcing.withheld == {}
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (TWELFTH, TWELFTH)
+    begin(rig, announcing)
+    rig.run_ramps()
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    plans[0] = replace(plans[0], asked={})
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert rig.throttles.rates == {SOURCE: stood, TARGET: stood}
+
+
+def test_default_of_the_cluster_does_not_open_a_plan() -> None:
+    rig, announcing, plans = rig_of()
+    rig.throttles.default_rates = {L: 900 * MB, F: 900 * MB}
+    announce(rig, announcing, plans)
+    assert announcing.withheld == {}
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (TWELFTH, TWELFTH)
+    begin(rig, announcing)
+    rig.run_ramps()
+    assert max(rig.throttles.rates.values()) == CEILING
+    plans[0] = replace(plans[0], asked={})
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert not rig.throttles.rates, "the default is in force again"
+
+
+def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
+    rig, announcing, plans = rig_of()
+    rig.throttles.rates = {SOURCE: 200 * MB, TARGET: 200 * MB}
+    rig.limits = replace(rig.limits, adopts=False)
+    rig.loop = rig._make_loop(rig.loop.memory)
+    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    for _ in range(4):
+        cycle(rig)
+    announce(rig, announcing, plans)
+    assert announcing.withheld is not None
+    assert "is at 200.0 MB/s, and the plan may use 48.0 MB/s" in announcing.withheld[KEY]
+    assert not announcing.without_room, "nothing is under way that would change it: it has failed"
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (200 * MB, 200 * MB)
+
+
+def test_rate_that_another_tool_removed_withholds_the_step() -> None:
+    rig, announcing, plans = rig_of()
+    theirs = Memory(theirs_until_ms={SOURCE: NOW_MS + 3_600_000})
+    rig.loop = rig._make_loop(theirs)
+    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    announce(rig, announcing, plans)
+    assert announcing.withheld == {KEY: "not begun: no rate is set on the broker 1 leader throttle"}
+
+
+def test_step_waits_while_a_rate_is_lowered_for_it() -> None:
+    rig, announcing, plans = rig_of()
+    rig.live.moves = (move(partition=5),)
+    rig.throttles.rates = {SOURCE: 200 * MB, TARGET: 200 * MB}
+    for _ in range(8):
+        cycle(rig)
+    announce(rig, announcing, plans)
+    assert announcing.withheld is not None
+    assert announcing.withheld.keys() == {KEY}
+    assert {*announcing.without_room} == {KEY}, "it only waits"
+    rig.run_ramps()
+    announcing.begin([move()])
+    rig.now_s += 5.0
+    rig.cycle()
+    assert announcing.withheld == {}
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+
+
+def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
+    rig, announcing, plans = rig_of()
+    rig.throttles.rates = {SOURCE: CEILING, TARGET: CEILING}
+    for _ in range(4):
+        cycle(rig)
+    rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
+    announce(rig, announcing, plans)
+    assert announcing.withheld is not None
+    assert "has still to be lowered" in announcing.withheld[KEY]
+    assert {*announcing.without_room} == {KEY}
+
+
+def test_override_is_brought_up_as_the_window_fills_too() -> None:
+    for stands in (False, True):
+        rig, announcing, plans = rig_of()
+        rig.orders.latest = Orders(overrides={SOURCE: Override(24 * MB, NOW_MS + 10**9, "kim")})
+        if stands:
+            rig.throttles.rates = {SOURCE: 24 * MB, TARGET: 24 * MB}
+            for _ in range(4):
+                cycle(rig)
+        announce(rig, announcing, plans)
+        assert announcing.withheld == {}
+        assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (2 * MB, TWELFTH)
+        begin(rig, announcing)
+        rig.run_ramps()
+        assert Reason.OVERRIDDEN in cycle(rig)
+        assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (24 * MB, CEILING)
+
+
+def test_ceiling_that_was_lowered_lowers_plan_and_override() -> None:
+    rig, announcing, plans = rig_of()
+    rig.orders.latest = Orders(overrides={SOURCE: Override(CEILING, NOW_MS + 10**9, "kim")})
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    rig.set_ceiling(20 * MB)
+    rig.loop.heed_plans(dict, Announcing(), lambda: plans)
+    cycle(rig)
+    rig.run_ramps()
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (20 * MB, 20 * MB)
+    rig.orders.latest = Orders(overrides={TARGET: Override(CEILING, NOW_MS + 10**9, "kim")})
+    cycle(rig)
+    rig.run_ramps()
+    assert rig.throttles.rates[TARGET] == 20 * MB, "an order of a file with a higher ceiling"
+
+
+def test_side_that_was_idle_within_a_plan_is_filled_again() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    other = move(partition=5, leader=2, replicas=(1, 2), adding=(1,), removing=(), isr=(2,))
+    rig.live.moves = (other,)  # The step on these sides has ended, and another goes on elsewhere.
+    for _ in range(4):
+        cycle(rig)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    announcing.begin([move()])
+    cycle(rig)
+    assert announcing.withheld == {}
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (TWELFTH, TWELFTH)
+
+
+def test_side_that_was_idle_for_some_seconds_is_filled_in_part() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    cycle(rig)
+    rig.live.moves = ()
+    announcing.carried_at_s[TARGET] = rig.now_s + 3.0
+    announcing.begin([move()])
+    rig.now_s += 6.0
+    rig.cycle()
+    assert rig.throttles.rates[TARGET] == round(CEILING * (1 - 3 / 12)), "the executor has looked since"
+    assert rig.throttles.rates[SOURCE] == round(CEILING * (1 - 6 / 12))
+
+
+def test_leader_that_takes_over_starts_from_a_twelfth() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    cycle(rig)
+    assert rig.throttles.rates[STANDBY] == TWELFTH
+    rig.live.moves = (replace(move(), leader=2),)
+    cycle(rig)
+    assert rig.throttles.rates[STANDBY] == TWELFTH
+    rig.run_ramps()
+    assert rig.throttles.rates[STANDBY] == CEILING
+
+
+# -- what is decided ------------------------------------------------------------------------------------------------------
+
+
+def decided(
+    side: BrokerSide = SOURCE, throttle: PlanThrottle | None = None, memory: Memory | None = None, **more: Any
+) -> Decision:
+    """About one side of the standard move, which is a plan's here."""
+    seen = replace(observation(live()), plan_moves={KEY: throttle or PlanThrottle()}, **more)
+    _, decisions = decide(seen, memory or Memory(), PLAN_LIMITS, StallLimits())
+    (found,) = (
+        d for d in decisions if isinstance(d, SetRate | Hold | StartRate) and (d.broker, d.side) == side
+    )  # fmt: skip
+    return found
+
+
+def test_plan_side_needs_no_measurement_for_its_rate() -> None:
+    found = decided(moves={}, brokers={})
+    assert isinstance(found, SetRate)
+    assert (found.reason, found.wanted_bytes_per_s) == (Reason.PLAN_RATE, CEILING)
+    assert "10.0 MB/s → 48.0 MB/s: the rate of a plan of rheostat" in found.text
+
+
+def test_override_comes_before_the_rate_of_a_plan() -> None:
+    order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
+    found = decided(orders=order)
+    assert (found.reason, found.wanted_bytes_per_s) == (Reason.OVERRIDDEN, 9 * MB)  # type: ignore[union-attr]
+
+
+def test_rate_of_a_plan_does_not_raise_another_tools_move() -> None:
+    both = live(moves=(move(), move(partition=5)))
+    assert decided(live=both).reason is not Reason.PLAN_RATE
+    assert decided(live=both, throttle=PlanThrottle(6 * MB)).reason is Reason.PLAN_RATE, "but it lowers it"
+
+
+def test_rescue_never_goes_above_the_throttle_of_a_plan() -> None:
+    ours = owned(None, 12 * MB)
+    at_plan_rate = live({SOURCE: 12 * MB, TARGET: 12 * MB})
+    found = decided(throttle=SLOW, live=at_plan_rate, memory=Memory(owned={SOURCE: ours, TARGET: ours}))
+    assert isinstance(found, Hold), found
+
+
+@pytest.mark.parametrize(
+    ("throttles", "loosest"),
+    [
+        ([], None),
+        ([PlanThrottle()], CEILING),
+        ([SLOW, PlanThrottle(6 * MB)], 12 * MB),
+        ([SLOW, PlanThrottle(unthrottled=True)], None),
+    ],
+)
+def test_loosest_is_what_any_plan_allows(throttles: list[PlanThrottle], loosest: int | None) -> None:
+    assert loosest_bytes_per_s([plan(each) for each in throttles], PLAN_LIMITS) == loosest
+
+
+def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
+    other = move(partition=1, leader=2)
+    plan_moves = {KEY: SLOW, ("orders", 1): PlanThrottle()}
+    assert plan_rates((move(), other), plan_moves, PLAN_LIMITS) == {SOURCE: 12 * MB, (2, L): CEILING, TARGET: 12 * MB}
+
+
+def test_plan_that_has_ended_throttles_nothing() -> None:
+    assert moves_under_way([plan(asked=False)]) == {}
+    assert moves_under_way([plan(SLOW)]) == {KEY: SLOW}

@@ -1,0 +1,113 @@
+"""The moves of rheostat's own plans: which of them the tuner throttles, and how fast each side of a broker may be for them.
+
+The tuner throttles every move of a plan, with and without an objective, and also where it leaves the moves of other tools
+alone. Only a plan that an operator started with ``--unthrottled`` runs without a throttle.
+
+Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from streaming.contract import Side
+from tuner.decide import words
+from tuner.decide.orders import in_force, permitted
+from tuner.model.cluster import BrokerSide, PartitionMove, RateSetting, side_name
+from tuner.model.limits import Limits
+from tuner.model.orders import Orders
+from tuner.model.reassigning import Key, Plan, PlanThrottle
+
+PlanMoves = Mapping[Key, PlanThrottle]
+
+
+def moves_under_way(plans: Iterable[Plan]) -> dict[Key, PlanThrottle]:
+    """The partitions that active plans have asked Kafka to move, or are about to, with the throttle of their plan."""
+    return {key: plan.head.throttle for plan in plans if plan.active for key in plan.asked}
+
+
+def moves_to_list(
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits
+) -> tuple[PartitionMove, ...]:  # fmt: skip
+    """The moves whose replicas the tuner puts on the throttled-replica lists; ``moves`` itself where it is all of them."""
+    if limits.throttles_moves:
+        if not any(throttle.unthrottled for throttle in plan_moves.values()):
+            return moves
+        return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle()).unthrottled)
+    if not plan_moves:
+        return ()
+    return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle(unthrottled=True)).unthrottled)
+
+
+def plan_rates(
+    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
+) -> dict[BrokerSide, int]:
+    """The most that plans allow each side that they copy through, in bytes/s; sides that no plan throttles are not in it.
+
+    Args:
+        may_lead: also of the replicas that would lead if a leader failed.
+    """
+    found: dict[BrokerSide, int] = {}
+    for move in moves if plan_moves else ():
+        throttle = plan_moves.get((move.topic, move.partition))
+        if throttle is None or throttle.unthrottled:
+            continue
+        rate = rate_of(throttle, limits)
+        kept = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
+        for side in (*sides_passed(move), *kept):
+            found[side] = min(rate, found.get(side, rate))
+    return found
+
+
+def rate_of(throttle: PlanThrottle, limits: Limits) -> int:
+    """The rate of one plan's throttle, in bytes/s; never above the ceiling, which may be lower by now."""
+    asked, ceiling = throttle.rate_bytes_per_s_max, limits.rate_bytes_per_s_max
+    return int(ceiling if asked is None else min(asked, ceiling))
+
+
+def sides_passed(move: PartitionMove) -> list[BrokerSide]:
+    """The throttles that the bytes of a move pass."""
+    sides = [(broker, Side.FOLLOWER) for broker in move.destinations]
+    return [(move.leader, Side.LEADER), *sides] if move.leader >= 0 else sides
+
+
+def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
+    """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
+    throttles = [plan.head.throttle for plan in plans if plan.active]
+    if not throttles or any(throttle.unthrottled for throttle in throttles):
+        return None
+    return max(rate_of(throttle, limits) for throttle in throttles)
+
+
+def above_their_rate(
+    announced: Iterable[PartitionMove],
+    plan_moves: PlanMoves,
+    rates: Mapping[BrokerSide, RateSetting],
+    lowered: Collection[BrokerSide],
+    orders: Orders,
+    limits: Limits,
+    now_ms: int,
+) -> dict[BrokerSide, str]:
+    """The sides on which a step of a plan must not begin yet, as no throttle holds it to the plan's rate; and why.
+
+    Args:
+        rates: what is in force on each side now.
+        lowered: sides where a change has begun that fills the window of the quota; what passes there is right from the start.
+    """
+    found: dict[BrokerSide, str] = {}
+    for side, most in plan_rates(announced, plan_moves, limits).items():
+        order = permitted(orders.overrides.get(side), limits)
+        if order is not None and in_force(order, now_ms):
+            most = max(most, order.bytes_per_s)
+        setting = rates.get(side)
+        if setting is None:
+            found[side] = f"no rate is set on the {side_name(side)}"
+        elif setting.bytes_per_s > most and side not in lowered:
+            found[side] = (
+                f"the {side_name(side)} is at {words.rate(setting.bytes_per_s)}, and the plan may use {words.rate(most)}"
+            )
+    return found
+
+
+def _throttle_of(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:
+    return plan_moves.get((move.topic, move.partition), otherwise)
