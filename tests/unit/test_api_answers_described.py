@@ -9,6 +9,7 @@ import pytest
 from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer
 
 from tuner.api.limits import BODY_BYTES_MAX, Buckets, Rate
+from tuner.api.requests_at_once import RequestsAtOnce
 
 Given = Callable[[Any, str, str, pytest.MonkeyPatch], int]
 OVERRIDE = {"broker": 3, "rate_bytes_per_s": 5_000_000, "for_s": 60}
@@ -84,20 +85,36 @@ def unavailable(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> 
     return asked(rig, method, path)
 
 
+def too_many_at_once(_: Any, method: str, path: str, __: pytest.MonkeyPatch) -> int:
+    return asked(CROWDED, method, path)
+
+
+def crowded() -> Rig:
+    """As many requests are under way as may be."""
+    rig = working()
+    (limit,) = [each for each in rig.app.user_middleware if each.cls is RequestsAtOnce]
+    limit.kwargs["requests_max"] = 0
+    return rig
+
+
 PROVOKED: tuple[Given, ...] = (
-    not_text, unauthorized, forbidden, nowhere, standing_by, too_large, senseless, too_often, broken, unavailable,
+    not_text, unauthorized, forbidden, nowhere, standing_by, too_large, senseless, too_often, too_many_at_once, broken, unavailable,
 )  # fmt: skip
 EXAMPLES = {"broker": "3", "number": "0"}
-# What has no parameters has none that could be wrong, and what is made of nothing cannot break: the description is of all alike.
+# What is made of nothing cannot break: the description is of all alike.
 NEVER = {
-    ("get", "/api/v1/status", "422"), ("get", "/api/v1/reasons", "422"), ("get", "/api/v1/events", "422"),
     ("get", "/api/v1/reasons", "500"), ("get", "/api/v1/events", "500"),
 }  # fmt: skip
 DESCRIBED = Rig().app.openapi()["paths"]
 ROUTES = [(method, path) for path, of in DESCRIBED.items() for method in of]
 
 
-WELL, OPEN, BUSY = working(), working(tokens=False), working(reads=Buckets(Rate(1e-9, 0.0), Clock()))
+WELL, OPEN, BUSY, CROWDED = (
+    working(),
+    working(tokens=False),
+    working(reads=Buckets(Rate(1e-9, 0.0), Clock())),
+    crowded(),
+)
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
@@ -107,7 +124,9 @@ def test_each_refusal_described_is_given_and_no_other(method: str, path: str) ->
     concrete = path.format(**EXAMPLES) + ("?broker=3" if path.endswith("/history") else "")
     given = set()
     # A stream that lets somebody in has no end.
-    for provoke in (forbidden, unauthorized, too_large, too_often, unavailable) if _is_stream(path) else PROVOKED:
+    for provoke in (
+        (forbidden, unauthorized, too_large, senseless, too_often, too_many_at_once) if _is_stream(path) else PROVOKED
+    ):
         # Other answers than the last ones, and every bucket is full again.
         WELL.clock.now_s += 600.0
         WELL.cycle()

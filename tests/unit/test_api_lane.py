@@ -50,6 +50,17 @@ def test_an_answer_is_made_once_for_all_who_ask_the_same(rig: Rig, monkeypatch: 
     assert made == [3, 3, 3]
 
 
+def test_unknown_parameters_are_refused_and_make_no_answer(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_anew(monkeypatch)
+    for number in range(5):
+        refused = rig.get(f"/api/v1/moves?limit=3&x{number}=1")
+        assert (refused.status_code, refused.json()["detail"]) == (422, "a key that was sent is not known here")
+    assert made == []
+    assert rig.get("/api/v1/decisions?brokr=1").json() == {"detail": "brokr is not known here"}
+    assert rig.get("/page/brokers?fnd=1").status_code == 422
+    assert rig.post("/api/v1/pause?for_s=60").json() == {"detail": "for_s is not known here"}
+
+
 def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig) -> None:
     first = rig.get("/api/v1/status").json()["now_ms"]
     rig.clock.now_s += 0.1

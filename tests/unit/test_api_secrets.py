@@ -112,7 +112,7 @@ def test_a_token_that_was_put_where_it_does_not_belong_is_not_repeated(rig: Rig,
     for path in (
         f"/api/v1/brokers/{secret}", f"/api/v1/decisions/{secret}", f"/api/v1/decisions?side={secret}", f"/page/brokers?find={secret}",
         f"/api/v1/decisions?reason={secret}", f"/api/v1/moves/partitions?topic={secret}", f"/page/decisions?reason={secret}",
-        f"/static/{secret}", f"/{secret}", f"/api/v1/moves?token={secret}",
+        f"/static/{secret}", f"/{secret}", f"/api/v1/moves?token={secret}", f"/api/v1/moves?{secret}=1",
     ):  # fmt: skip
         assert holds_none(asked(rig, "GET", path, READ_TOKEN), path) in (200, 404, 422)
     assert holds_none(asked(rig, "DELETE", f"/api/v1/override/{secret}", OPERATE_TOKEN), "path") == 422

@@ -26,6 +26,7 @@ from tuner.api.orders_api import (
     resumed,
     sides_of,
 )
+from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.routes import REFUSALS, BrokerId
 from tuner.api.views import orders_json
 from tuner.api.watched import Watched
@@ -42,8 +43,8 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     },
     503: {
         "model": shapes.Refused,
-        "description": "the order is not on record, or it is not known whether it is, or whether it would be heeded: the text says "
-        "which",
+        "description": "the order is not on record, or it is not known whether it is, or whether it would be heeded, or too many "
+        "requests are under way: the text says which",
     },
 }
 _WITH_BODY: dict[int | str, dict[str, Any]] = {400: {"model": shapes.Refused, "description": "the body is not text"}}
@@ -52,7 +53,10 @@ _OF_A_BROKER: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, 
 
 def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
     router = APIRouter(
-        prefix="/api/v1", dependencies=[Depends(described)], responses=_REFUSALS, route_class=behind(gate.operate)
+        prefix="/api/v1",
+        dependencies=[Depends(described), Depends(refuse_unknown_parameters)],
+        responses=_REFUSALS,
+        route_class=behind(gate.operate),
     )
 
     # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.

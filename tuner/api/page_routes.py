@@ -22,6 +22,7 @@ from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
 from tuner.api.lane import Stamp, unchanging
 from tuner.api.look import Look
+from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.routes import paged, plans_json, tenants_json
 from tuner.decide import words
 from tuner.dry_run import dry_run_notice
@@ -46,7 +47,7 @@ Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
 def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
     router = APIRouter(include_in_schema=False)
-    parts = APIRouter(prefix="/page", dependencies=[Depends(gate.read)])
+    parts = APIRouter(prefix="/page", dependencies=[Depends(gate.read), Depends(refuse_unknown_parameters)])
     files = _files()
     templates = _templates()
     stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]

@@ -18,6 +18,7 @@ from tuner.api.desktop import Desktop
 from tuner.api.events import EventStream
 from tuner.api.gate import Gate, caller_of
 from tuner.api.orders_api import broker_fault
+from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_board import ShownPlans
 from tuner.model.cluster import PartitionMove
 from tuner.model.decision import Reason
@@ -37,15 +38,18 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": shapes.Refused, "description": "no token, or a wrong one"},
     403: {"model": shapes.Refused, "description": "without tokens in the settings: a name in the Host header"},
     413: {"model": shapes.Refused, "description": "the body is too large"},
-    422: {"model": shapes.Refused, "description": "a value is not what it may be"},
+    422: {"model": shapes.Refused, "description": "a value is not what it may be, or a parameter is not known"},
     429: {"model": shapes.Refused, "description": "asked too often; Retry-After says when to ask again"},
+    503: {"model": shapes.Refused, "description": "too many requests at once: Retry-After says when to ask again"},
     500: {"model": shapes.Refused, "description": "something broke that nobody thought of: the tuner's log says what"},
 }
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "not known here"}}
 
 
 def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
-    router = APIRouter(prefix="/api/v1", dependencies=[Depends(gate.read)], responses=REFUSALS)
+    router = APIRouter(
+        prefix="/api/v1", dependencies=[Depends(gate.read), Depends(refuse_unknown_parameters)], responses=REFUSALS
+    )
     watched = desktop.watched
 
     @router.get("/openapi.json", include_in_schema=False)
@@ -183,7 +187,10 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
         response_class=Response,
         responses={
             200: {"content": {"text/event-stream": {}}},
-            503: {"model": shapes.Refused, "description": "too many listen: Retry-After says when to ask again"},
+            503: {
+                "model": shapes.Refused,
+                "description": "too many listen, or too many requests at once: Retry-After says when to ask again",
+            },
         },
     )
     async def events() -> Response:
