@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kafka.errors import KafkaError
@@ -20,6 +19,7 @@ from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
+from tuner.api.sentences import moment
 from tuner.api.views import orders_json
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
@@ -290,7 +290,7 @@ def ordered(status: Mapping[str, Any]) -> list[str]:
 
 
 def _at(entry: Mapping[str, Any]) -> str:
-    return datetime.fromtimestamp(entry["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return moment(entry["at_ms"]).removesuffix(" UTC")
 
 
 def _rate(bytes_per_s: float | None) -> str:

@@ -208,7 +208,7 @@ def spark(rates: Iterable[float | None], limit: float | None) -> str:
 def _lines(title: str, rows: list[dict[str, Any]]) -> list[Text]:
     lines = []
     for row in reversed(rows):
-        at = time.strftime("%H:%M:%S", time.gmtime(row["at_ms"] / 1000))
+        at = moment(row["at_ms"])[11:19]
         failure = f" FAILED: {row['failure']}" if row.get("failure") else ""
         lines.append(styled(f"  {at} {row['text']}{failure}", "red" if failure else ""))
     return _titled(title, lines)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from rheostat.errors import BadInputError
 from streaming.units import parse_span
+from tuner.api.sentences import moment
 
 
 def parse_moment(text: str, now_ms: int, option: str) -> int:
@@ -20,13 +21,13 @@ def parse_moment(text: str, now_ms: int, option: str) -> int:
     try:
         if given.startswith("-"):
             return now_ms - round(parse_span(given[1:]) * 1000)
-        moment = datetime.fromisoformat(given)
+        given_at = datetime.fromisoformat(given)
     except ValueError as error:
         raise BadInputError(
             f"{option}: expected a moment such as 2026-11-21T03:00 (UTC, or with an offset), -2h or now, found {text!r}"
         ) from error
-    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((given_at if given_at.tzinfo is not None else given_at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def moment_text(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return moment(at_ms)

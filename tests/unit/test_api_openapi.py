@@ -10,6 +10,8 @@ from api_rig import OPERATE_TOKEN, RAISE, READ_TOKEN, WELL, Clock, Rig, bearer, 
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -28,9 +30,10 @@ from tuner.model.quota_entity import Tenant
 
 CHECKS = (
     schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
+    response_headers_conformance, negative_data_rejection,
 )  # fmt: skip
 GENERATED = settings(
-    max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate), derandomize=True,
+    max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate), derandomize=True,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 

@@ -7,7 +7,6 @@ a person sees and what the API says are made of the same values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -174,7 +173,7 @@ def _templates() -> Environment:
         "span": _known(words.span),
         "moment": _known(sentences.moment),
         "clock": _known(lambda ms: sentences.moment(ms)[11:19]),
-        "iso": lambda ms: datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "iso": lambda ms: sentences.utc(ms).isoformat(timespec="milliseconds"),
         "ms": _known(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
         "slope": _known(_slope),
         "per_s": _known(lambda value: f"{value:g}/s"),

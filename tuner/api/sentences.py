@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from streaming.contract.bounds import AT_MS_MAX
 from tuner.decide import words
 from tuner.decide.ending import end_of_moves
 from tuner.decide.left_behind import idle_rates
@@ -56,7 +57,13 @@ def size(n_bytes: float) -> str:
 
 
 def moment(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """The time as text; one before 1970 or after the year 9999, which a calendar does not hold, as the nearest that it does."""
+    return utc(at_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def utc(at_ms: int) -> datetime:
+    """The time as ``moment`` tells it."""
+    return datetime.fromtimestamp(min(max(0, at_ms), AT_MS_MAX) / 1000, UTC)
 
 
 def next_steps(
