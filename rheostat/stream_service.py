@@ -21,6 +21,7 @@ from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
 from streaming.metrics_server import serve
 from streaming.own_metrics import ConfigState, OwnCollector
+from streaming.quarantine import Quarantined
 from streaming.runner import Listener, Progress, run
 from streaming.sources import feeds
 from streaming.stream_counts import StreamCounts
@@ -87,12 +88,26 @@ def run_stream(
     def backlog_failed(cause: str, in_s: float) -> None:
         log.warning("a piece of the backlog failed; trying it again", cause=cause, in_s=in_s)
 
+    def halved(records: int, kept: int) -> None:
+        log.warning(
+            f"a batch of {records} records ended the stream more than once: {kept} of them are read first, to find the cause",
+        )
+
+    def quarantined(found: Quarantined) -> None:
+        counts.quarantined += found.records
+        log.error(
+            f"records {found.first_offset} to {found.last_offset} of topic {found.topic}, partition {found.partition}, end the "
+            "stream whenever they are read: they are left out, and noted in the rejects topic. Find what wrote them, and mend "
+            "it or take its right to write away",
+            kafka=found.kafka_id,
+        )
+
     topics = settings.topic_names()
     found = feeds(
         settings.kafka, topics, settings.stream,
         cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
     )  # fmt: skip
-    listener = Listener(progressed, again, of_backlog, backlog_failed)
+    listener = Listener(progressed, again, of_backlog, backlog_failed, halved, quarantined)
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
             own = OwnCollector(settings.cluster, "stream", config, threads=threads)

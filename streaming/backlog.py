@@ -35,23 +35,24 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import checkpoint
 from streaming.causes import first_line
-from streaming.checkpoint import Record, Skipped
+from streaming.checkpoint import FailingChunk, Record, Skipped
 from streaming.errors import StreamError
 from streaming.kafka.clients import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.kafka.unpacking import RefusedBatch
-from streaming.session import BACKLOG_POOL
+from streaming.session import BACKLOG_POOL, ran_out_of_memory
 from streaming.settings import StreamSettings
 from streaming.sources import Feed, Offsets
 
@@ -60,6 +61,9 @@ _PEEK_MS = 5000
 _RETRY_S_MAX = 60.0
 _STOP_S_MAX = 10.0
 _POLL_S = 0.2
+# A chunk with a record that ends the JVM: smaller ones keep what is around it, until it is as small as can be.
+_SHRINKS_BY = 16
+_FAILURES_MAX = 4
 
 # Chunk → its records, written. Made by the pipeline, which knows how.
 Work = Callable[["Chunk"], None]
@@ -266,14 +270,15 @@ def _down(time_ms: int, step_ms: int) -> int:
 # -- working it off ----------------------------------------------------------------------------------------------------
 
 
-def next_chunk(skipped: Skipped, times: Sequence[Timeline], settings: StreamSettings) -> Chunk:
-    """The newest part of a stretch."""
+def next_chunk(skipped: Skipped, times: Sequence[Timeline], settings: StreamSettings, failures: int = 0) -> Chunk:
+    """Returns the newest part of a stretch; a smaller one after each failure to read it."""
+    records_max = settings.backlog_records_per_chunk // _SHRINKS_BY**failures
     hop_ms, window_ms = settings.hop_s * 1000, settings.window_s * 1000
     ends = [one.at(skipped.to_ms) for one in times]
 
     def fits(from_ms: int) -> bool:
         records = sum(_count(one.at(from_ms), end) for one, end in zip(times, ends, strict=True))
-        return records <= settings.backlog_records_per_chunk
+        return bool(records <= records_max)
 
     latest_ms = max(skipped.from_ms, skipped.to_ms - window_ms)
     starts = range(skipped.from_ms, latest_ms, hop_ms)
@@ -281,6 +286,24 @@ def next_chunk(skipped: Skipped, times: Sequence[Timeline], settings: StreamSett
     from_ms = starts[earliest] if earliest < len(starts) else latest_ms
     late_ms = skipped.to_ms + settings.lateness_s * 1000
     return Chunk(from_ms, skipped.to_ms, tuple((one.at(from_ms - window_ms), one.at(late_ms)) for one in times))
+
+
+def failures_of_newest(record: Record) -> int:
+    """Returns how often the chunk that comes next has ended Spark's JVM."""
+    known = record.failing_chunk
+    return known.times if known is not None and known.to_ms == record.skipped[-1].to_ms else 0
+
+
+def with_failure(record: Record) -> Record:
+    """Returns the record that knows of one failure more of the chunk that comes next."""
+    return replace(record, failing_chunk=FailingChunk(record.skipped[-1].to_ms, failures_of_newest(record) + 1))
+
+
+def given_up(record: Record, chunk: Chunk, times: Sequence[Timeline]) -> Record:
+    """Returns the record without the chunk, whose records are lost."""
+    before, after = state(record).remaining_records, shortened(record, chunk, times)
+    lost = max(0, before - state(after).remaining_records)
+    return replace(after, lost_records=record.lost_records + lost)
 
 
 def counted(record: Record, times: Sequence[Timeline]) -> Record:
@@ -309,6 +332,10 @@ def _records_in(skipped: Skipped, times: Sequence[Timeline]) -> int:
 
 def state(record: Record) -> State:
     return State(record.skipped_records, sum(one.records for one in record.skipped), record.lost_records)
+
+
+def _utc(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class Worker:
@@ -371,6 +398,10 @@ class Worker:
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError, StreamError, OSError) as error:
                 if self._stop.is_set():
                     return
+                if isinstance(error, Py4JNetworkError) and ran_out_of_memory():
+                    self._record = with_failure(self._record)
+                    checkpoint.write(self._checkpoint_dir, self._record)
+                    return  # The process ends with the JVM, and its successor goes on.
                 # The live query does not depend on it; whatever is wrong, the next try is cheap, and it is said each time.
                 self._on_failure(first_line(error), wait_s)
                 self._stop.wait(wait_s)
@@ -378,7 +409,17 @@ class Worker:
 
     def _one_chunk(self, times: Sequence[Timeline]) -> None:
         self._record = counted(self._record, times)
-        chunk = next_chunk(self._record.skipped[-1], times, self._settings)
+        failures = failures_of_newest(self._record)
+        chunk = next_chunk(self._record.skipped[-1], times, self._settings, failures)
+        if failures >= _FAILURES_MAX:
+            self._record = given_up(self._record, chunk, times)
+            checkpoint.write(self._checkpoint_dir, self._record)
+            self._on_failure(
+                f"a record that windows from {_utc(chunk.from_ms)} to {_utc(chunk.to_ms)} are made from has ended the stream "
+                f"{failures} times: these windows are not made. Find the sender of a record that unpacks to more than the heap",
+                0.0,
+            )
+            return
         if any(_count(first, end) for first, end in chunk.reads):
             self._work(chunk)
         if self._stop.is_set():

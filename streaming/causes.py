@@ -36,6 +36,11 @@ _LOST = (
 _REFUSED = ("SaslAuthentication", "SslAuthentication", "AuthorizationException", "AuthorizationFailed", "MissingRight")
 
 
+_MISSING = ("UnknownTopicOrPartition", "not present in metadata")
+_MACHINE = ("No space left", "Permission denied", "Read-only file system", "Too many open files", "Disk quota")
+_CHECKPOINT = ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata")
+
+
 def first_line(report: object) -> str:
     """The first line of a failure that says something; of one that says nothing, what kind it is."""
     silent = type(report).__name__ if isinstance(report, BaseException) else "no message"
@@ -61,6 +66,11 @@ def is_lost(report: str) -> bool:
     return any(mark in report for mark in _LOST) and not any(mark in report for mark in _REFUSED)
 
 
+def may_be_a_record(report: str) -> bool:
+    """Returns whether a query may have died of a record that it read, and of nothing around it."""
+    return not any(mark in report for mark in (*_LOST, *_REFUSED, *_MISSING, *_CHECKPOINT, *_MACHINE))
+
+
 def why(
     report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
 ) -> str:
@@ -76,7 +86,7 @@ def why(
         # A producer says the same of a topic that is not there as of brokers that never told it.
         (("not present in metadata",), f"{no_answer}, or a topic is missing there: {ours}"),
         (
-            ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata"),
+            _CHECKPOINT,
             f"the checkpoint {settings.checkpoint_dir} does not fit this version or is damaged: remove that folder"
             " (signals of the last half minute are made anew)"
             + (

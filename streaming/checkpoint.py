@@ -78,6 +78,24 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Failing:
+    """A batch of the live query that has failed by what a record can cause, and where that record is."""
+
+    live: str
+    batch: int
+    times: int  # In a row, of this batch and those before it that were cut to find the record.
+    ends: tuple[tuple[int, str, int, int], ...] = ()  # It is before these: source, topic, partition, offset.
+
+
+@dataclass(frozen=True, slots=True)
+class FailingChunk:
+    """The same of the backlog's newest chunk, by where it ends."""
+
+    to_ms: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """The file beside Spark's."""
 
@@ -87,7 +105,9 @@ class Record:
     whole_from_ms: int | None = None  # Windows that end after this are its, the others are the backlog's.
     skipped: tuple[Skipped, ...] = ()
     skipped_records: int = 0  # Of all that is or was in ``skipped`` since it was last empty.
-    lost_records: int = 0  # Of those, what retention took.
+    lost_records: int = 0  # Of those, what retention took, or was given up.
+    failing: Failing | None = None
+    failing_chunk: FailingChunk | None = None
 
     def next_live(self) -> str:
         return f"{_LIVE}{int(self.live.removeprefix(_LIVE)) + 1}"
@@ -184,6 +204,15 @@ def opened(checkpoint_dir: Path, now: MadeWith) -> Record:
     return record
 
 
+def read(checkpoint_dir: Path) -> Record:
+    """Returns the record.
+
+    Raises:
+        StreamError: it is damaged.
+    """
+    return _read(checkpoint_dir / RECORD)
+
+
 def write(checkpoint_dir: Path, record: Record) -> None:
     """Replaces the record whole, and returns when it is on the disk."""
     file = checkpoint_dir / RECORD
@@ -209,10 +238,10 @@ def switched(checkpoint_dir: Path, before: Record, after: Record) -> None:
 def positions(checkpoint_dir: Path, record: Record) -> list[Offsets] | None:
     """Of every source the first offsets that are not in a finished batch; None when no batch was finished."""
     folder = checkpoint_dir / record.live
-    commits = _batches(folder / "commits")
+    commits = batches(folder / "commits")
     if not commits:
         return None
-    return _read_offsets(folder / "offsets" / str(commits[-1]))
+    return read_offsets(folder / "offsets" / str(commits[-1]))
 
 
 def _read(file: Path) -> Record:
@@ -226,9 +255,15 @@ def _read(file: Path) -> Record:
             record,
             made_with=MadeWith(**made_with),
             skipped=tuple(Skipped(**one) for one in body["skipped"]),
+            failing=_failing(body.get("failing")),
+            failing_chunk=None if body.get("failing_chunk") is None else FailingChunk(**body["failing_chunk"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(file, f"it is not what rheostat writes: {error}") from error
+        raise damaged(file, f"it is not what rheostat writes: {error}") from error
+
+
+def _failing(body: dict[str, Any] | None) -> Failing | None:
+    return None if body is None else Failing(**{**body, "ends": tuple(tuple(end) for end in body["ends"])})
 
 
 def _differences(then: MadeWith, now: MadeWith) -> list[str]:
@@ -278,23 +313,23 @@ def _check_whole(folder: Path, sources: int) -> None:
     """What Spark reads first when it starts; a cut file there ends it with words that name neither file nor remedy."""
     if not folder.exists():
         return  # No query has started in it yet.
-    offsets, commits = _batches(folder / "offsets"), _batches(folder / "commits")
+    offsets, commits = batches(folder / "offsets"), batches(folder / "commits")
     metadata = folder / "metadata"
     if metadata.exists() or offsets:
         try:
             json.loads(metadata.read_text(encoding="utf-8"))["id"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _damaged(metadata, "empty or cut") from error
+            raise damaged(metadata, "empty or cut") from error
     for batch in offsets[-2:]:
-        if len(_read_offsets(folder / "offsets" / str(batch))) != sources:
-            raise _damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
+        if len(read_offsets(folder / "offsets" / str(batch))) != sources:
+            raise damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
     for batch in commits[-2:]:
         _log_lines(folder / "commits" / str(batch))
     if commits and (not offsets or commits[-1] > offsets[-1]):
-        raise _damaged(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
+        raise damaged(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
 
 
-def _batches(log: Path) -> list[int]:
+def batches(log: Path) -> list[int]:
     return sorted(int(path.name) for path in log.iterdir() if path.name.isdigit()) if log.is_dir() else []
 
 
@@ -306,10 +341,10 @@ def _log_lines(file: Path) -> list[Any]:
             raise ValueError("no version, or nothing after it")
         return [None if line == "-" else json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
-        raise _damaged(file, "empty or cut") from error
+        raise damaged(file, "empty or cut") from error
 
 
-def _read_offsets(file: Path) -> list[Offsets]:
+def read_offsets(file: Path) -> list[Offsets]:
     _, *sources = _log_lines(file)  # The first is the batch's time and settings.
     try:
         return [
@@ -320,10 +355,10 @@ def _read_offsets(file: Path) -> list[Offsets]:
             for source in sources
         ]
     except (AttributeError, ValueError, TypeError) as error:
-        raise _damaged(file, "not offsets of Kafka") from error
+        raise damaged(file, "not offsets of Kafka") from error
 
 
-def _damaged(path: Path, what: str) -> StreamError:
+def damaged(path: Path, what: str) -> StreamError:
     folder = path.parent
     while folder.parent != folder and not (folder / RECORD).exists():
         folder = folder.parent

@@ -164,6 +164,10 @@ class OfStream:
         "rheostat_stream_rejects_not_written_total", "counter", Unit.COUNT, ("cluster",),
         "Those of them that are not in the rejects topic either: too many at once, or too late.",
     )  # fmt: skip
+    QUARANTINED = MetricDef(
+        "rheostat_stream_quarantined_records_total", "counter", Unit.COUNT, ("cluster",),
+        "Records that this process left out because they end the stream whenever they are read; the rejects topic names them.",
+    )  # fmt: skip
     RESTARTS = MetricDef(
         "rheostat_stream_restarts_total",
         "counter",

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import backlog, checkpoint, sinks, sources
+from streaming import backlog, checkpoint, quarantine, sinks, sources
 from streaming.backlog import Chunk
 from streaming.checkpoint import MadeWith
 from streaming.contract import Topics
@@ -165,12 +165,14 @@ def start(
     settings: StreamSettings,
     on_backlog: Callable[[backlog.State], None],
     on_backlog_failure: Callable[[str, float], None],
+    hears: quarantine.Hears,
 ) -> Iterator[Live]:
     """The running query; stopped when the block is left. The caller holds the checkpoint.
 
     Args:
         feeds: what ``sources.feeds`` made of the settings.
         on_backlog: hears of every chunk, in another thread; ``on_backlog_failure`` of one that is tried again later.
+        hears: of records that are left out because they end the query, and of the search for them.
 
     Raises:
         StreamError: the checkpoint does not fit or is damaged.
@@ -179,6 +181,7 @@ def start(
     folder, shape, apart_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.skip_behind_s)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
     record = checkpoint.opened(folder, made_with(spark, feeds, settings, kafka_ids))
+    record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, hears)
     with backlog.timelines(feeds) as times:
         partitions = sum(one.partitions for one in times)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)

@@ -20,8 +20,8 @@ import kafka.errors
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from streaming import backlog, checkpoint, pipeline
-from streaming.causes import first_line, is_lost, why
+from streaming import backlog, checkpoint, pipeline, quarantine
+from streaming.causes import first_line, is_lost, may_be_a_record, why
 from streaming.class_archive import ClassArchive
 from streaming.contract import Topics
 from streaming.errors import StreamError
@@ -29,7 +29,7 @@ from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterError
 from streaming.pipeline import Live
 from streaming.progress import Reports, behind_records, event_time_s
-from streaming.session import Standalone, spark_session
+from streaming.session import Standalone, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
 from streaming.sources import Feed
 
@@ -59,6 +59,8 @@ class Listener:
     again: Callable[[str, float], None] = _nobody  # The query starts again: because of what, in how many seconds.
     backlog: Callable[[backlog.State], None] = _nobody  # At its begin and after every chunk.
     backlog_failed: Callable[[str, float], None] = _nobody  # The same chunk comes again: because of what, in s.
+    halved: Callable[[int, int], None] = _nobody  # A batch of so many records fails, and is cut to so many.
+    quarantined: Callable[[quarantine.Quarantined], None] = _nobody  # Records are left out, as they end the query.
 
 
 def run(
@@ -107,19 +109,27 @@ def run(
         teardown.callback(spark.stop)
         teardown.enter_context(checkpoint.held_by_jvm(spark, settings.checkpoint_dir))
         while not stop.is_set():
+            watch.ran = False
             try:
                 with pipeline.start(
-                    spark, kafka_, topics, feeds, settings, listener.backlog, listener.backlog_failed
-                ) as live:
+                    spark, kafka_, topics, feeds, settings, listener.backlog, listener.backlog_failed,
+                    quarantine.Hears(listener.halved, listener.quarantined),
+                ) as live:  # fmt: skip
                     watch.until_end(live)
             except (Py4JNetworkError, ConnectionError) as error:
-                raise StreamError(
-                    "Spark's Java process is gone: killed, or out of memory; see the log above."
-                ) from error
+                if ran_out_of_memory():
+                    quarantine.note_failure(settings.checkpoint_dir)
+                    raise StreamError(
+                        f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
+                        "records again, and leaves out one that ends it every time; raise stream.driver_memory_mb if none is found."
+                    ) from error
+                raise StreamError("Spark's Java process is gone: it was killed; see the log above.") from error
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = why(report, kafka_, topics, settings, feeds)
                 if not (watch.was_reached and is_lost(report)):
+                    if watch.ran and isinstance(error, PySparkException | Py4JError) and may_be_a_record(report):
+                        quarantine.note_failure(settings.checkpoint_dir)
                     raise StreamError(cause) from error
                 listener.again(cause, watch.wait_s)
                 watch.pause()
@@ -144,9 +154,11 @@ class _Watch:
         self._listener = listener
         self.was_reached = False  # Spark has had an answer of Kafka since this process began.
         self.wait_s = _AGAIN_S_MIN
+        self.ran = False  # The query that is looked after now has begun.
 
     def until_end(self, live: Live) -> None:
         """Returns when asked to stop, and raises what the query died of."""
+        self.ran = True
         reports = Reports()
         try:
             while not self._stop.is_set():

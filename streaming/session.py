@@ -6,11 +6,13 @@ A session's JVM lives until its Python process ends: heap and JVM options count 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streaming import compiler_thread, kernel, lookups
@@ -52,6 +54,11 @@ _QUIET = {
     f"{_STREAMING}.state.StateStoreCoordinator": "error",
 }
 
+
+# A JVM that has run out of heap goes on with threads missing. One that ends is started again, and its end is noticed.
+_EXIT_WHEN_FULL = "-XX:+ExitOnOutOfMemoryError"
+_EXIT_CODE_WHEN_FULL = 3
+_EXIT_S_MAX = 5.0
 
 _IDLE_RULES = (
     "BooleanSimplification",
@@ -95,7 +102,7 @@ class Standalone:
             "spark.executor.memory": f"{self.executor_memory_mb}m",
             "spark.executor.cores": str(self.executor_cores),
             # The formats' expressions are deep, and are read back recursively.
-            "spark.executor.extraJavaOptions": "-Xss8m -XX:+UseSerialGC -Duser.timezone=UTC",
+            "spark.executor.extraJavaOptions": f"-Xss8m -XX:+UseSerialGC {_EXIT_WHEN_FULL} -Duser.timezone=UTC",
         }
 
 
@@ -186,8 +193,20 @@ def spark_session(
     return spark
 
 
+def ran_out_of_memory() -> bool:
+    """Returns whether the JVM of this process has ended because its heap was full. Waits some seconds for an end under way."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        return bool(process.wait(_EXIT_S_MAX) == _EXIT_CODE_WHEN_FULL)
+    except subprocess.TimeoutExpired:
+        return False
+
+
 def _java_options(logging: Path, cores: int, compiler: Compiler, class_archive: ClassArchive | None) -> str:
     options = (
+        _EXIT_WHEN_FULL,
         # Stopping a query serialises its plan recursively: with the default stack it overflows.
         "-Xss8m",
         # Batches leave much to collect and little to keep; one thread would stop all cores for twice as long.

@@ -37,6 +37,7 @@ class StreamCounts:
     late_rows: int = 0
     refused: int = 0
     refused_not_written: int = 0
+    quarantined: int = 0
     restarts: int = 0
     backlog_remaining: int = 0
     backlog_lost: int = 0

@@ -39,6 +39,7 @@ class StreamCollector(Collector):
             (OfStream.LATE_ROWS, counts.late_rows),
             (OfStream.REJECTS, counts.refused),
             (OfStream.REJECTS_LOST, counts.refused_not_written),
+            (OfStream.QUARANTINED, counts.quarantined),
             (OfStream.RESTARTS, counts.restarts),
             (OfStream.BACKLOG, counts.backlog_remaining),
             (OfStream.BACKLOG_LOST, counts.backlog_lost),

@@ -1,0 +1,120 @@
+"""The batch that a query has begun and not finished, read from Spark's files and changed there while no query runs.
+
+    <live>/offsets/<n>      the ends of batch n; its starts are the ends of batch n - 1
+    <live>/commits/<n>      written when batch n is finished
+    <live>/sources/<i>/0    the starts of batch 0, of source i
+
+A query that starts does the begun batch again, from and to exactly these offsets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streaming.checkpoint import Record, batches, damaged, read_offsets
+from streaming.sources import Offsets
+
+_INITIAL = "\x00v1\n"  # Spark writes a zero byte before the version in this file alone.
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The records of one partition that a batch reads: from ``start`` to before ``end``."""
+
+    source: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        return max(0, self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class BegunBatch:
+    number: int
+    slices: tuple[Slice, ...]  # Of each partition whose start is known, in the order of sources, topics and partitions.
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.slices)
+
+
+def begun_batch(checkpoint_dir: Path, record: Record) -> BegunBatch | None:
+    """Returns the batch that is begun and not finished; None where every batch is finished, or its starts are not known.
+
+    Raises:
+        StreamError: a file cannot be read.
+    """
+    live = checkpoint_dir / record.live
+    begun, finished = batches(live / "offsets"), batches(live / "commits")
+    if not begun or (finished and finished[-1] >= begun[-1]):
+        return None
+    number = begun[-1]
+    ends = read_offsets(live / "offsets" / str(number))
+    if number > 0:
+        starts = read_offsets(live / "offsets" / str(number - 1))
+    else:
+        files = [live / "sources" / str(source) / "0" for source in range(len(ends))]
+        if not all(file.exists() for file in files):
+            return None
+        starts = [_read_initial(file) for file in files]
+    return BegunBatch(number, tuple(_slices(starts, ends)))
+
+
+def write_begun_batch(checkpoint_dir: Path, record: Record, batch: BegunBatch) -> None:
+    """Writes the batch's starts and ends back into Spark's files. No query may run."""
+    live, number = checkpoint_dir / record.live, batch.number
+    if number > 0:
+        _replace_offsets(live / "offsets" / str(number - 1), batch.slices, at_end=False)
+    else:
+        for file in sorted((live / "sources").glob("*/0")):
+            source = int(file.parent.name)
+            offsets = _changed(_read_initial(file), [one for one in batch.slices if one.source == source], at_end=False)
+            _write(file, _INITIAL + json.dumps(offsets))
+    _replace_offsets(live / "offsets" / str(number), batch.slices, at_end=True)
+
+
+def _slices(starts: Sequence[Offsets], ends: Sequence[Offsets]) -> Iterator[Slice]:
+    for source, (first, end) in enumerate(zip(starts, ends, strict=True)):
+        for topic, of_topic in sorted(end.items()):
+            for partition, offset in sorted(of_topic.items()):
+                if partition in first.get(topic, {}):
+                    yield Slice(source, topic, partition, first[topic][partition], offset)
+
+
+def _read_initial(file: Path) -> Offsets:
+    try:
+        body = json.loads(file.read_text(encoding="utf-8").removeprefix(_INITIAL))
+        return {t: {int(p): int(offset) for p, offset in of_topic.items()} for t, of_topic in body.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise damaged(file, "not offsets of Kafka") from error
+
+
+def _replace_offsets(file: Path, slices: Sequence[Slice], *, at_end: bool) -> None:
+    version, head, *lines = file.read_text(encoding="utf-8").splitlines()
+    for source, offsets in enumerate(read_offsets(file)):
+        mine = [one for one in slices if one.source == source]
+        if mine:
+            lines[source] = json.dumps(_changed(offsets, mine, at_end=at_end))
+    _write(file, "\n".join([version, head, *lines]))
+
+
+def _changed(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> dict[str, dict[str, int]]:
+    made = {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
+    for one in slices:
+        made[one.topic][str(one.partition)] = one.end if at_end else one.start
+    return made
+
+
+def _write(file: Path, content: str) -> None:
+    draft = file.with_name(f".{file.name}.rheostat.tmp")
+    draft.write_text(content, encoding="utf-8")
+    # Hadoop keeps a checksum beside each file, and reads a file without one as it is.
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    draft.replace(file)

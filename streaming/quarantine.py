@@ -1,0 +1,168 @@
+"""Records that end the query whenever they are read: found by halving the batch, left out, and told.
+
+A record of 0.7 MB that unpacks to 700 MB ends Spark's JVM, and the query that starts after it reads the same record again. So
+the runner notes which batch has failed. From its second failure on each start cuts the batch in half, until the half that
+fails is one record; that record is left out, with the rest of its Kafka batch where that is compressed, because no record of
+a compressed batch can be read without those before it. Other records are not lost: a half that does not fail is finished in order.
+
+Only failures that a record can cause are counted (``causes.may_be_a_record``), never an absent Kafka or a killed process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kafka import TopicPartition
+
+from streaming import checkpoint
+from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
+from streaming.checkpoint import Failing, Record
+from streaming.contract import SCHEMA_VERSION, Topics
+from streaming.kafka import KafkaSettings
+from streaming.kafka.clients import consumer, end, producer
+from streaming.kafka.unpacking import RefusedBatch, limit_unpacking
+from streaming.sources import Feed
+
+FAILURES_MIN = 2
+REASON = "it ended the stream whenever it was read, and is left out"
+_CLIENT = "rheostat-quarantine"
+_READ_MS, _SEND_S, _CLOSE_S = 8000, 10.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Records that are left out: from ``first_offset`` to ``last_offset``, both included."""
+
+    kafka_id: str
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+
+    @property
+    def records(self) -> int:
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hears:
+    """``halved``: a batch of so many records was cut to so many."""
+
+    halved: Callable[[int, int], None]
+    quarantined: Callable[[Quarantined], None]
+
+
+def note_failure(checkpoint_dir: Path) -> None:
+    """Notes that the begun batch has failed, by what a record can cause. No query may run."""
+    record = checkpoint.read(checkpoint_dir)
+    batch = begun_batch(checkpoint_dir, record)
+    if batch is None:
+        return
+    known = record.failing
+    times = 0
+    if known is not None and known.live == record.live:
+        # The batch before this one was cut, and did not fail: so the record is in the rest of what was cut.
+        was_cut = known.times >= FAILURES_MIN and known.batch == batch.number - 1
+        if was_cut or known.batch == batch.number:
+            times, batch = known.times, _suspects(batch, known)
+    ends = tuple((s.source, s.topic, s.partition, s.end) for s in batch.slices)
+    checkpoint.write(checkpoint_dir, replace(record, failing=Failing(record.live, batch.number, times + 1, ends)))
+
+
+def resolve(
+    checkpoint_dir: Path,
+    record: Record,
+    kafka_: KafkaSettings,
+    topics: Topics,
+    feeds: Sequence[Feed],
+    kafka_ids: Sequence[str],
+    hears: Hears,
+) -> Record:
+    """Cuts or skips in the begun batch where it has failed before. Returns the record as it is then. No query may run.
+
+    Raises:
+        KafkaError: the record's Kafka batch cannot be looked at, or the rejects topic does not take the note.
+        StreamError: the checkpoint is damaged.
+    """
+    batch, failing = begun_batch(checkpoint_dir, record), record.failing
+    if batch is None or failing is None or failing.times < FAILURES_MIN or batch.records == 0:
+        return record
+    if (failing.live, failing.batch) != (record.live, batch.number):
+        return record
+    suspects = _suspects(batch, failing)
+    if suspects.records > 1:
+        cut = halved(suspects)
+        hears.halved(suspects.records, cut.records)
+        write_begun_batch(checkpoint_dir, record, cut)
+        return record
+    one = next(part for part in suspects.slices if part.records)
+    feed, kafka_id = feeds[one.source], kafka_ids[one.source]
+    found = Quarantined(kafka_id, one.topic, one.partition, one.start, _last_of_its_batch(feed.kafka, one))
+    hears.quarantined(found)
+    _write_note(kafka_, topics.rejects, found)
+    record = replace(record, failing=None)
+    checkpoint.write(checkpoint_dir, record)
+    write_begun_batch(checkpoint_dir, record, without(suspects, one, found.last_offset))
+    return record
+
+
+def halved(batch: BegunBatch) -> BegunBatch:
+    """Returns the batch with the first half of its records, counted partition after partition."""
+    left, slices = batch.records // 2, []
+    for one in batch.slices:
+        taken = min(one.records, left)
+        left -= taken
+        slices.append(replace(one, end=one.start + taken))
+    return replace(batch, slices=tuple(slices))
+
+
+def _suspects(batch: BegunBatch, failing: Failing) -> BegunBatch:
+    """Returns the part of the batch in which the record can be; all of it where nothing of that part is left to be read."""
+    ends = {(source, topic, partition): end_ for source, topic, partition, end_ in failing.ends}
+    slices = [replace(s, end=min(s.end, ends.get((s.source, s.topic, s.partition), s.start))) for s in batch.slices]
+    part = replace(batch, slices=tuple(slices))
+    return part if part.records else batch
+
+
+def without(batch: BegunBatch, part: Slice, last_offset: int) -> BegunBatch:
+    """Returns the batch that begins behind ``last_offset`` in this partition."""
+    behind = last_offset + 1
+    slices = [replace(s, start=behind, end=max(s.end, behind)) if s == part else s for s in batch.slices]
+    return replace(batch, slices=tuple(slices))
+
+
+def _last_of_its_batch(kafka_: KafkaSettings, one: Slice) -> int:
+    """Returns the last offset of the compressed Kafka batch that holds the record; of an uncompressed one its own offset."""
+    refused: list[RefusedBatch] = []
+    partition = TopicPartition(one.topic, one.partition)
+    with closing(consumer(kafka_, _CLIENT)) as reader:
+        limit_unpacking(reader, refused.append, batch_bytes_max=0)  # Only headers are read.
+        reader.assign([partition])
+        reader.seek(partition, one.start)
+        reader.poll(timeout_ms=_READ_MS, max_records=1)
+    return next((b.last_offset for b in refused if b.first_offset <= one.start <= b.last_offset), one.start)
+
+
+def _write_note(kafka_: KafkaSettings, topic: str, found: Quarantined) -> None:
+    key = f"{found.kafka_id}|{found.topic}-{found.partition}-{found.first_offset}"
+    note = {
+        "v": SCHEMA_VERSION,
+        "kafka": found.kafka_id,
+        "topic": found.topic,
+        "partition": found.partition,
+        "offset": found.first_offset,
+        "reason": f"{REASON} (offsets {found.first_offset} to {found.last_offset})",
+        "head": "",
+    }
+    writer = producer(kafka_, _CLIENT)
+    try:
+        writer.send(topic, key=key.encode(), value=json.dumps(note).encode()).get(timeout=_SEND_S)
+    finally:
+        end(writer, _CLOSE_S)
+
+
+__all__ = ["FAILURES_MIN", "Hears", "Quarantined", "halved", "note_failure", "resolve", "without"]

@@ -1,0 +1,169 @@
+"""A batch that ends the query again and again: halved in Spark's own files, until one record is left out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_checkpoint import NOW
+
+from streaming import checkpoint, quarantine
+from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
+from streaming.causes import may_be_a_record
+from streaming.checkpoint import Failing, Record
+from streaming.contract import Topics
+from streaming.formats.common import Source
+from streaming.kafka import KafkaSettings
+from streaming.quarantine import Hears, Quarantined, halved, note_failure, resolve
+from streaming.sources import Feed
+
+KAFKA = KafkaSettings(bootstrap_servers="k:1")
+FEEDS = [Feed(KAFKA, ("telegraf",), "telegraf_json", Source("c"), 5000)]
+TOPICS = Topics.with_prefix("rheostat")
+
+
+@dataclass
+class Stream:
+    """Reads the begun batch and the ones after it, and dies of poisoned offsets, as Spark would."""
+
+    folder: Path
+    ends: dict[int, int]  # By partition.
+    poisoned: set[tuple[int, int]]
+    read: list[tuple[int, int]] = field(default_factory=list)
+
+    def run(self) -> bool:
+        """False: it died."""
+        record = checkpoint.read(self.folder)
+        live = self.folder / record.live
+        while True:
+            batch = begun_batch(self.folder, record)
+            if batch is None:
+                number = len(list((live / "offsets").glob("[0-9]*")))
+                if number and self.position(number - 1) == self.ends:
+                    return True
+                self._write(live / "offsets" / str(number), self.ends)
+                continue
+            found = [(s.partition, o) for s in batch.slices for o in range(s.start, s.end)]
+            if self.poisoned & set(found):
+                note_failure(self.folder)
+                return False
+            self.read += found
+            (live / "commits" / str(batch.number)).write_text("v1\n{}")
+
+    def position(self, number: int) -> dict[int, int]:
+        live = self.folder / checkpoint.read(self.folder).live
+        (offsets,) = checkpoint.read_offsets(live / "offsets" / str(number))
+        return dict(offsets["telegraf"])
+
+    def _write(self, file: Path, ends: dict[int, int]) -> None:
+        file.write_text("v1\n{}\n" + json.dumps({"telegraf": {str(p): o for p, o in ends.items()}}))
+        file.with_name(f".{file.name}.crc").write_text("Hadoop's checksum of it")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    record = checkpoint.opened(tmp_path, NOW)
+    for log in ("offsets", "commits", "sources/0"):
+        (tmp_path / record.live / log).mkdir(parents=True)
+    (tmp_path / record.live / "sources" / "0" / "0").write_text('\x00v1\n{"telegraf": {"0": 0, "1": 0}}')
+    return tmp_path
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    told: list[Any] = []
+    monkeypatch.setattr(quarantine, "_write_note", lambda _kafka, topic, found: told.append((topic, found)))
+    # In this topic each Kafka batch ends at the next multiple of ten.
+    monkeypatch.setattr(quarantine, "_last_of_its_batch", lambda _kafka, one: one.start // 10 * 10 + 9)
+    return told
+
+
+def restarted(folder: Path) -> Record:
+    hears = Hears(lambda *_: None, lambda _: None)
+    return resolve(folder, checkpoint.read(folder), KAFKA, TOPICS, FEEDS, ["id"], hears)
+
+
+@pytest.mark.parametrize("first_batch", [True, False])
+def test_stream_with_poisoned_record_reads_all_others(folder: Path, said: list[Any], first_batch: bool) -> None:
+    stream = Stream(folder, {0: 40, 1: 200}, {(1, 57)})
+    if not first_batch:
+        stream.ends = {0: 1, 1: 1}
+        assert stream.run()
+        stream.ends = {0: 40, 1: 200}
+    lives = 1
+    while not stream.run():
+        lives += 1
+        restarted(folder)
+        assert lives < 60
+    left_out = {(1, offset) for offset in range(57, 60)}
+    assert set(stream.read) == {(p, o) for p, end in stream.ends.items() for o in range(end)} - left_out
+    assert len(stream.read) == len(set(stream.read)), "nothing is read twice"
+    assert said == [("rheostat.rejects", Quarantined("id", "telegraf", 1, 57, 59))]
+    assert lives <= 12
+
+
+def test_batch_that_failed_once_is_left_as_it_is(folder: Path, said: list[Any]) -> None:
+    stream = Stream(folder, {0: 8, 1: 0}, {(0, 3)})
+    assert not stream.run()
+    before = begun_batch(folder, checkpoint.read(folder))
+    restarted(folder)
+    assert begun_batch(folder, checkpoint.read(folder)) == before
+    assert said == []
+
+
+def test_failures_of_another_batch_or_folder_do_not_count(folder: Path) -> None:
+    stream = Stream(folder, {0: 8, 1: 0}, {(0, 3)})
+    assert not stream.run()
+    for other in (Failing("live-9", 0, 5), Failing("live-1", 7, 5)):
+        record = checkpoint.read(folder)
+        checkpoint.write(folder, Record(record.made_with, record.live, failing=other))
+        restarted(folder)
+        batch = begun_batch(folder, checkpoint.read(folder))
+        assert batch is not None
+        assert batch.records == 8
+        note_failure(folder)
+        failing = checkpoint.read(folder).failing
+        assert failing is not None
+        assert (failing.live, failing.batch, failing.times) == ("live-1", 0, 1)
+
+
+def test_note_failure_without_begun_batch_changes_nothing(folder: Path) -> None:
+    before = checkpoint.read(folder)
+    note_failure(folder)
+    assert checkpoint.read(folder) == before
+
+
+def test_halved_batch_keeps_the_first_half_in_order() -> None:
+    slices = (Slice(0, "a", 0, 10, 14), Slice(0, "a", 1, 5, 5), Slice(1, "b", 0, 0, 5))
+    first = halved(BegunBatch(3, slices))
+    assert [s.records for s in first.slices] == [4, 0, 0]
+    assert [s.records for s in halved(first).slices] == [2, 0, 0]
+
+
+def test_written_batch_drops_hadoops_checksum(folder: Path) -> None:
+    stream = Stream(folder, {0: 8, 1: 4}, {(0, 3)})
+    assert not stream.run()
+    record = checkpoint.read(folder)
+    batch = begun_batch(folder, record)
+    assert batch is not None
+    write_begun_batch(folder, record, halved(batch))
+    assert begun_batch(folder, record) == halved(batch)
+    assert not list((folder / record.live / "offsets").glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("report", "counts"),
+    [
+        ("Job aborted due to stage failure: java.lang.OutOfMemoryError: Java heap space", True),
+        ("Job aborted due to stage failure: java.lang.StackOverflowError", True),
+        ("TimeoutException: Timed out waiting for a node assignment", False),
+        ("TopicAuthorizationException: not authorized", False),
+        ("UnknownTopicOrPartitionException: gone", False),
+        ("java.io.IOException: No space left on device", False),
+    ],
+)
+def test_failure_counts_only_where_a_record_can_cause_it(report: str, counts: bool) -> None:
+    assert may_be_a_record(report) is counts
