@@ -19,7 +19,7 @@ from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
-from tuner.api.sentences import moment
+from tuner.api.sentences import moment, override_lines
 from tuner.api.views import orders_json
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
@@ -283,10 +283,7 @@ def ordered(status: Mapping[str, Any]) -> list[str]:
     lines = (
         [f"{'Released' if pause['released'] else 'Paused'} by {pause['by']}, until `rheostat resume`."] if pause else []
     )
-    return lines + [
-        f"Broker {o['broker']} {o['side']} throttle: {_rate(o['rate_bytes_per_s'])} by order of {o['by']}."
-        for o in status.get("overrides", ())
-    ]
+    return lines + [line for _, line in override_lines(status.get("overrides", ()))]
 
 
 def _at(entry: Mapping[str, Any]) -> str:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from rheostat.settings import Settings
 from tuner.api import views
 from tuner.api.board import Snapshot
-from tuner.api.decisions import Decisions, Filter, row_json
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Decisions, Filter
 from tuner.api.history import History, Peaks
 from tuner.api.look import Look
 from tuner.api.sentences import to_come

@@ -300,7 +300,7 @@ class OfTuner:
     )
     EXPECTED_END = MetricDef(
         "rheostat_move_expected_end_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "When the slowest move onto a broker will be done as it goes now; absent while one of them makes no progress.",
+        "When everything will have ended that moves or that a plan has still to move; absent while that is not known, or a move has stalled.",
     )  # fmt: skip
     REMAINING_BYTES = MetricDef(
         "rheostat_move_remaining_bytes",

@@ -20,7 +20,7 @@ from tuner.decide.policy import intend_put_back, settle
 from tuner.ledger import Ledger
 from tuner.listing import Told
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen
-from tuner.model.decision import ClearLists, PutBackRate, Reason
+from tuner.model.decision import Acted, ClearLists, PutBackRate, Reason
 
 log = structlog.get_logger("tuner")
 
@@ -71,16 +71,21 @@ class Endings:
         due = due[:PER_CYCLE]
         self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in due if isinstance(e, PutBackRate)})
         lists_went = not (self._ledger.memory.listed or lists_rest or lists_wait)
-        for decision in due:
-            if isinstance(decision, ClearLists):
-                stands = decided_on.lists.get(decision.topic, TopicThrottle())
-                same = live.lists.get(decision.topic, TopicThrottle()) == stands
-                lists_went &= same and self._act(decision, partial(self._clear, stands=stands))
-                continue
-            setting = live.rates.get((decision.broker, decision.side))
-            # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
-            if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
-                self._act(decision, self._put_back)
+        acts: list[Acted] = []
+        try:
+            for decision in due:
+                if isinstance(decision, ClearLists):
+                    stands = decided_on.lists.get(decision.topic, TopicThrottle())
+                    same = live.lists.get(decision.topic, TopicThrottle()) == stands
+                    lists_went &= same and self._act(decision, partial(self._clear, stands=stands), acts)
+                    continue
+                setting = live.rates.get((decision.broker, decision.side))
+                # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
+                if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
+                    self._act(decision, self._put_back, acts)
+        finally:  # The journal may be away by now; what was done before that is told.
+            if acts:
+                self._watcher.acted(acts)
 
     def _clear(self, decision: ClearLists, stands: TopicThrottle) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides, stands)
@@ -99,14 +104,14 @@ class Endings:
         refused = next(iter(self._throttles.write_rates(wanted).values()))
         return refused if refused is not None else next(iter(self._throttles.confirm_rates(wanted).values()))
 
-    def _act(self, decision: D, write: Callable[[D], Failure | None]) -> bool:
-        """On record, done, on record again; whether it went well."""
+    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
+        """On record, done, on record again; whether it went well. Adds it to ``acts``."""
         memory = self._ledger.memory
         if isinstance(decision, PutBackRate):
             memory = intend_put_back(memory, decision)
         self._ledger.record([self._ledger.intent(decision)], memory)
         failure = write(decision)
-        self._watcher.acted(decision, failure)
+        acts.append((decision, failure))
         if failure is None:
             self._ledger.went_well(decision)
         else:

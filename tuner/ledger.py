@@ -23,6 +23,7 @@ from tuner.actuate.throttles import Failure
 from tuner.decide.orders_told import expired, ordered
 from tuner.decide.ownership import let_go
 from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
+from tuner.journal.event_lines import about, event_text, events
 from tuner.journal.inputs import InputLog
 from tuner.journal.owed import Owed
 from tuner.journal.seen_records import SeenByTopic
@@ -192,10 +193,9 @@ class Ledger:
             said[subject] = decision.reason
         self.record(entries, memory)
         self._said, self._noted = said, True
-        for each in news:
-            log.info(each.text, action=ORDER, broker=each.broker, side=each.side)
-        for decision in lines:
-            self.tell(decision)
+        for some in events(order_entry(each, now_ms) for each in news):
+            log.info(event_text(some), action=ORDER, **about(some))
+        self.tell(lines)
 
     # -- the form of a record -----------------------------------------------------------------------------------------
 
@@ -210,10 +210,11 @@ class Ledger:
     def outcome(self, decision: Decision, failure: Failure | None) -> Entry:
         return self._entry("outcome", decision, {}, failure)
 
-    def tell(self, decision: Decision) -> None:
-        log.info(
-            decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **about(decision)
-        )  # fmt: skip
+    def tell(self, decisions: Sequence[Decision]) -> None:
+        """Logs a line for each event."""
+        for some in events(entry_of("", decision, 0) for decision in decisions):
+            first = some[0]
+            log.info(event_text(some), action=first.action, reason=first.reason, dry_run=self._dry_run, **about(some))
 
     # -- what is somebody else's now -------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class Ledger:
             memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
             self._owed.given_up.append(self._entry("decision", changed, {}))
             self._became(memory, side)
-            self.tell(changed)
+            self.tell([changed])
 
     # -- what failed --------------------------------------------------------------------------------------------------
 
@@ -279,15 +280,6 @@ def subject_of(decision: Decision) -> tuple[object, ...]:
     if isinstance(decision, AddPairs | RemovePairs):
         return ("pairs", decision.topic, action_of(decision))
     return (decision.broker, decision.side, decision.reason if decision.broker is None else None)
-
-
-def about(decision: Decision) -> dict[str, Any]:
-    """Whose throttle, or which topic's lists, as keys of a line for machines; nothing where it is the cluster's."""
-    if isinstance(decision, ClearLists | AddPairs | RemovePairs):
-        return {"topic": decision.topic}
-    if decision.broker is None or decision.side is None:
-        return {}
-    return {"broker": decision.broker, "side": decision.side.value}
 
 
 def _relisted(listed: Listed, before: Listed) -> dict[str, TopicThrottle]:

@@ -21,13 +21,14 @@ from tuner.journal import list_records
 from tuner.journal.entries import lists_entry
 from tuner.ledger import Ledger
 from tuner.model.cluster import BrokerSide
-from tuner.model.decision import AddPairs, Decision, RemovePairs, StartRate
+from tuner.model.decision import Acted, AddPairs, Decision, RemovePairs, StartRate
 
 log = structlog.get_logger("tuner")
 
 
 class Told(Protocol):
-    def acted(self, decision: Decision, failure: Failure | None) -> None: ...
+    def acted(self, acts: Sequence[Acted]) -> None:
+        """Takes what was carried out at once: one event, however many throttles."""
 
 
 class Listing:
@@ -67,9 +68,9 @@ class Listing:
             memory = intend_start(memory, start)
         self._ledger.record([self._ledger.intent(start) for start in starts], memory)
         answers = self._written({(d.broker, d.side): d.value_bytes_per_s for d in starts})
+        self._came_out([(start, answers[(start.broker, start.side)]) for start in starts])
         for start in starts:
             failure = answers[(start.broker, start.side)]
-            self._came_out(start, failure)
             settled = settle(self._ledger.memory, start) if failure is None else None
             self._ledger.happened(self._ledger.outcome(start, failure), settled, (start.broker, start.side))
         return unset | {side for side, failure in answers.items() if failure is not None}
@@ -117,8 +118,7 @@ class Listing:
         """
         answers = write({change.topic: change.pairs for change in changes})
         failures = {topic: failure for topic, failure in answers.items() if failure is not None}
-        for change in changes:
-            self._came_out(change, failures.get(change.topic))
+        self._came_out([(change, failures.get(change.topic)) for change in changes])
         for some in list_records.batches(changes):
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
             gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
@@ -129,14 +129,16 @@ class Listing:
             self._ledger.happened(entry, memory)
         return failures
 
-    def _came_out(self, decision: Decision, failure: Failure | None) -> None:
-        """Told, and where it failed left for a while."""
-        self._watcher.acted(decision, failure)
-        if failure is None:
-            self._ledger.went_well(decision)
-        else:
-            log.error(f"not done: {decision.text}: {failure}")
-            self._ledger.back_off(decision)
+    def _came_out(self, acts: Sequence[Acted]) -> None:
+        """Tells of them, and leaves alone for a while what has failed."""
+        if acts:
+            self._watcher.acted(acts)
+        for decision, failure in acts:
+            if failure is None:
+                self._ledger.went_well(decision)
+            else:
+                log.error(f"not done: {decision.text}: {failure}")
+                self._ledger.back_off(decision)
 
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)

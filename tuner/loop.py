@@ -41,6 +41,7 @@ from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.decide.urgency import writes_wait_for
 from tuner.early import EarlyCycles, OrdersGiven
 from tuner.endings import Endings, Live
+from tuner.journal.event_lines import about, listed
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.owed import Owed
@@ -281,6 +282,7 @@ class Loop:
 
     def _ended(self, ended: Sequence[Ended]) -> None:
         self._windows.ended(ended)
+        self._told_of(ended)
         for each in ended:
             self._came_out(each)
         try:
@@ -290,16 +292,23 @@ class Loop:
             # Until it does, what may stand there is on record as the whole ramp, which is true, only less exact.
             log.error("the journal takes no outcome yet", error=str(error))
 
+    def _told_of(self, ended: Sequence[Ended]) -> None:
+        if not ended:
+            return
+        self._watcher.acted([(each.decision, each.failure) for each in ended])
+        went_well = [each.decision for each in ended if each.failure is None]
+        if went_well:
+            entries = [self.ledger.outcome(decision, None) for decision in went_well]
+            log.info(f"done: {listed([each.text.split(':')[0] for each in went_well])}", **about(entries))
+
     def _came_out(self, ended: Ended) -> None:
         ledger, decision, failure = self.ledger, ended.decision, ended.failure
-        what, side = decision.text.split(":")[0], (decision.broker, decision.side)
+        side = (decision.broker, decision.side)
         if failure is None:
-            log.info(f"done: {what}", broker=decision.broker, side=decision.side)
             ledger.went_well(decision)
         else:
-            log.error(f"not done: {what}: {failure}", broker=decision.broker, side=decision.side)
+            log.error(f"not done: {decision.text.split(':')[0]}: {failure}", broker=side[0], side=side[1])
             ledger.back_off(decision)
-        self._watcher.acted(decision, failure)
         memory = settle(self.memory, decision) if failure is None else self.memory
         if failure is not None and ended.may_stand:
             memory = narrow(memory, side, ended.may_stand)
@@ -473,12 +482,13 @@ class Loop:
         """
         stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
         self._windows.ended(stopped)
+        if stopped and not meant:
+            self._watcher.acted([(each.decision, each.failure) for each in stopped])
         for each in stopped:
             if meant:
                 log.info(f"no further: {each.decision.text.split(':')[0]}: {each.failure}")
             else:
                 log.warning(f"not done: {each.decision.text.split(':')[0]}: {each.failure}")
-                self._watcher.acted(each.decision, each.failure)
             side = (each.decision.broker, each.decision.side)
             memory = narrow(self.memory, side, each.may_stand)
             self.ledger.happened(self.ledger.outcome(each.decision, each.failure), memory, side)

@@ -20,7 +20,7 @@ from tuner.decide.urgency import recovering, stalled_ends
 from tuner.ledger import Ledger
 from tuner.listing import Told
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
-from tuner.model.decision import Decision, Hold, Reason, Steer
+from tuner.model.decision import Acted, Decision, Hold, Reason, Steer
 from tuner.model.limits import Limits
 from tuner.plan.refill_terms import with_pending
 from tuner.steering import Refused, Steering
@@ -137,13 +137,16 @@ class Steered:
         free = steering.still_free(free)
         answers = steering.write(free)
         failed = []
+        written: list[Acted] = []
         for change in free:
             failure = answers[(change.broker, change.side)]
             if failure is not None:
                 failed.append(Refused(change, failure))
                 continue
-            self._watcher.acted(change, None)
+            written.append((change, None))
             self._ledger.went_well(change)
+        if written:
+            self._watcher.acted(written)
         self._not_steered(failed)
 
     def _not_steered(self, refused: Sequence[Refused]) -> None:
@@ -158,9 +161,9 @@ class Steered:
             decision, side = each.decision, (each.decision.broker, each.decision.side)
             log.error(f"not done: {decision.text.split(':')[0]}: {each.failure}", broker=side[0], side=side[1])
             self._ledger.back_off(decision)
-            self._watcher.acted(decision, each.failure)
             self._ledger.happened(self._ledger.outcome(decision, each.failure))
             if each.theirs:
                 self._ledger.let_go(side, each.found)
         if told:
+            self._watcher.acted([(each.decision, each.failure) for each in told])
             self._ledger.record(memory=self._ledger.memory)

@@ -16,6 +16,7 @@ from tuner.api.auth import Tokens
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.orders_api import Change
+from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer, make_app
 from tuner.api.watched import Watched
@@ -73,6 +74,7 @@ class SimulatedTuner:
         )  # fmt: skip
         self.board.acts()
         self.quotas = QuotaBoard(scenario)
+        self.plans = PlanBoard(scenario)
         self.watched = Watched(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
@@ -102,7 +104,7 @@ class SimulatedTuner:
         )
         app = make_app(
             self.board, self.quotas, registry_of(self.board, self.quotas), CYCLE_S, self.now_s,
-            watched=self.watched, tokens=tokens, desk=self.orders,
+            watched=self.watched, plans=self.plans, tokens=tokens, desk=self.orders,
         )  # fmt: skip
         self._server = HttpServer(app, "127.0.0.1", 0, on_stop=self.watched.hub.end)
         self.address = f"http://127.0.0.1:{self._server.port}"

@@ -17,10 +17,16 @@ from benchmarks.pages.tuner import SimulatedTuner
 from tuner.api.decisions import Filter
 from tuner.api.sentences import moment, span
 from tuner.decide.mutation_quota import Turn
+from tuner.decide.reassign_figures import Figures
+from tuner.decide.reassign_parts import Parts
+from tuner.decide.reassign_turn import PlanTurn
 from tuner.model.mutation import QuotaView
 from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
 from tuner.model.mutation_memory import MutationMemory, Total
 from tuner.model.quota_entity import Tenant
+from tuner.model.reassigning import Part, Plan, PlanHead
+from tuner.plan.batches import BatchLimits
+from tuner.plan.reassignment_steps import Step, StepReason
 
 Sit = Callable[..., Seat]
 
@@ -87,9 +93,12 @@ def test_it_says_when_the_move_ends_and_when_it_never_does(open_tuner: Simulated
     status = told(open_tuner)
     assert status["eta_s"] > 0
     # The simulated clock stands still while nobody turns it.
-    end = moment(status["now_ms"] + round(status["eta_s"] * 1000))
-    expect(page.locator("#now .how-far")).to_contain_text(f"is copied, of the most that remained; done at about {end}.")
-    expect(page.locator("#now dl")).to_contain_text(f"Done in about{span(status['eta_s'])}")
+    end = moment(status["ends_at_ms"])
+    expect(page.locator("#now .how-far")).to_contain_text(
+        f"is copied, of the most that remained; it is done at about {end}."
+    )
+    expect(page.locator("#headline")).to_contain_text(f"done in about {span(status['eta_s'])}.")
+    expect(page.locator("#moves td").nth(1)).to_have_text(span(status["eta_s"]))
     expect(page.locator("#now")).not_to_contain_text("It never ends as things are")
     seen_once_more(open_tuner, moves={"keep_up_bytes_per_s": 1e9})
     expect(page.locator("#now")).to_contain_text("It never ends as things are: the ceiling of")
@@ -131,6 +140,63 @@ def test_a_chart_tells_of_the_floor_and_of_a_ceiling_that_is_far_above(open_tune
     expect(card).to_contain_text("ceiling 300.0 MB/s")
 
 
+def test_lowered_ceiling_is_drawn_from_its_moment_on(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    limits = open_tuner.board.limits
+    for ceiling in (60e6, 60e6, 40e6):
+        open_tuner.board.limits = replace(limits, rate_bytes_per_s_max=ceiling)
+        open_tuner.advance(5)
+    page = sit(open_tuner).page
+    expect(page.locator("#chart-3-follower canvas")).to_be_visible()
+    drawn = page.evaluate("charts.data('chart-3-follower').at(-1).slice(-3)")
+    assert drawn == [60, 60, 40]
+    open_tuner.board.limits = replace(limits, rate_bytes_per_s_max=30e6)
+    open_tuner.advance(5)  # What comes now does not change what was.
+    expect(page.locator("#chart-3-follower")).to_have_attribute("aria-label", re.compile(r"ceiling 30\.0 MB/s$"))
+    assert page.evaluate("charts.data('chart-3-follower').at(-1).slice(-4)") == [60, 60, 40, 30]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_stalled_is_on_screen_on_a_phone(browser: Browser, dark: bool) -> None:
+    with SimulatedTuner("infeasible-throttle", steers=False, dry_run=True) as tuner:
+        tuner.advance(42)
+        seat = Seat(browser, tuner.address, width=390, height=844, dark=dark)
+        word = seat.page.locator("tr.stalled b")
+        expect(word).to_have_text("stalled")
+        box = word.bounding_box()
+        assert box is not None
+        assert 0 < box["x"] < box["x"] + box["width"] <= 390
+        decisions = seat.page.locator("#decisions")
+        expect(decisions).to_contain_text("dry run: not done")
+        expect(decisions.locator("li.no_change").first).to_contain_text("no change")
+        expect(seat.page.locator("#now")).to_contain_text("It would do this, were this no dry run.")
+        seat.close()
+
+
+def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open_tuner: SimulatedTuner) -> None:
+    seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -50e6})
+    parts = {("t", number): Part((1, 2), (4, 2), size_bytes=400e6) for number in range(3)}
+    at_ms = round(open_tuner.now_s() * 1000)
+    plan = Plan(PlanHead("p", "kim", at_ms - 60_000, at_ms - 60_000, 1), parts)
+    begins = Step("t", 1, (4, 2), (4,), (1,), StepReason.REPLICAS, moves_leader=True, elect=False, last=True)
+    turn = PlanTurn(plan, Parts(arrived=[("t", 0)], running={("t", 1): begins}))
+    open_tuner.plans.planned((turn,), BatchLimits(), Figures(), at_ms)
+    open_tuner.board.no_plans_why = "a plan waits, until `rheostat reassign resume p`; what is `unpaired"
+    open_tuner.board.ready = lambda: (False, open_tuner.board.no_plans_why or "")  # type: ignore[method-assign]
+    seat = Seat(browser, open_tuner.address)
+    page = seat.page
+    status = told(open_tuner)
+    ends = f"done in about {span(status['eta_s'])}"
+    expect(page.locator("#headline")).to_contain_text(ends)
+    expect(page.locator("#plans .how-far")).to_contain_text(ends)
+    text = page.locator("main").inner_text()
+    assert set(re.findall(r"done in about [^.]*", text)) == {ends}
+    expect(page.locator("#moves")).not_to_contain_text("ends in")
+    expect(page.locator("#now .wrong code")).to_have_text("rheostat reassign resume p")
+    expect(page.locator("#now .wrong")).to_contain_text("what is `unpaired")
+    assert seat.wrong == []
+    seat.close()
+
+
 def test_an_answer_that_another_has_overtaken_changes_no_chart(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     expect(page.locator("#brokers canvas")).to_have_count(6)
@@ -138,7 +204,7 @@ def test_an_answer_that_another_has_overtaken_changes_no_chart(open_tuner: Simul
       const given = [], paths = [];
       const ask = (path) => (paths.push(path), new Promise((give) => given.push(give)));
       const since = (path) => Number(path.match(/since_ms=([0-9]+)/)[1]);
-      const at = (times) => ({ ok: true, json: async () => ({ times_ms: times, rate_bytes_per_s_max: 1e8, brokers: {} }) });
+      const at = (times) => ({ ok: true, json: async () => ({ times_ms: times, rate_bytes_per_s_max: 1e8, ceilings_bytes_per_s: times.map(() => 1e8), brokers: {} }) });
       const draws = [charts.draw(ask), charts.draw(ask)];
       const [first] = paths.map(since);
       given[1](at([first + 5000, first + 10000]));
@@ -277,8 +343,10 @@ def test_an_operator_overrides_a_broker_and_ends_it(guarded_tuner: SimulatedTune
     expect(page.locator("#said")).to_contain_text("Override: on record")
     guarded_tuner.advance(6)
     expect(page.locator("#now")).to_contain_text(
-        re.compile(r"Broker 4 follower throttle: 20\.0 MB/s until .* by kim over HTTP")
+        re.compile(r"Broker 4 follower throttle: 20\.0 MB/s by order of kim over HTTP.*, until .* UTC\.")
     )
+    assert (page.locator("#now li", has_text="by order of").text_content() or "").count("until") == 1
+    expect(page.locator("#now .pills")).to_contain_text("1 broker overridden")
     expect(page.locator("#brokers")).to_contain_text("overridden until")
     expect(page.locator("#said")).to_have_text("Override: heeded.")
     page.get_by_role("button", name="End the overrides of broker 4").click()

@@ -131,7 +131,7 @@ def test_a_plan_is_watched_from_its_first_step_to_its_last(browser: Browser, tmp
 
             parts.until("a third of it is copied, and when it ends is known", well_under_way, 180)
             shown = page.locator("#plans")
-            expect(shown).to_contain_text("left at its pace so far", timeout=20_000)
+            expect(shown).to_contain_text("done in about", timeout=20_000)
             expect(shown).to_contain_text(f"of {PARTITIONS} partitions have arrived")
             expect(shown).to_contain_text("at most 6 at a time")
             expect(shown).to_contain_text("copies onto 3")

@@ -32,7 +32,7 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.owed import Owed
 from tuner.loop import Loop
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, PartitionMove, RateSetting
-from tuner.model.decision import Decision, Reason
+from tuner.model.decision import Acted, Decision, Reason
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, Owned
 from tuner.model.objectives import Capacity, LawLimits, Objective
@@ -156,8 +156,8 @@ class FakeWatcher:
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         self.cycles.append((observation, memory, decisions))
 
-    def acted(self, decision: Decision, failure: Failure | None) -> None:
-        self.acts.append((decision, failure))
+    def acted(self, acts: Sequence[Acted]) -> None:
+        self.acts += acts
 
 
 class Rig:

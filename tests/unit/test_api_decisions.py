@@ -9,7 +9,8 @@ import pytest
 from api_rig import RAISE, WELL, Rig, entry
 from tuner_cases import NOW_MS, SOURCE, TARGET, L
 
-from tuner.api.decisions import Decisions, Filter, OnRecord, row_json
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Decisions, Filter, OnRecord
 from tuner.journal.entries import Entry, lists_entry, turn_entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.decision import AddPairs, LetGo, PutBackRate, Reason, SetRate, StartRate
@@ -139,7 +140,7 @@ def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -
     new = [entry("decision", WELL, NOW_MS + 50)]
     decisions.take(new)
     decisions.begin_with([*old, *new])
-    assert [(row["at_ms"] - NOW_MS, row["outcome"]) for row in rows(decisions)] == [(50, "nothing_to_do"), (0, "done")]
+    assert [(row["at_ms"] - NOW_MS, row["outcome"]) for row in rows(decisions)] == [(50, "no_change"), (0, "done")]
     decisions.begin_with([*old, *new])  # A second term reads the same again.
     assert len(rows(decisions)) == 2
     assert rows(decisions)[1]["outcome"] == "done"

@@ -156,7 +156,7 @@ def test_what_is_sent_is_what_the_description_names(rig: Rig) -> None:
     assert boxes[0] is not None
     assert boxes[1] is not None
     rig.cycle()
-    rig.watched.acted(RAISE, None)
+    rig.watched.acted([(RAISE, None)])
     rig.watched.begin_with([entry("decision", WELL)])
     assert rig.post("/api/v1/pause").status_code == 202
     for _ in range(BOX_MAX):

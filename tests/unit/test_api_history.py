@@ -27,7 +27,7 @@ def test_slots_come_round_and_the_oldest_go() -> None:
     history = History(slots=4)
     for number in range(7):
         cycle(history, number, rate=float(number))
-    times, rows = history.series([1])
+    times, rows, _ = history.series([1])
     assert [(at - NOW_MS) // 5000 for at in times] == [3, 4, 5, 6]
     assert rows[1][LEADER] == [3.0, 4.0, 5.0, 6.0]
     assert rows[1].keys() == set(COLUMNS)
@@ -56,7 +56,7 @@ def test_only_what_is_newer_comes() -> None:
     history = History()
     for number in range(5):
         cycle(history, number, rate=float(number))
-    times, rows = history.series([1], NOW_MS + 5000 * 2)
+    times, rows, _ = history.series([1], NOW_MS + 5000 * 2)
     assert len(times) == 2
     assert rows[1][LEADER] == [3.0, 4.0]
 
@@ -129,3 +129,14 @@ def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
         history.observed(observation(live(), signals, []), LIMITS)
         assert history.peaks() == Peaks({3: Peak(800 * MB, NOW_MS)})
         assert history.peaks().all_done_ratio({}) is None
+
+
+def test_ceiling_is_kept_as_it_was_at_each_time() -> None:
+    history = History(slots=4)
+    for number, ceiling in enumerate((50, 50, 50, 40, 10, 10)):
+        seen = observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=1.0)])
+        limits = replace(LIMITS, rate_bytes_per_s_max=ceiling * MB)
+        history.observed(replace(seen, now_ms=NOW_MS + 5000 * number), limits)
+    assert history.series([1]).ceilings_bytes_per_s == [50 * MB, 40 * MB, 10 * MB, 10 * MB]
+    assert history.series([1], NOW_MS + 5000 * 3).ceilings_bytes_per_s == [10 * MB, 10 * MB]
+    assert history.series([1], NOW_MS + 5000 * 9).ceilings_bytes_per_s == []

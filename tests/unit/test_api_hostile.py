@@ -18,7 +18,7 @@ from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate
 from tuner.api.orders_api import Change
 from tuner.api.server import make_app
-from tuner.api.views import eta_s
+from tuner.decide.ends import move_eta_s
 from tuner.decide.orders import heard, permitted
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
@@ -140,9 +140,9 @@ def test_an_end_beyond_all_calendars_is_none() -> None:
             remaining_slope_bytes_per_s=slope,
         )
 
-    assert eta_s(slow(-1e6)) == 1e6
-    assert eta_s(slow(-1.0)) is None
-    assert eta_s(slow(-1e-300)) is None
+    assert move_eta_s(slow(-1e6)) == 1e6
+    assert move_eta_s(slow(-1.0)) is None
+    assert move_eta_s(slow(-1e-300)) is None
 
 
 # -- orders -------------------------------------------------------------------------------------------------------------

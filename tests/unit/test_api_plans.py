@@ -7,6 +7,7 @@ from typing import Any
 from api_rig import Rig
 from reassign_rig import Rig as Executor
 from reassign_rig import still
+from tuner_cases import STALLED, TARGET, live, move, move_signal
 
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
@@ -16,6 +17,9 @@ from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Bounds
 from tuner.decide.reassign_parts import Parts
 from tuner.decide.reassign_turn import PlanTurn
+from tuner.decide.words import span
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
 from tuner.model.reassigning import Key, Part, PartitionNow, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits
 
@@ -46,7 +50,7 @@ def test_before_any_plan_nothing_is_shown() -> None:
 
 def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -> None:
     rig = Rig()
-    rig.cycle()
+    rig.cycle(cluster=live(moves=[]), memory=Memory())
     executor = executing(rig)
     executor.give(TO, BatchLimits(leader_movements_max=7))
     executor.cycle()
@@ -65,7 +69,7 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     # A third of it in two seconds: two thirds take four.
     assert row["eta_s"] == 4.0
     page = rig.get("/page/plans").text
-    assert "<b>33 %</b>: 0 MB of 0 MB; 4 s left at its pace so far." in page
+    assert "<b>33 %</b>: 0 MB of 0 MB; done in about 4 s." in page
     assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page
     assert "at most 1 at a time" in page
     executor.until_ended()
@@ -80,9 +84,35 @@ def test_a_large_partition_counts_as_it_comes() -> None:
     executor.cycle(finish=False)
     executor.cycle(finish=False)
     shown = rig.plans.shown()._replace(figures=Figures(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0}))
-    row = plan_row(shown, shown.plans[0])
-    assert (row["copied_bytes"], row["done_ratio"]) == (750.0, 0.75)
-    assert row["eta_s"] is not None
+    row = plan_row(shown, shown.plans[0], 7.0)
+    assert (row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (750.0, 0.75, 7.0)
+
+
+def test_status_page_plan_and_metric_have_one_end() -> None:
+    rig = Rig()
+    executor = executing(rig)
+    executor.give(TO)
+    executor.cycle()
+    executor.cycle()
+    slow = move_signal(*TARGET, remaining=600 * MB, slope=-2 * MB)
+    for signals, ends_s in (([], 4.0), ([slow], 300.0)):  # At its pace so far; no sooner than what is under way.
+        seen = rig.cycle(cluster=live(moves=[move(adding=(3,))]), memory=Memory(), signals=signals)
+        status = rig.get("/api/v1/status").json()
+        (row,) = rows(rig)
+        assert (status["eta_s"], row["eta_s"], status["plans"]) == (ends_s, ends_s, 1)
+        assert status["ends_at_ms"] == seen.now_ms + ends_s * 1000
+        assert f"done in about {span(ends_s)}." in status["headline"]
+        assert f"done in about {span(ends_s)}." in rig.get("/page/plans").text
+        page = rig.get("/page/now").text
+        assert f"everything is done at about {moment(status['ends_at_ms'])}" in page or not signals
+        assert "ends in" not in rig.get("/page/moves").text
+        metric = registry_of(rig.board, rig.quotas, plans=rig.plans)
+        assert metric.get_sample_value(
+            "rheostat_move_expected_end_timestamp_seconds", {"cluster": rig.board.cluster}
+        ) == (status["ends_at_ms"] / 1000)
+    rig.cycle(cluster=live(moves=[move(adding=(3,))]), memory=Memory(stalls={3: STALLED}), signals=[slow])
+    assert rig.get("/api/v1/status").json()["eta_s"] is None
+    assert rows(rig)[0]["eta_s"] is None
 
 
 def test_who_paused_it_and_what_it_waits_for_is_said() -> None:

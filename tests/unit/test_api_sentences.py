@@ -43,6 +43,25 @@ def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type
     assert headline(*arguments) == said
 
 
+def test_headline_with_a_plan_tells_what_all_of_it_lacks() -> None:
+    assert headline(4, [3], 600 * MB, 89.0, [], plans_remaining_bytes=2e9) == (
+        "4 partitions are moving onto broker 3; 2000 MB of what is planned remain, done in about 1 min 29 s."
+    )
+    assert headline(0, [], None, None, [], plans_remaining_bytes=2e9) == (
+        "Nothing is moving now; 2000 MB of what is planned remain, and it is not known yet when that is done."
+    )
+
+
+def test_override_of_both_sides_is_one_line_with_one_end() -> None:
+    by = "kim, 2023-11-14 22:13:20 UTC, until 2023-11-14 22:43:20 UTC"
+    order = {"broker": 4, "rate_bytes_per_s": 20 * MB, "until_ms": NOW_MS, "by": by}
+    both = [order | {"side": "leader"}, order | {"side": "follower"}, order | {"broker": 5, "side": "leader"}]
+    assert sentences.override_lines(both) == [
+        (4, f"Broker 4 leader and follower throttles: 20.0 MB/s by order of {by}."),
+        (5, f"Broker 5 leader throttle: 20.0 MB/s by order of {by}."),
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [

@@ -153,9 +153,9 @@ def test_decisions_are_counted_by_action_and_reason(board: Board) -> None:
 
 
 def test_only_failures_are_counted_as_failures(board: Board) -> None:
-    board.acted(SET, None)
+    board.acted([(SET, None)])
     assert series(board, "rheostat_actuation_failures_total") == {(): 0.0}
-    board.acted(SET, "refused")
+    board.acted([(SET, "refused")])
     assert series(board, "rheostat_actuation_failures_total") == {(): 1.0}
 
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.metric_def import SUFFIXES, MetricDef, Unit
 from streaming.metric_defs import ALL, BY_PROCESS
 from streaming.metric_page import page
-from tuner.api.move_families import Collisions, expected_s
+from tuner.api.move_families import Collisions
 from tuner.api.named import NAMED_MAX
 from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
 from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, PartitionMove
@@ -38,6 +38,10 @@ def everything() -> Everything:
     made.beat()
     made.beat()
     return made
+
+
+# Some of the moves have stalled there.
+WITHOUT_AN_END = "rheostat_move_expected_end_timestamp_seconds"
 
 
 def series(everything: Everything, name: str) -> dict[tuple[str, ...], float]:
@@ -62,7 +66,7 @@ def test_what_a_process_tells_is_what_is_defined_for_it(everything: Everything, 
     assert set(told) == set(defined)
     for name, metric in told.items():
         assert (metric.type, metric.documentation) == (defined[name].kind, defined[name].meaning)
-        assert metric.samples, f"{name} has no value where everything has one"
+        assert metric.samples or name == WITHOUT_AN_END, f"{name} has no value where everything has one"
         for sample in metric.samples:
             assert set(sample.labels) - {"le"} == set(defined[name].labels), name
 
@@ -307,24 +311,6 @@ def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everythi
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("remaining", "slopes", "expected"),
-    [
-        ({}, {}, None),
-        ({3: 600.0}, {3: -2.0}, 300.0),
-        ({3: 600.0, 4: 900.0}, {3: -2.0, 4: -1.0}, 900.0),
-        ({3: 600.0, 4: 900.0}, {3: -2.0, 4: 0.0}, None),
-        ({3: 600.0}, {}, None),
-        ({3: 0.0, 4: 10.0}, {3: 5.0, 4: -1.0}, 10.0),
-        ({3: 0.0}, {3: 0.0}, 0.0),
-    ],
-)
-def test_the_slowest_says_when_it_ends(
-    remaining: dict[int, float], slopes: dict[int, float], expected: float | None
-) -> None:
-    assert expected_s(remaining, slopes) == expected
 
 
 def test_fetchers_of_a_large_move_are_counted_once_a_minute() -> None:

@@ -17,7 +17,7 @@ from streaming.contract import Side
 from streaming.metric_defs import ALL
 from tuner.journal.entries import Entry
 from tuner.ledger import Ledger
-from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
+from tuner.model.decision import ClearLists, Decision, Hold, PutBackRate, Reason, SetRate
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
 from tuner.model.mutation_decision import QuotaReason, TotalSaid
@@ -63,8 +63,7 @@ def lines(*decisions: Decision) -> list[dict[str, Any]]:
     set_up_logs(out, cluster="main", part="tune")
     limits = Limits(50.0 * MB)
     ledger = Ledger(NoJournal(), Memory(), limits, wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=False)
-    for decision in decisions:
-        ledger.tell(decision)
+    ledger.tell(decisions)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -97,7 +96,11 @@ def test_every_key_of_a_decisions_line_is_told_of() -> None:
     ledger.record((TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap"),), (), MutationMemory(), {})
     (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
     (other,) = lines(SetRate(1, Side.LEADER, 1, 2, Reason.STALLED_THROTTLE_BOUND, "said"))
-    for key in {*line, *other}:
+    (several,) = lines(
+        ClearLists("orders", (Side.LEADER,), Reason.MOVE_ENDED, "said"),
+        *(PutBackRate(broker, Side.LEADER, 1, None, Reason.MOVE_ENDED, "said") for broker in (1, 2)),
+    )
+    for key in {*line, *other, *several}:
         assert f"`{key}`" in DOC, key
 
 
@@ -109,7 +112,7 @@ def test_on_a_terminal_the_cluster_is_not_told_with_every_line() -> None:
     out = Terminal()
     set_up_logs(out, cluster="main", part="tune")
     Ledger(NoJournal(), Memory(), Limits(1e8), wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False).tell(
-        Hold(None, None, Reason.WATCHING, "said")
+        [Hold(None, None, Reason.WATCHING, "said")]
     )
     assert "said" in out.getvalue()
     assert "cluster" not in out.getvalue()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from streaming import start_time
 from streaming.contract import MoveSignal, Side
 from streaming.thread_watch import ThreadWatch
-from tuner.actuate.throttles import Failure
 from tuner.decide import signal_age
 from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.left_behind import idle_keys
@@ -20,7 +19,7 @@ from tuner.decide.rescue_rate import infeasible
 from tuner.decide.signal_age import SignalAges
 from tuner.decide.urgency import lost_replicas
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
-from tuner.model.decision import AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
+from tuner.model.decision import Acted, AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory
 from tuner.model.objectives import Capacity, Objective
@@ -161,10 +160,10 @@ class Board:
                 for decision in new[-LAST_DECISIONS:]
             )
 
-    def acted(self, decision: Decision, failure: Failure | None) -> None:  # noqa: ARG002 - the port's shape
+    def acted(self, acts: Sequence[Acted]) -> None:
         with self._lock:
-            self.actuations += 1
-            self.failures += failure is not None
+            self.actuations += len(acts)
+            self.failures += sum(failure is not None for _, failure in acts)
 
     def cycle_failed(self, controller: str, why: str, now_s: float) -> bool:
         """Count an error of a controller (one of ``CONTROLLERS``). Returns whether the log is to tell it.
@@ -330,6 +329,16 @@ class Snapshot:
             self._moves = {side: s for side, s in moves if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
         return self._moves
 
+    def onto(self) -> dict[int, MoveSignal]:
+        """What is measured of the moves, by destination; a measurement that comes after the last has ended is history."""
+        if self.live is not None and not self.live.moves:
+            return {}
+        onto = {b: s for (b, side), s in self.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
+        return dict(sorted(onto.items(), key=itemgetter(0)))
+
+    def stalled(self) -> list[int]:
+        return sorted(b for b, state in self.memory.stalls.items() if state.stalled)
+
     def loads(self) -> dict[BrokerSide, SideLoad]:
         if self._loads is None:
             self._loads = {
@@ -371,7 +380,7 @@ class Snapshot:
                 }
                 for (broker, side), signal in sorted(self.moves().items())
             ],
-            "stalled": sorted(b for b, state in self.memory.stalls.items() if state.stalled),
+            "stalled": self.stalled(),
             "paused": asdict(orders.pause) if orders.pause is not None else None,
             "overrides": [
                 {"broker": broker, "side": side.value, **asdict(order)}

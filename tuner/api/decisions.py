@@ -1,7 +1,7 @@
 """The newest decisions with all that is on record of them: what they stood on, what was before and after, what came of it.
 
-Intuition: the journal has an entry before an act and one after it. A person asks for one thing, so here the two are one row: the
-outcome is put to the newest act that says the same and has none yet.
+Intuition: the journal has an entry before an act and one after it, for each throttle. A person asks for one thing, so here the two
+are one act, and the acts of one event (the end of a move, say) are one row with a list.
 
 Invariant: what stands here is on record. An entry comes here after the journal has taken it, and never if it has not.
 """
@@ -10,33 +10,54 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.journal.entries import ORDER, QUOTAS, TURN, Entry
+from tuner.journal.entries import ORDER, TURN, Entry
+from tuner.journal.event_lines import (
+    ENDING_MS_MAX,
+    TOGETHER_MS_MAX,
+    event_of,
+    is_ending,
+    subject_of,
+)
 
 ROWS_MAX = 5_000
 TURNS_MAX = 600  # Seconds of the law; in a deque of their own, or they would push everything else out.
 _LOOK_BACK = 500  # For the act that an outcome belongs to.
-_TOPICS_MAX = 20
+_EVENTS_BACK = 20  # For the event that a record belongs to: a cycle has few kinds of them.
 # A row's number is made of when it was decided, which is on record, so that a link to it holds across restarts: so many for each
 # millisecond, and every other one for the law's seconds. With today's clock that is below 2^53, which every program reads exactly.
 _NUMBERS_PER_MS = 2_000
-_FROM_TO = {
-    "set": ("live_bytes_per_s", "wanted_bytes_per_s"),
-    "start": (None, "value_bytes_per_s"),
-    "put_back": ("live_bytes_per_s", "value_bytes_per_s"),
-    "let_go": ("ours_bytes_per_s", "found_bytes_per_s"),
-    "steer": ("live_bytes_per_s", None),
-}
+
+
+@dataclass(slots=True)
+class Act:
+    """One record of the journal, and what came of it."""
+
+    entry: Entry
+    outcome: Entry | None = None
 
 
 @dataclass(slots=True)
 class Row:
+    """One event."""
+
     number: int
-    entry: Entry
-    outcome: Entry | None = None
+    acts: list[Act]
+    event: Hashable | None = None
+    subjects: set[Hashable] = field(default_factory=set)  # Each is named once in an event.
+
+    @property
+    def entry(self) -> Entry:
+        return self.acts[0].entry
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether this record belongs to the same event, given that ``event`` is the same."""
+        apart_ms = entry.at_ms - self.acts[-1].entry.at_ms
+        most_ms = ENDING_MS_MAX if is_ending(entry) else TOGETHER_MS_MAX
+        return 0 <= apart_ms <= most_ms and subject_of(entry) not in self.subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +91,8 @@ class Filter:
 class Decisions:
     def __init__(self, rows_max: int = ROWS_MAX, turns_max: int = TURNS_MAX) -> None:
         self._lock = threading.Lock()
-        self._rows: deque[Row] = deque(maxlen=rows_max)
+        self._rows: deque[Row] = deque()
+        self._records, self._records_max = 0, rows_max  # Of the journal, in all rows.
         self._turns: deque[Row] = deque(maxlen=turns_max)
         self._numbers = {False: 0, True: 0}  # The last of the decisions, and of the seconds of the law.
         self._changes = {False: 0, True: 0}  # Of the decisions, and of the seconds of the law.
@@ -87,13 +109,15 @@ class Decisions:
     def begin_with(self, entries: Sequence[Entry]) -> None:
         """What was on record before this process; what has come meanwhile stays behind it."""
         with self._lock:
-            since = [row.entry for row in (*self._rows, *self._turns)]
+            acts = [act for row in (*self._rows, *self._turns) for act in row.acts]
+            since = [act.entry for act in acts]
             known = {_identity(entry) for entry in since}
-            outcomes = [row.outcome for row in self._rows if row.outcome is not None]
+            outcomes = [act.outcome for act in acts if act.outcome is not None]
             known |= {_identity(entry) for entry in outcomes}
             older = [entry for entry in entries if _identity(entry) not in known]
             self._rows.clear()
             self._turns.clear()
+            self._records = 0
             self._numbers = {False: 0, True: 0}
             # An outcome of the same millisecond comes after its act: the sort keeps the order of what is alike.
             for entry in sorted((*older, *since, *outcomes), key=lambda each: (each.at_ms, each.kind == "outcome")):
@@ -115,7 +139,8 @@ class Decisions:
             rows = list(self._turns if turns else self._rows)
         found: list[Row] = []
         for row in reversed(rows):
-            if (before is not None and row.number >= before) or not wanted.fits(row.entry):
+            fits = (wanted.fits(act.entry) for act in row.acts)
+            if (before is not None and row.number >= before) or not any(fits):
                 continue
             if len(found) == limit:
                 return found, found[-1].number
@@ -132,19 +157,43 @@ class Decisions:
             self._changes[False] += 1
             return
         turns = entry.kind == TURN
-        # What comes later has a larger one, whatever the clock says: pages go by it.
-        number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
-        self._numbers[turns] = number
         self._changes[turns] += 1
-        (self._turns if turns else self._rows).append(Row(number, entry))
+        event = event_of(entry)
+        if not turns and (row := self._row_of(event, entry)) is not None:
+            row.acts.append(Act(entry))
+            row.subjects.add(subject_of(entry))
+        else:
+            # What comes later has a larger one, whatever the clock says: pages go by it.
+            number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
+            self._numbers[turns] = number
+            row = Row(number, [Act(entry)], event, {subject_of(entry)})
+            (self._turns if turns else self._rows).append(row)
+        if not turns:
+            self._records += 1
+            while self._records > self._records_max and len(self._rows) > 1:
+                self._records -= len(self._rows.popleft().acts)
 
-    def _act_of(self, outcome: Entry) -> Row | None:
+    def _row_of(self, event: Hashable | None, entry: Entry) -> Row | None:
+        """The row of the event that this record belongs to; None: it begins one."""
+        if event is None:
+            return None
         for back, row in enumerate(reversed(self._rows)):
-            if back == _LOOK_BACK:
+            if back == _EVENTS_BACK:
                 return None
-            same = row.entry.action == outcome.action and row.entry.text == outcome.text
-            if same and row.entry.kind == "intent" and row.outcome is None:
-                return row
+            if row.event == event:
+                return row if row.takes(entry) else None
+        return None
+
+    def _act_of(self, outcome: Entry) -> Act | None:
+        looked = 0
+        for row in reversed(self._rows):
+            for act in reversed(row.acts):
+                if looked == _LOOK_BACK:
+                    return None
+                looked += 1
+                same = act.entry.action == outcome.action and act.entry.text == outcome.text
+                if same and act.entry.kind == "intent" and act.outcome is None:
+                    return act
         return None
 
 
@@ -168,69 +217,10 @@ class OnRecord:
         self._decisions.take(entries)
 
 
-def row_json(row: Row, *, inputs: bool = True) -> dict[str, Any]:
-    entry, outcome = row.entry, row.outcome
-    before, after = _from_to(entry)
-    return {
-        "id": row.number,
-        "at_ms": entry.at_ms,
-        "kind": entry.kind,
-        "action": entry.action,
-        "reason": entry.reason,
-        "text": entry.text,
-        "broker": entry.decision.get("broker"),
-        "side": _text(entry.decision.get("side")),
-        "topics": _topics(entry.decision),
-        "before_bytes_per_s": before,
-        "after_bytes_per_s": after,
-        "rates": [
-            {"broker": b, "side": _text(s), "before_bytes_per_s": live, "after_bytes_per_s": wanted}
-            for b, s, live, wanted in entry.decision.get("rates", ())
-        ],
-        "quotas": [
-            {"entity": entity, "before_per_s": live, "after_per_s": wanted, "reason": reason}
-            for entity, live, wanted, reason in entry.decision.get("quotas", ())
-        ],
-        "outcome": _outcome(entry, outcome),
-        "failure": (outcome or entry).failure,
-        "outcome_at_ms": outcome.at_ms if outcome is not None else None,
-        "dry_run": entry.dry_run,
-        "inputs": dict(entry.inputs) if inputs else None,
-    }
-
-
-def _outcome(entry: Entry, outcome: Entry | None) -> str:
-    if (outcome or entry).failure is not None:
-        return "failed"
-    if outcome is not None or entry.kind == "outcome":
-        return "done"
-    if entry.dry_run:
-        return "dry_run"
-    if entry.kind in (TURN, QUOTAS):
-        return "begun"  # What does not stand afterwards is told by an entry of its own.
-    return "under_way" if entry.kind == "intent" else "nothing_to_do"
-
-
-def _from_to(entry: Entry) -> tuple[int | None, int | None]:
-    before, after = _FROM_TO.get(entry.action, (None, None))
-    said = entry.decision
-    return said.get(before) if before else None, said.get(after) if after else None
-
-
 def _sides(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
     yield entry.decision.get("broker"), entry.decision.get("side")
     for broker, side, *_ in entry.decision.get("rates", ()):
         yield broker, side
-
-
-def _topics(decision: Mapping[str, Any]) -> list[str]:
-    if (topic := decision.get("topic")) is not None:
-        return [topic]
-    return [row[0] for row in decision.get("topics", ())[:_TOPICS_MAX]]
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _identity(entry: Entry) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from tuner.api.answers import json_bytes
 from tuner.api.lane import Again, Stamp, unchanging
 from tuner.api.look import Look
 from tuner.api.plan_board import PlanBoard
+from tuner.api.plan_views import progress_of
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.watched import Watched
 
@@ -32,6 +33,7 @@ class Desktop:
         self._version: object = None
         self._look: Look | None = None
         self._status: dict[str, Any] = {}
+        self._status_of: object = None
         self._makes = False  # An answer, in the server's thread.
         watched.when_older(self._forget)
 
@@ -45,7 +47,7 @@ class Desktop:
             watched = self.watched
             board = watched.board
             look = self._look = Look(watched.picture(), watched.history.peaks(), board.objective, board.dry_run)
-            self._status, self._version = {}, version
+            self._version = version
         return look
 
     def _forget(self) -> None:
@@ -101,7 +103,10 @@ class Desktop:
         board, look = self.watched.board, self.look()
         ready, why = board.ready()
         # Only what goes with the clock is made anew every second.
-        self._status = self._status or views.status(look)
+        shown = self.plans.shown()
+        made_of = (self._version, shown.number)
+        if made_of != self._status_of:
+            self._status, self._status_of = views.status(look, progress_of(shown)), made_of
         return {
             "cluster": board.cluster,
             "version": self._program,

@@ -13,6 +13,7 @@ import threading
 from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from streaming.contract import Side
 from tuner.api.floor import floor_now_bytes_per_s
@@ -73,12 +74,21 @@ class Peaks:
         return max(0.0, 1.0 - sum(known.values()) / (most + self.ended_bytes))
 
 
+class Series(NamedTuple):
+    """What the charts draw."""
+
+    times_ms: list[int]
+    columns: dict[int, dict[str, list[float | None]]]  # By broker, at these times; None is a gap.
+    ceilings_bytes_per_s: list[float]  # The operator's, as it was at each of these times.
+
+
 class History:
     def __init__(self, slots: int = SLOTS) -> None:
         self._slots = slots
         self._lock = threading.Lock()
         self._cycle = 0
         self._times: list[int] = []  # Epoch ms of the last cycles, newest last.
+        self._ceilings: list[float] = []  # Bytes/s, of the same cycles.
         self._rows: dict[int, array[float]] = {}
         self._newest: dict[int, int] = {}  # The cycle in which a broker last took part.
         self._peaks = Peaks()
@@ -87,12 +97,13 @@ class History:
         """One cycle; some microseconds a broker.
 
         Args:
-            limits: as they are in this cycle; somebody may set others while the tuner runs.
+            limits: as they are in this cycle; an operator may set others while the tuner runs.
         """
         live = observation.live
         with self._lock:
             self._cycle += 1
             self._times = [*self._times[-(self._slots - 1) :], observation.now_ms]
+            self._ceilings = [*self._ceilings[-(self._slots - 1) :], limits.rate_bytes_per_s_max]
             if not isinstance(live, LiveCluster):
                 return
             brokers = {broker for broker, _ in (*live.rates, *observation.moves)}
@@ -112,14 +123,13 @@ class History:
         with self._lock:
             return self._peaks
 
-    def series(
-        self, brokers: Collection[int], since_ms: int = 0
-    ) -> tuple[list[int], dict[int, dict[str, list[float | None]]]]:
-        """The times after ``since_ms``, and for each broker that is known its columns at these times; None is a gap."""
+    def series(self, brokers: Collection[int], since_ms: int = 0) -> Series:
+        """Returns what is newer than ``since_ms``, of those brokers that are known."""
         with self._lock:
             times = [at for at in self._times if at > since_ms]
             first = self._cycle - len(times) + 1
-            return times, {b: self._columns(self._rows[b], first) for b in brokers if b in self._rows}
+            rows = {b: self._columns(self._rows[b], first) for b in brokers if b in self._rows}
+            return Series(times, rows, self._ceilings[len(self._ceilings) - len(times) :])
 
     def _columns(self, rows: array[float], first: int) -> dict[str, list[float | None]]:
         found: dict[str, list[float | None]] = {name: [] for name in COLUMNS}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 
-from streaming.contract import MoveSignal, Side
+from streaming.contract import MoveSignal
 from tuner.api.history import Peaks
 from tuner.api.watched import Picture
 from tuner.decide.rescue_rate import infeasible
@@ -53,12 +52,7 @@ class Look:
 
     @cached_property
     def onto(self) -> Mapping[int, MoveSignal]:
-        """What is measured of the moves, by destination; a measurement that comes after the last has ended is history."""
-        live = self.picture.snapshot.live
-        if live is not None and not live.moves:
-            return {}
-        onto = {b: s for (b, side), s in self.moves.items() if side is Side.FOLLOWER and s.moving_partitions}
-        return dict(sorted(onto.items(), key=itemgetter(0)))
+        return self.picture.snapshot.onto()
 
     @cached_property
     def brokers(self) -> list[int]:

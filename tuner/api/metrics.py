@@ -19,13 +19,16 @@ from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.move_families import Collisions, move_families
 from tuner.api.plan_board import PlanBoard, PlanCollector
+from tuner.api.plan_views import progress_of
 from tuner.api.quota_board import QuotaBoard, QuotaCollector, Shown
+from tuner.decide.ends import end_of
 from tuner.decide.freshness import age_s
 
 
 class BoardCollector(Collector):
-    def __init__(self, board: Board, quotas: QuotaBoard) -> None:
+    def __init__(self, board: Board, quotas: QuotaBoard, plans: PlanBoard | None) -> None:
         self._board = board
+        self._plans = plans
         self._quotas = quotas
         self._collisions = Collisions()
 
@@ -49,7 +52,17 @@ class BoardCollector(Collector):
         yield family(OfTuner.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
         yield from decision_families(snapshot, now_ms, c)
         yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
+        ends_at_s = self._ends_at_s(snapshot)
+        yield family(OfTuner.EXPECTED_END, {c: ends_at_s} if ends_at_s is not None else {})
         yield from broker_families(board, snapshot, now_ms, c)
+
+    def _ends_at_s(self, snapshot: Snapshot) -> float | None:
+        """When everything ends, as the status has it; None while that is not known."""
+        plans = progress_of(self._plans.shown()) if self._plans is not None else {}
+        eta_s = end_of(snapshot.onto().values(), stalled=bool(snapshot.stalled()), plans=plans).eta_s
+        if eta_s is None or snapshot.observation is None:
+            return None
+        return round(snapshot.observation.now_ms / 1000 + eta_s, 3)
 
 
 def _input_ages(snapshot: Snapshot, now_ms: int) -> dict[str, float]:
@@ -84,7 +97,7 @@ def registry_of(
         plans: None where no plans are executed.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BoardCollector(board, quotas))
+    registry.register(BoardCollector(board, quotas, plans))
     registry.register(QuotaCollector(quotas))
     if plans is not None:
         registry.register(PlanCollector(plans))

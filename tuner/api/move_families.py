@@ -43,18 +43,17 @@ def move_families(
     loads = snapshot.loads()
     yield family(OfTuner.KEEP_UP_BYTES, {_of(c, s): float(round(w.keep_up_bytes_per_s)) for s, w in loads.items()})
     yield family(OfTuner.INFEASIBLE, worst({_of(c, s): float(snapshot.infeasible(s)) for s in loads}))
-    yield from _onto(snapshot, now_ms, partitions_named_max, c)
+    yield from _onto(snapshot, partitions_named_max, c)
 
 
-def _onto(snapshot: Snapshot, now_ms: int, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
+def _onto(snapshot: Snapshot, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
     """By destination."""
     stalls = snapshot.memory.stalls
     yield family(OfTuner.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
     yield family(OfTuner.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
-    onto = {b: s for (b, side), s in snapshot.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
+    onto = snapshot.onto()
     newest = by_side(snapshot.decided)
-    stalled = [b for b, state in stalls.items() if state.stalled]
-    elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in stalled}
+    elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in snapshot.stalled()}
     yield family(OfTuner.BOUND_ELSEWHERE, worst(elsewhere))
     remaining = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
     yield family(OfTuner.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()})
@@ -62,8 +61,6 @@ def _onto(snapshot: Snapshot, now_ms: int, partitions_named_max: int, c: Labels)
     yield family(OfTuner.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
     lags = {(*c, str(b)): float(round(s.lag_messages)) for b, s in onto.items() if s.lag_messages is not None}
     yield family(OfTuner.LAG_MESSAGES, worst(lags))
-    end_s = expected_s(remaining, slopes) if remaining.keys() == onto.keys() else None
-    yield family(OfTuner.EXPECTED_END, {c: round(now_ms / 1000 + end_s, 3)} if end_s is not None else {})
     yield family(
         OfTuner.PARTITION_REMAINING_BYTES,
         {
@@ -87,17 +84,6 @@ class Collisions:
         if live.moves is not self._moves and not (large and young):
             self._found, self._moves, self._counted_at_ms = moving_collisions(live), live.moves, now_ms
         return self._found
-
-
-def expected_s(remaining_bytes: dict[int, float], slope_bytes_per_s: dict[int, float]) -> float | None:
-    """How long the slowest will take as it goes now; None where nothing moves, or one of them makes no progress."""
-    longest_s: float | None = None
-    for broker, left in remaining_bytes.items():
-        slope = slope_bytes_per_s.get(broker, 0.0)
-        if left > 0 and slope >= 0:
-            return None
-        longest_s = max(longest_s or 0.0, left / -slope if left > 0 else 0.0)
-    return longest_s
 
 
 def _largest(onto: dict[int, MoveSignal], count: int) -> list[tuple[float, int, str, int]]:

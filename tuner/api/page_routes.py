@@ -13,10 +13,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Query
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from tuner.api import broker_views, sentences, views
-from tuner.api.decisions import Filter, row_json
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
 from tuner.api.lane import Stamp, unchanging
@@ -35,11 +37,13 @@ _TENANTS = 20
 _FOLDER = Path(__file__).parent / "page"
 _OUTCOMES = {
     "done": "done",
-    "failed": "not done",
+    "failed": "failed",
     "under_way": "under way",
     "begun": "begun",
     "dry_run": "dry run: not done",
-    "nothing_to_do": "nothing to do",
+    "no_change": "no change",
+    "waits": "waits",
+    "recorded": "on record",
 }
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
@@ -87,15 +91,16 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
         def made() -> dict[str, Any]:
             look = desktop.look()
             found = views.moves(look)
-            return {"rows": [views.move_row(look, broker) for broker in found[:_MOVES]], "total": len(found)}
+            rows = [views.move_row(look, broker) for broker in found[:_MOVES]]
+            return {"rows": rows, "total": len(found), "plans": bool(desktop.plans.shown().plans)}
 
-        return part("moves.html", made)
+        return part("moves.html", made, also=lambda: bool(desktop.plans.shown().plans))
 
     @parts.get("/plans")
     async def plans() -> Response:
         return part(
             "plans.html",
-            lambda: {"p": plans_json(desktop.plans.shown(), 0, _PLANS)},
+            lambda: {"p": plans_json(desktop.look(), desktop.plans.shown(), 0, _PLANS)},
             also=lambda: desktop.plans.shown().number,
         )
 
@@ -168,6 +173,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "overrides": sentences.override_lines,
+        "with_code": with_code,
         "rate": _known(words.rate),
         "size": _known(sentences.size),
         "span": _known(words.span),
@@ -182,6 +189,17 @@ def _templates() -> Environment:
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
     return made
+
+
+def with_code(text: str) -> Markup:
+    """Returns the text, escaped, with what stands between backticks as code."""
+    parts = str(text).split("`")
+    # A backtick without its second one is a character like any other.
+    whole, rest = (parts, []) if len(parts) % 2 else (parts[:-1], parts[-1:])
+    made = Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(whole)
+    )
+    return made + escape("`".join(["", *rest]))
 
 
 def _known(form: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -41,7 +41,8 @@ class PlanSaid(BaseModel):
     copied_bytes: float | None = Field(description="null while it is taken back")
     done_ratio: float | None
     eta_s: float | None = Field(
-        description="at its mean pace so far; null: nothing is copied yet, or it does not go on"
+        description="until it has ended, at its mean pace so far and no sooner than the moves under way; null: nothing is copied "
+        "yet, it does not go on, or a move has stalled"
     )
     batch: list[StepSaid] = Field(description="under way; the first twenty")
     limits: LimitsSaid = Field(description="its own; null: none")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.api.plan_board import ShownPlans, copies_bytes, states
+from tuner.decide.ends import Progress
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_turn import PlanTurn
 from tuner.model.reassigning import Wanted
@@ -17,7 +18,23 @@ from tuner.plan.reassignment_steps import UNLIMITED, Step
 BATCH_MAX = 20  # Steps under way that are named, of each plan.
 
 
-def plan_row(shown: ShownPlans, turn: PlanTurn) -> dict[str, Any]:
+def progress_of(shown: ShownPlans) -> dict[str, Progress]:
+    """Returns how far each plan is. What was seen last of plans that are not seen now does not go on."""
+    return {turn.plan.id: _progress(shown, turn) for turn in shown.plans}
+
+
+def _progress(shown: ShownPlans, turn: PlanTurn) -> Progress:
+    head = turn.plan.head
+    goes_on = shown.not_seen is None and head.wanted is Wanted.RUNNING and bool(turn.parts.running or turn.begins)
+    elapsed_s = (shown.at_ms - head.given_at_ms - turn.plan.state.rested_ms) / 1000
+    return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, goes_on)
+
+
+def plan_row(shown: ShownPlans, turn: PlanTurn, eta_s: float | None) -> dict[str, Any]:
+    """
+    Args:
+        eta_s: when it ends, as the status has it.
+    """
     plan, parts, head = turn.plan, turn.parts, turn.plan.head
     counts = states(parts, len(turn.begins))
     total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
@@ -35,7 +52,7 @@ def plan_row(shown: ShownPlans, turn: PlanTurn) -> dict[str, Any]:
         "total_bytes": total,
         "copied_bytes": copied if forth else None,
         "done_ratio": _done_ratio(total, copied, counts["arrived"], len(plan.parts)) if forth else None,
-        "eta_s": _eta_s(turn, total, copied, shown.at_ms),
+        "eta_s": eta_s,
         "batch": [_step(step) for step in steps[:BATCH_MAX]],
         "limits": limits_row(head.limits),
         "said": list(plan.state.said),
@@ -66,16 +83,6 @@ def copied_bytes(turn: PlanTurn, figures: Figures) -> float:
 def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> float:
     # Of partitions where nothing is to be copied.
     return min(1.0, copied / total) if total > 0 else arrived / max(1, partitions)
-
-
-def _eta_s(turn: PlanTurn, total: float, copied: float, at_ms: int) -> float | None:
-    """At the mean pace since it was given, but for pauses of its own; None: nothing is copied yet, or it does not go on."""
-    head = turn.plan.head
-    elapsed_s = (at_ms - head.given_at_ms - turn.plan.state.rested_ms) / 1000
-    goes_on = turn.parts.running or turn.begins
-    if head.wanted is not Wanted.RUNNING or not goes_on or copied <= 0 or elapsed_s <= 0:
-        return None
-    return max(0.0, total - copied) * elapsed_s / copied
 
 
 def _step(step: Step) -> dict[str, Any]:

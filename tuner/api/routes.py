@@ -13,10 +13,12 @@ from starlette.responses import Response
 
 from tuner.api import broker_views, plan_shapes, plan_views, shapes, views
 from tuner.api.answers import encoded, json_bytes
-from tuner.api.decisions import Filter, row_json
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.events import EventStream
 from tuner.api.gate import Gate, caller_of
+from tuner.api.look import Look
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_board import ShownPlans
@@ -76,7 +78,8 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
     async def plans(offset: Offset = 0, limit: Limit = 20) -> Response:
         """The plans of `rheostat reassign` that have not ended: how far each is, what is under way, and what holds it up."""
         return desktop.answer(
-            lambda: plans_json(desktop.plans.shown(), offset, limit), also=lambda: desktop.plans.shown().number
+            lambda: plans_json(desktop.look(), desktop.plans.shown(), offset, limit),
+            also=lambda: desktop.plans.shown().number,
         )
 
     @router.get("/moves/partitions", response_model=shapes.Partitions)
@@ -129,9 +132,13 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
         """The last quarter of an hour of the brokers named: what the charts show."""
 
         def made() -> dict[str, Any]:
-            times, rows = watched.history.series(broker, since_ms)
-            most = watched.board.limits.rate_bytes_per_s_max
-            return {"times_ms": times, "rate_bytes_per_s_max": most, "brokers": rows}
+            series = watched.history.series(broker, since_ms)
+            return {
+                "times_ms": series.times_ms,
+                "rate_bytes_per_s_max": watched.board.limits.rate_bytes_per_s_max,
+                "ceilings_bytes_per_s": series.ceilings_bytes_per_s,
+                "brokers": series.columns,
+            }
 
         return desktop.answer(made)
 
@@ -214,9 +221,12 @@ def paged(
     }
 
 
-def plans_json(shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
+def plans_json(look: Look, shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
-    page = paged("plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn))
+    ends_s = views.end(look, plan_views.progress_of(shown)).plans_s
+    page = paged(
+        "plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn, ends_s[turn.plan.id])
+    )
     return {
         "limits": overall,
         "seen_at_ms": shown.at_ms if shown.limits is not None else None,

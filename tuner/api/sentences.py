@@ -5,9 +5,10 @@ Each sentence says one thing, with its figure; what is not known is not said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from streaming.contract.bounds import AT_MS_MAX
 from tuner.decide import words
@@ -27,22 +28,37 @@ FORESEEN_MAX = 5_000
 
 
 def headline(
-    moving: int, onto: Iterable[int], remaining_bytes: float | None, eta_s: float | None, stalled: Sequence[int]
+    moving: int,
+    onto: Iterable[int],
+    remaining_bytes: float | None,
+    eta_s: float | None,
+    stalled: Sequence[int],
+    *,
+    plans_remaining_bytes: float | None = None,
 ) -> str:
-    """What moves, how far it is from its end, and when that comes."""
-    if not moving:
+    """Returns what moves, how far it is from its end, and when that comes.
+
+    Args:
+        remaining_bytes: of what moves now.
+        plans_remaining_bytes: of all plans, with what they have not begun; None without a plan.
+    """
+    if not moving and plans_remaining_bytes is None:
         return "Nothing is moving."
     brokers = sorted(onto)
-    is_moving = "partition is moving" if moving == 1 else "partitions are moving"
+    is_moving = (
+        f"{moving} {'partition is' if moving == 1 else 'partitions are'} moving" if moving else "Nothing is moving now"
+    )
     where = f" onto {named(brokers)}" if brokers else ""
     left = f"; {size(remaining_bytes)} remain" if remaining_bytes is not None else ""
+    if plans_remaining_bytes is not None:
+        left = f"; {size(plans_remaining_bytes)} of what is planned remain"
     if stalled:
         end = f". The move onto {named(stalled)} has stalled"
     elif eta_s is not None:
         end = f", done in about {span(eta_s)}"
     else:
         end = ", and it is not known yet when that is done" if left else ""
-    return f"{moving} {is_moving}{where}{left}{end}."
+    return f"{is_moving}{where}{left}{end}."
 
 
 def named(brokers: Sequence[int]) -> str:
@@ -64,6 +80,24 @@ def moment(at_ms: int) -> str:
 def utc(at_ms: int) -> datetime:
     """The time as ``moment`` tells it."""
     return datetime.fromtimestamp(min(max(0, at_ms), AT_MS_MAX) / 1000, UTC)
+
+
+def override_lines(overrides: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    """Returns a broker and a sentence for each override in force; one for both sides where they are of the same order.
+
+    Args:
+        overrides: as the status has them. ``by`` names who gave it, when, and until when it holds.
+    """
+    sides: dict[tuple[int, float, str], list[str]] = {}
+    for row in overrides:
+        sides.setdefault((row["broker"], row["rate_bytes_per_s"], row["by"]), []).append(row["side"])
+    lines = []
+    for (broker, rate, by), names in sides.items():
+        throttles = "throttle" if len(names) == 1 else "throttles"
+        lines.append(
+            (broker, f"Broker {broker} {' and '.join(names)} {throttles}: {words.rate(rate)} by order of {by}.")
+        )
+    return lines
 
 
 def next_steps(
@@ -88,7 +122,7 @@ def next_steps(
     if steered := sum(isinstance(decision, Steer) for decision in decisions):
         throttles = "throttle follows" if steered == 1 else "throttles follow"
         steps.append(f"{steered} {throttles} the clients, every second.")
-    steps += to_come(seen, live, memory, limits, stall_limits)
+    steps += to_come(seen, live, memory, limits, stall_limits, dry_run=dry_run)
     if not acts:
         steps += _left_behind(live, memory, limits)
     if not steps and not live.moves:
@@ -97,7 +131,13 @@ def next_steps(
 
 
 def to_come(
-    seen: Observation, live: LiveCluster, memory: Memory, limits: Limits, stall_limits: StallLimits
+    seen: Observation,
+    live: LiveCluster,
+    memory: Memory,
+    limits: Limits,
+    stall_limits: StallLimits,
+    *,
+    dry_run: bool = False,
 ) -> list[str]:
     """Of that what no decision has to be made for any more: when it is a stall, when an order ends, what the end takes back."""
     ends = [
@@ -105,7 +145,10 @@ def to_come(
         for side, order in sorted(seen.orders.overrides.items())[:NAMED_MAX]
         if order.until_ms > seen.now_ms
     ]
-    return [*_watched(memory, stall_limits), *ends, *_at_the_end(live, memory, limits)]
+    at_the_end = _at_the_end(live, memory, limits)
+    if dry_run:
+        at_the_end = [f"It would do this, were this no dry run. {step}" for step in at_the_end]
+    return [*_watched(memory, stall_limits), *ends, *at_the_end]
 
 
 def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:

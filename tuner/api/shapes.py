@@ -92,7 +92,11 @@ class Status(BaseModel):
     done_ratio: float | None = Field(
         description="of the most that was lacking since something last began to move; destinations that have ended count as done"
     )
-    eta_s: float | None
+    eta_s: float | None = Field(
+        description="until everything has ended that moves or that a plan has still to move; null: not known, or stalled"
+    )
+    ends_at_ms: int | None = Field(description="the moment of that end")
+    plans: int = Field(description="plans of `rheostat reassign` that have not ended")
     stalled_brokers: list[int]
     infeasible: list[SideNamed]
     brokers_alive: int | None
@@ -127,7 +131,9 @@ class Move(BaseModel):
     done_ratio: float | None
     since_ms: int | None
     slope_bytes_per_s: float | None
-    eta_s: float | None
+    eta_s: float | None = Field(
+        description="until what moves onto this broker now has ended; null: not known, or stalled"
+    )
     lag_messages: float | None
     write_bytes_per_s: float | None
     progress_age_s: float | None
@@ -200,7 +206,8 @@ class Brokers(Paged):
 
 class History(BaseModel):
     times_ms: list[int]
-    rate_bytes_per_s_max: float
+    rate_bytes_per_s_max: float = Field(description="the ceiling now, tuner.rate_bytes_per_s_max")
+    ceilings_bytes_per_s: list[float] = Field(description="the ceiling as it was at each of these times")
     brokers: dict[str, dict[str, list[float | None]]] = Field(description="columns by broker; null is a gap")
 
 
@@ -224,19 +231,20 @@ class DecisionSaid(BaseModel):
     kind: str
     action: str
     reason: str
-    text: str
-    broker: int | None
-    side: str | None
+    text: str = Field(description="one sentence for one event, which may be about many throttles")
+    records: int = Field(description="how many records of the journal it is made of")
+    broker: int | None = Field(description="null: several, or none")
+    side: str | None = Field(description="null: both, or none")
     topics: list[str]
     before_bytes_per_s: int | None
     after_bytes_per_s: int | None
     rates: list[RateChange]
     quotas: list[QuotaChange]
-    outcome: Literal["done", "failed", "under_way", "begun", "dry_run", "nothing_to_do"]
+    outcome: Literal["done", "failed", "under_way", "begun", "dry_run", "no_change", "waits", "recorded"]
     failure: str | None
     outcome_at_ms: int | None
     dry_run: bool
-    inputs: dict[str, Any] | None
+    inputs: dict[str, Any] | None = Field(description="what it stood on; of several throttles by their names")
 
 
 class DecisionsSaid(BaseModel):

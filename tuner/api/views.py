@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.contract import BrokerSignal, Side
 from tuner.api.look import Look
 from tuner.api.sentences import headline, next_steps
+from tuner.decide.ends import End, Progress, end_of, move_eta_s
 from tuner.decide.freshness import age_s
 from tuner.model.cluster import Observation, PartitionMove
 from tuner.model.limits import StallLimits
@@ -18,40 +19,42 @@ from tuner.model.objectives import Objective
 from tuner.model.orders import Orders
 
 _LARGEST_MAX = 5
-ETA_S_MAX = 10 * 365 * 86_400.0
 
 
-def eta_s(signal: MoveSignal) -> float | None:
-    """By its own slope; None: it comes no nearer to its end, or too little is known."""
-    left, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
-    if left == 0:
-        return 0.0
-    if left is None or slope is None or slope >= 0:
-        return None
-    ends_s = left / -slope
-    return ends_s if ends_s <= ETA_S_MAX else None
-
-
-def status(look: Look) -> dict[str, Any]:
+def status(look: Look, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
+    """
+    Args:
+        plans: how far the plans are that have not ended.
+    """
     snapshot, live, onto = look.picture.snapshot, look.picture.snapshot.live, look.onto
+    plans = plans or {}
     moving = len(live.moves) if live is not None else None
     lacks = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
     remaining = sum(lacks.values()) if lacks else None
-    times = [eta_s(signal) for signal in onto.values()]
-    ends_s = max((t for t in times if t is not None), default=None) if times and None not in times else None
-    stalled = sorted(b for b, state in snapshot.memory.stalls.items() if state.stalled)
+    stalled = snapshot.stalled()
+    ends_s = end(look, plans).eta_s
+    planned = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
     brokers = look.seen.brokers if look.seen is not None else {}
     p99s = [(s.produce_p99_ms, b) for b, s in brokers.items() if s.produce_p99_ms is not None]
     worst = max(p99s, default=None)
     orders = look.orders
     return {
-        "headline": headline(moving, _destinations(look), remaining, ends_s, stalled)
+        "headline": headline(
+            moving,
+            _destinations(look),
+            remaining,
+            ends_s,
+            stalled,
+            plans_remaining_bytes=sum(planned) if planned else None,
+        )
         if moving is not None
         else "The cluster is not seen.",
         "moving_partitions": moving,
         "remaining_bytes": remaining,
         "done_ratio": look.peaks.all_done_ratio(lacks),
         "eta_s": ends_s,
+        "ends_at_ms": None if ends_s is None or look.seen is None else look.seen.now_ms + round(ends_s * 1000),
+        "plans": len(plans),
         "stalled_brokers": stalled,
         "infeasible": [{"broker": broker, "side": side.value} for broker, side in look.infeasible],
         "brokers_alive": len(live.brokers) if live is not None else None,
@@ -70,6 +73,11 @@ def status(look: Look) -> dict[str, Any]:
         "orders_heeded_at_ms": snapshot.memory.orders_at_ms,
         "next": upcoming(look),
     }
+
+
+def end(look: Look, plans: Mapping[str, Progress]) -> End:
+    """When everything ends, and each plan: the same in every view."""
+    return end_of(look.onto.values(), stalled=bool(look.picture.snapshot.stalled()), plans=plans)
 
 
 def _destinations(look: Look) -> set[int]:
@@ -122,7 +130,7 @@ def moves(look: Look) -> list[int]:
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
         signal, state = look.onto[broker], stalls.get(broker)
-        ends_s = eta_s(signal)
+        ends_s = move_eta_s(signal)
         stalled = state is not None and state.stalled
         return not stalled, ends_s is not None, -(ends_s or signal.remaining_bytes or 0.0), broker
 
@@ -139,7 +147,7 @@ def move_row(look: Look, broker: int) -> dict[str, Any]:
         "done_ratio": look.peaks.done_ratio(broker, signal.remaining_bytes),
         "since_ms": peak.since_ms if peak is not None else None,
         "slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
-        "eta_s": eta_s(signal),
+        "eta_s": None if state is not None and state.stalled else move_eta_s(signal),
         "lag_messages": signal.lag_messages,
         "write_bytes_per_s": signal.write_bytes_per_s,
         "progress_age_s": signal.progress_age_s,

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tuner.actuate.throttles import Failure
 from tuner.api.board import Board, Snapshot
 from tuner.api.decisions import Decisions, OnRecord
 from tuner.api.events import Hub
 from tuner.api.history import History
 from tuner.journal.entries import Entry
+from tuner.journal.event_lines import acts_told
 from tuner.model.cluster import LiveCluster, Observation
-from tuner.model.decision import Decision
+from tuner.model.decision import Acted, Decision
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
 
@@ -56,9 +56,10 @@ class Watched:
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
         self.hub.tell("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})
 
-    def acted(self, decision: Decision, failure: Failure | None) -> None:
-        self.board.acted(decision, failure)
-        self.hub.tell("acted", {"text": decision.text, "failure": failure})
+    def acted(self, acts: Sequence[Acted]) -> None:
+        self.board.acted(acts)
+        text, failure = acts_told(acts)
+        self.hub.tell("acted", {"text": text, "failure": failure})
 
     def on_record(self, write: Callable[..., None]) -> OnRecord:
         """A journal that tells what it has taken."""

@@ -34,6 +34,7 @@ RING = 100_000
 TURN = "turn"
 QUOTAS = "quotas"
 STEPS, STEPS_OVER, PACE = "steps", "steps-over", "pace"
+WAITS = "waits"  # The reason of an entry that tells of steps which are held back.
 ORDER = "ordered"
 _SEQ, _SEQ_CHARS_MAX = re.compile(rb'"seq": (\d+)\}\Z'), 32  # As ``encode_entry`` ends it.
 RINGS = ("entry", "turn", "quotas-entry", "plan-entry")

@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn
-from tuner.journal.entries import PACE, STEPS, STEPS_OVER, Entry
+from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry
 from tuner.model.pace import PaceChange
 from tuner.model.reassigning import Key, Plan
 
@@ -75,7 +75,7 @@ def waits_entry(waits: Mapping[Key, str], at_ms: int) -> Entry:
     """Steps that were on record as about to be asked for, and are not: nothing has failed, and the next look goes on with them."""
     said = _some([f"{topic}-{number}: {why}" for (topic, number), why in waits.items()])
     count = f"{len(waits)} step waits" if len(waits) == 1 else f"{len(waits)} steps wait"
-    return Entry(at_ms, STEPS_OVER, "reassign", "waits", f"{count}: {said}", {"steps": [[*key] for key in waits]})
+    return Entry(at_ms, STEPS_OVER, "reassign", WAITS, f"{count}: {said}", {"steps": [[*key] for key in waits]})
 
 
 def _names(keys: Iterable[Key]) -> list[str]:

@@ -182,6 +182,7 @@ class LetGo:
 
 
 Decision = Hold | SetRate | Steer | StartRate | AddPairs | RemovePairs | PutBackRate | ClearLists | LetGo
+Acted = tuple[Decision, str | None]  # What was carried out, and why it failed; None: it went well.
 
 
 def action_of(decision: Decision) -> str:

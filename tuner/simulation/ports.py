@@ -17,7 +17,7 @@ from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE, CONFIRM_S_MAX, Failure
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
-from tuner.model.decision import Decision
+from tuner.model.decision import Acted, Decision
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders
 from tuner.observe.beside import Beside
@@ -209,7 +209,7 @@ class SilentWatcher:
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         pass
 
-    def acted(self, decision: Decision, failure: Failure | None) -> None:
+    def acted(self, acts: Sequence[Acted]) -> None:
         pass
 
 

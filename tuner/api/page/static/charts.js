@@ -5,7 +5,7 @@ const charts = (() => {
   const KEPT = 180; // As many as the tuner keeps.
   const HEIGHT = 110;
   const drawn = new Map(); // Element id → uPlot.
-  let known = { brokers: "", timesMs: [], rows: {}, ceiling: null };
+  let known = { brokers: "", timesMs: [], rows: {}, ceilings: [], ceiling: null };
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -32,7 +32,7 @@ const charts = (() => {
     // While it was on its way another answer may have brought the same, or somebody may have gone to other brokers.
     const places = shown();
     if ((same && known !== based) || brokersOf(places).join() !== brokers.join()) return;
-    take(came, same ? based : { brokers: brokers.join(), timesMs: [], rows: {} });
+    take(came, same ? based : { brokers: brokers.join(), timesMs: [], rows: {}, ceilings: [] });
     for (const place of places) show(place);
   }
 
@@ -46,7 +46,9 @@ const charts = (() => {
         rows[broker][name] = [...old, ...values].slice(-KEPT);
       }
     }
-    known = { brokers: before.brokers, timesMs, rows, ceiling: came.rate_bytes_per_s_max };
+    // As it was at each time: a ceiling that was lowered since has not been violated before.
+    const ceilings = [...before.ceilings, ...came.ceilings_bytes_per_s].slice(-KEPT);
+    known = { brokers: before.brokers, timesMs, rows, ceilings, ceiling: came.rate_bytes_per_s_max };
   }
 
   function show(place) {
@@ -59,9 +61,10 @@ const charts = (() => {
     const ceiling = known.ceiling / 1e6;
     // Drawn far above all that happens it would leave a line at the bottom, so then it is told at the edge.
     const above = ceiling > 3 * most;
+    const ceilings = known.ceilings.map((value) => (value / 1e6 > 3 * most ? null : value / 1e6));
     place.dataset.above = above ? `↑ ceiling ${megabytes(ceiling)}` : "";
     const data = [
-      known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("keep_up"), of("floor"), limit.map(() => (above ? null : ceiling)),
+      known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("keep_up"), of("floor"), ceilings,
     ];
     describe(place, broker, side, data, ceiling, above);
     const chart = drawn.get(place.id);
@@ -98,9 +101,9 @@ const charts = (() => {
       scales: { y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
       axes: [
         { ...axis, size: 22, space: 70, values: (self, ticks) => ticks.map((s) => new Date(s * 1000).toISOString().slice(11, 16)) },
-        { ...axis, size: 46, space: 26, values: (self, ticks) => ticks.map((mb) => `${mb} MB`) },
+        { ...axis, size: 62, space: 26, values: (self, ticks) => ticks.map((mb) => `${mb} MB/s`) },
       ],
-      series: [{}, line("actual"), line("limit", undefined, true), line("keep-up", [5, 4]), line("floor", [9, 3, 2, 3]), line("ceiling", [2, 4])],
+      series: [{}, line("actual"), line("limit", undefined, true), line("keep-up", [5, 4]), line("floor", [9, 3, 2, 3]), line("ceiling", [2, 4], true)],
     };
   }
 
@@ -108,5 +111,5 @@ const charts = (() => {
   addEventListener("resize", () =>
     drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: HEIGHT })),
   );
-  return { draw };
+  return { draw, data: (id) => drawn.get(id)?.data };
 })();

@@ -41,7 +41,7 @@ const orders = (() => {
   }
 
   function wrong(text) {
-    dialog().querySelector(".wrong").textContent = text;
+    page.write(dialog().querySelector(".wrong"), text);
   }
 
   function request() {

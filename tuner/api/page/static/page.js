@@ -30,8 +30,16 @@ const rheostat = (() => {
     if (!dialog.open) dialog.showModal();
   }
 
+  /* Sentences name commands between backticks; each becomes an element, so that nothing in them is ever HTML. */
+  function write(place, text) {
+    const parts = text.split("`");
+    const unpaired = parts.length % 2 === 0 ? ["`" + parts.pop()] : [];
+    const made = parts.map((part, number) => (number % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part));
+    place.replaceChildren(...made, ...unpaired);
+  }
+
   function say(text) {
-    one("#said").textContent = text;
+    write(one("#said"), text);
   }
 
   function linked(text) {
@@ -147,7 +155,7 @@ const rheostat = (() => {
         brokers();
       });
     }
-    orders.begin({ ask, say, news, status: () => status });
+    orders.begin({ ask, say, news, write, status: () => status });
     listen();
   }
 

@@ -1,0 +1,187 @@
+"""One line for one event: on the page, in the log and among the events, however many throttles it is about."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from api_rig import WELL, Rig, entry
+from loop_rig import raised
+from structlog.testing import capture_logs
+from tuner_cases import NOW_MS, F, L
+
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Decisions, Filter
+from tuner.decide.orders_told import Ordered
+from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry, lists_entry, order_entry
+from tuner.journal.event_lines import events
+from tuner.model.decision import AddPairs, ClearLists, Decision, Hold, PutBackRate, Reason, SetRate, Steer
+from tuner.model.limits import MB
+
+SIDES = [(broker, side) for broker in range(1, 6) for side in (L, F)]
+ENDED: list[Decision] = [
+    *(
+        ClearLists(topic, (L, F), Reason.MOVE_ENDED, f"topic {topic}: its move has ended")
+        for topic in ("orders", "audit")
+    ),
+    *(
+        PutBackRate(
+            b, s, 5 * MB, None, Reason.MOVE_ENDED, f"broker {b} {s} throttle 5.0 MB/s removed: the move has ended; gone"
+        )
+        for b, s in SIDES[:-1]
+    ),
+    PutBackRate(
+        5, F, 5 * MB, 9 * MB, Reason.MOVE_ENDED, "broker 5 follower throttle 5.0 MB/s → 9.0 MB/s: the move has ended"
+    ),
+]
+TEXT = (
+    "the move has ended: remove the throttles of broker 1 (leader, follower), broker 2 (leader, follower), "
+    "broker 3 (leader, follower), broker 4 (leader, follower), broker 5 (leader); restore broker 5 follower to 9.0 MB/s; "
+    "clear the throttled-replica lists of topics audit, orders"
+)
+
+
+def rows(decisions: Decisions, wanted: Filter | None = None) -> list[dict[str, Any]]:
+    return [row_json(row) for row in decisions.page(wanted or Filter(), 100)[0]]
+
+
+def test_end_of_a_move_is_one_row_with_its_list() -> None:
+    decisions = Decisions()
+    for number, decision in enumerate(ENDED):
+        decisions.take([entry("intent", decision, NOW_MS + 20 * number)])
+        assert rows(decisions)[0]["outcome"] == "under_way"
+        decisions.take([entry("outcome", decision, NOW_MS + 20 * number + 9)])
+    (row,) = rows(decisions)
+    assert (row["text"], row["records"], row["outcome"]) == (TEXT, 12, "done")
+    assert (row["broker"], row["side"], row["topics"]) == (None, None, ["orders", "audit"])
+    assert row["outcome_at_ms"] == NOW_MS + 20 * 11 + 9
+    assert len(row["rates"]) == 10
+    assert row["rates"][-1] == {
+        "broker": 5,
+        "side": "follower",
+        "before_bytes_per_s": 5 * MB,
+        "after_bytes_per_s": 9 * MB,
+    }
+    assert rows(decisions, Filter(broker=4)) == [row]
+    assert rows(decisions, Filter(broker=9)) == []
+
+
+def test_what_failed_of_an_event_is_named_and_tried_again_in_another() -> None:
+    decisions = Decisions()
+    for decision in ENDED[2:5]:
+        decisions.take([entry("intent", decision)])
+    decisions.take(
+        [entry("outcome", ENDED[2]), entry("outcome", ENDED[3], failure="refused"), entry("outcome", ENDED[4])]
+    )
+    (row,) = rows(decisions)
+    assert (row["outcome"], row["failure"]) == (
+        "failed",
+        "1 of 3: broker 1 follower throttle 5.0 MB/s removed: refused",
+    )
+    decisions.take([entry("intent", ENDED[3], NOW_MS + 5000), entry("outcome", ENDED[3], NOW_MS + 5001)])
+    again, before = rows(decisions)
+    assert (again["outcome"], again["text"], before) == ("done", ENDED[3].text, row)
+
+
+def test_two_ends_are_two_rows() -> None:
+    decisions = Decisions()
+    decisions.take([entry("intent", ENDED[2]), entry("intent", ENDED[3], NOW_MS + 16_000)])
+    assert [row["records"] for row in rows(decisions)] == [1, 1]
+
+
+def test_throttles_with_one_reason_share_a_line_and_others_do_not() -> None:
+    why = "somebody has changed it; left alone for 1 h"
+    same = [Hold(b, s, Reason.SOMEBODY_ELSES, f"broker {b} {s} throttle: {why}") for b, s in SIDES[:3]]
+    decisions = Decisions()
+    decisions.take([entry("decision", each) for each in [*same, WELL]])
+    well, shared = rows(decisions)
+    assert shared["text"] == f"broker 1 leader throttle, broker 1 follower throttle, broker 2 leader throttle: {why}"
+    assert (well["text"], well["records"], shared["records"]) == (WELL.text, 1, 3)
+
+
+def test_of_many_records_the_oldest_events_go() -> None:
+    decisions = Decisions(rows_max=12)
+    for decision in ENDED:
+        decisions.take([entry("intent", decision)])
+    decisions.take([entry("decision", WELL, NOW_MS + 20_000)])
+    assert [row["records"] for row in rows(decisions)] == [1]
+
+
+def test_events_before_a_restart_are_the_same_after_it() -> None:
+    record = [entry("intent", decision, NOW_MS + 20 * number) for number, decision in enumerate(ENDED)]
+    first, again = Decisions(), Decisions()
+    first.take(record)
+    # As the journal gives it back: sides are words there.
+    again.begin_with([Entry(**json.loads(json.dumps({n: getattr(e, n) for n in e.__slots__}))) for e in record])
+    assert rows(again) == rows(first)
+
+
+def test_acts_that_belong_together_are_one_event_for_listeners() -> None:
+    rig = Rig()
+    box = rig.watched.hub.join(lambda: None)
+    assert box is not None
+    rig.watched.acted([(decision, None) for decision in ENDED])
+    rig.watched.acted([(ENDED[2], None), (ENDED[3], "refused")])
+    told = [
+        json.loads(line.removeprefix("data: "))
+        for line in box.taken().decode().splitlines()
+        if line.startswith("data: ")
+    ]
+    assert told[0] == {"text": TEXT, "failure": None}
+    assert told[1]["failure"] == "1 of 2: broker 1 follower throttle 5.0 MB/s removed: refused"
+    assert len(told) == 2
+    assert (rig.board.actuations, rig.board.failures) == (14, 1)
+
+
+def test_end_of_a_move_is_one_line_of_the_log_and_one_event() -> None:
+    rig = raised()
+    with capture_logs() as told:
+        rig.end_the_move()
+        rig.end_the_move()
+    ended = [line for line in told if line.get("reason") == "move_ended"]
+    assert [line["event"] for line in ended] == [
+        "the move has ended: remove the throttles of broker 1 (leader), broker 3 (follower); clear the throttled-replica lists "
+        "of topic orders"
+    ]
+    assert (ended[0]["throttles"], ended[0]["topics"]) == (["1 leader", "3 follower"], ["orders"])
+    assert rig.throttles.rates == {}
+
+
+def order(side: Any) -> Entry:
+    return order_entry(Ordered(f"broker 3 {side} throttle: 5.0 MB/s by order of kim", 3, side), NOW_MS)
+
+
+PAIRS = AddPairs("t", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists")
+RAISE = SetRate(
+    1, L, MB, 2 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle 1.0 MB/s → 2.0 MB/s: stalled"
+)
+STEER = Steer(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttle: follows the clients")
+
+
+@pytest.mark.parametrize(
+    ("record", "outcome"),
+    [
+        (Entry(NOW_MS, STEPS, "reassign", "due", "plan p: t-0 to [1, 3]"), "begun"),
+        (Entry(NOW_MS, STEPS_OVER, "reassign", "ended", "plan p: t-0 reached"), "done"),
+        (Entry(NOW_MS, STEPS_OVER, "reassign", WAITS, "1 step waits: t-0: no room"), "waits"),
+        (Entry(NOW_MS, STEPS_OVER, "reassign", "not_taken", "1 steps were not taken", failure="refused"), "failed"),
+        (Entry(NOW_MS, PACE, "pace", "grows", "12 at a time"), "done"),
+        (entry("decision", WELL), "no_change"),
+        (entry("decision", WELL, dry_run=True), "no_change"),
+        (entry("decision", STEER), "begun"),
+        (entry("decision", STEER, dry_run=True), "dry_run"),
+        (entry("intent", RAISE, dry_run=True), "dry_run"),
+        (entry("intent", RAISE), "under_way"),
+        (lists_entry("intent", [PAIRS], NOW_MS), "under_way"),
+        (order(L), "recorded"),
+    ],
+)
+def test_each_kind_of_record_has_its_outcome(record: Entry, outcome: str) -> None:
+    decisions = Decisions()
+    decisions.take([record])
+    assert [row["outcome"] for row in rows(decisions)] == [outcome]
+
+
+def test_an_order_for_both_sides_is_one_event() -> None:
+    assert [len(some) for some in events([order(L), order(F)])] == [2]

@@ -1,0 +1,123 @@
+"""One event of the decisions as values for JSON and for the page: what was decided, why, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tuner.api.decisions import Act, Row
+from tuner.journal.entries import ORDER, PACE, QUOTAS, STEPS, STEPS_OVER, TURN, WAITS, Entry
+from tuner.journal.event_lines import event_text, failures_text
+
+_TOPICS_MAX = 20
+_FROM_TO = {
+    "set": ("live_bytes_per_s", "wanted_bytes_per_s"),
+    "start": (None, "value_bytes_per_s"),
+    "put_back": ("live_bytes_per_s", "value_bytes_per_s"),
+    "let_go": ("ours_bytes_per_s", "found_bytes_per_s"),
+    "steer": ("live_bytes_per_s", None),
+}
+
+
+def row_json(row: Row, *, inputs: bool = True) -> dict[str, Any]:
+    acts = tuple(row.acts)
+    entry, entries = acts[0].entry, [act.entry for act in acts]
+    alone = len(acts) == 1
+    before, after = _from_to(entry) if alone else (None, None)
+    ends_ms = [act.outcome.at_ms for act in acts if act.outcome is not None]
+    return {
+        "id": row.number,
+        "at_ms": entry.at_ms,
+        "kind": entry.kind,
+        "action": entry.action,
+        "reason": entry.reason,
+        "text": event_text(entries),
+        "records": len(acts),
+        "broker": _shared([each.decision.get("broker") for each in entries]),
+        "side": _shared([_text(each.decision.get("side")) for each in entries]),
+        "topics": _topics(entries),
+        "before_bytes_per_s": before,
+        "after_bytes_per_s": after,
+        "rates": [
+            {"broker": b, "side": _text(s), "before_bytes_per_s": live, "after_bytes_per_s": wanted}
+            for b, s, live, wanted in _rates(entries)
+        ],
+        "quotas": [
+            {"entity": entity, "before_per_s": live, "after_per_s": wanted, "reason": reason}
+            for entity, live, wanted, reason in entry.decision.get("quotas", ())
+        ],
+        "outcome": _outcome_of(acts),
+        "failure": _failure_of(acts),
+        "outcome_at_ms": max(ends_ms) if len(ends_ms) == len(acts) else None,
+        "dry_run": entry.dry_run,
+        "inputs": _inputs(entries) if inputs else None,
+    }
+
+
+def _outcome_of(acts: Sequence[Act]) -> str:
+    """One word for an event: failed where any of it has failed, under way until all of it is over."""
+    found = [_outcome(act.entry, act.outcome) for act in acts]
+    return next((word for word in ("failed", "under_way") if word in found), found[0])
+
+
+def _outcome(entry: Entry, outcome: Entry | None) -> str:
+    if (outcome or entry).failure is not None:
+        return "failed"
+    if entry.action == ORDER:
+        return "recorded"
+    if outcome is not None or entry.kind == "outcome":
+        return "done"
+    if entry.kind == STEPS_OVER:
+        return "waits" if entry.reason == WAITS else "done"
+    if entry.kind == PACE:
+        return "done"
+    # A decision to leave a throttle as it is changes nothing in a dry run either.
+    if entry.kind == "decision" and entry.action != "steer":
+        return "no_change"
+    if entry.dry_run:
+        return "dry_run"
+    if entry.kind in (TURN, QUOTAS, STEPS) or entry.action == "steer":
+        return "begun"  # A failure is told by an entry of its own.
+    return "under_way"
+
+
+def _failure_of(acts: Sequence[Act]) -> str | None:
+    failed = [(act.entry, failure) for act in acts if (failure := (act.outcome or act.entry).failure) is not None]
+    return failures_text(failed, len(acts))
+
+
+def _inputs(entries: Sequence[Entry]) -> dict[str, Any]:
+    """What the decision stood on; of several throttles by their names."""
+    if len(entries) == 1:
+        return dict(entries[0].inputs)
+    return {entry.text.partition(":")[0]: dict(entry.inputs) for entry in entries if entry.inputs}
+
+
+def _rates(entries: Sequence[Entry]) -> Iterator[tuple[int, Any, int | None, int | None]]:
+    if len(entries) == 1:
+        yield from entries[0].decision.get("rates", ())
+        return
+    for entry in entries:
+        if (broker := entry.decision.get("broker")) is not None:
+            yield (broker, entry.decision.get("side"), *_from_to(entry))
+
+
+def _from_to(entry: Entry) -> tuple[int | None, int | None]:
+    before, after = _FROM_TO.get(entry.action, (None, None))
+    said = entry.decision
+    return said.get(before) if before else None, said.get(after) if after else None
+
+
+def _topics(entries: Sequence[Entry]) -> list[str]:
+    named = [entry.decision["topic"] for entry in entries if entry.decision.get("topic") is not None]
+    rows = named or [row[0] for row in entries[0].decision.get("topics", ())]
+    return rows[:_TOPICS_MAX]
+
+
+def _shared(values: Sequence[Any]) -> Any:
+    """The value that all of them have; None where they differ."""
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

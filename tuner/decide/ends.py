@@ -1,0 +1,74 @@
+"""When reassignments end: one number with one meaning, for the page, the API, the metrics and `rheostat status`.
+
+    without a plan   when the slowest destination has copied what it lacks, at its rate now
+    with plans       when the last plan has copied everything, at its mean rate since it was given, and no sooner than the
+                     moves under way
+
+A stalled move has no end, nor has a plan that is paused or taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from streaming.contract import MoveSignal
+
+ETA_S_MAX = 10 * 365 * 86_400.0
+
+
+class Progress(NamedTuple):
+    """How far a plan is."""
+
+    total_bytes: float
+    copied_bytes: float
+    elapsed_s: float  # Since it was given, without its pauses.
+    goes_on: bool
+
+
+class End(NamedTuple):
+    """When everything ends that moves or that a plan has still to move."""
+
+    eta_s: float | None = None
+    plans_s: Mapping[str, float | None] = {}  # The same of each plan alone.
+
+
+def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> End:
+    """
+    Args:
+        moves: what is measured now of the moves onto each broker.
+        stalled: whether any of them has stalled.
+        plans: those that have not ended.
+    """
+    if stalled:
+        return End(None, dict.fromkeys(plans))
+    moves_s = _latest_s([move_eta_s(signal) for signal in moves])
+    if not plans:
+        return End(moves_s)
+    paces = {plan: plan_eta_s(progress) for plan, progress in plans.items()}
+    plans_s = {plan: None if own_s is None else max(own_s, moves_s or 0.0) for plan, own_s in paces.items()}
+    return End(_latest_s([*plans_s.values()]), plans_s)
+
+
+def move_eta_s(signal: MoveSignal) -> float | None:
+    """At its rate now; None: it comes no nearer to its end, or too little is known."""
+    left, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
+    if left == 0:
+        return 0.0
+    if left is None or slope is None or slope >= 0:
+        return None
+    ends_s = left / -slope
+    return ends_s if ends_s <= ETA_S_MAX else None
+
+
+def plan_eta_s(progress: Progress) -> float | None:
+    """At its mean rate so far; None: nothing is copied yet, or it does not go on."""
+    if not progress.goes_on or progress.copied_bytes <= 0 or progress.elapsed_s <= 0:
+        return None
+    return max(0.0, progress.total_bytes - progress.copied_bytes) * progress.elapsed_s / progress.copied_bytes
+
+
+def _latest_s(ends_s: list[float | None]) -> float | None:
+    """None where there are none, or one of them is not known."""
+    known = [end_s for end_s in ends_s if end_s is not None]
+    return max(known, default=None) if len(known) == len(ends_s) else None
