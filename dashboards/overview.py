@@ -187,7 +187,7 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         ),
         verdict(
             "Done",
-            "When the slowest move will be done as it goes now; absent while nothing moves, or one of them makes no progress.",
+            "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
             f"{most(OfTuner.EXPECTED_END)} * 1000",
             blue,
             unit=FROM_NOW,

@@ -90,10 +90,18 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Done",
-            "When the slowest move will be done as it goes now; absent while one of them makes no progress.",
+            "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
             f"{most(OfTuner.EXPECTED_END)} * 1000",
             thresholds((None, "blue")),
             unit=FROM_NOW,
+        ),
+        verdict(
+            "Time to the deadline",
+            "Until reassignments are to be done, tuner.objective.finish_at; 'Done' should come before it. Absent without one.",
+            f"{most(OfTuner.DEADLINE)} - time()",
+            thresholds((None, RED), (3600, GREEN)),
+            unit=SECONDS,
+            alert="ReassignmentStalledUrgent",
         ),
         verdict(
             "Idle throttle settings",

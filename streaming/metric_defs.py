@@ -448,6 +448,10 @@ class OfTuner:
         "rheostat_produce_mean_seconds", "gauge", Unit.SECONDS, ("cluster", "broker"),
         "Mean produce latency of the last half minute; the percentile remembers minutes.",
     )  # fmt: skip
+    DEADLINE = MetricDef(
+        "rheostat_deadline_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
+        "The moment by which reassignments are to be done, tuner.objective.finish_at; absent without one.",
+    )  # fmt: skip
     LATENCY_OBJECTIVE_SECONDS = MetricDef(
         "rheostat_latency_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "The produce latency that clients are promised; absent where tuner.objective is not set.",

@@ -46,7 +46,8 @@ def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Pa
             parts, ear = scene.parts, scene.ear
             parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 120)
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, "--execute", "--throttle", str(THROTTLE))
-            assert "broker 3 of cluster lab" in scene.hears("page", "ReassignmentStalled", 150, broker="3")
+            assert "broker 3 of cluster lab" in scene.hears("ticket", "ReassignmentStalled", 150, broker="3")
+            scene.hears("page", "ReassignmentStalledUrgent", 90, broker="3")
             said = scene.hears("ticket", "ThrottleInfeasible", 60, broker="1", side="leader")
             assert "The ceiling is 1.25MB/s." in said
             scene.hears("notice", "FetcherCollision", 60, broker="3")
@@ -69,7 +70,13 @@ def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Pa
             parts.write(rate_bytes_per_s_max=PLENTY)
             parts.part("tune").terminate()
             parts.until("the move ends", lambda: not moving(client), 180)
-            for alert in ("ReassignmentStalled", "ThrottleInfeasible", "RecoveryDuringMove", "UnderMinIsrDuringMove"):
+            for alert in (
+                "ReassignmentStalled",
+                "ReassignmentStalledUrgent",
+                "ThrottleInfeasible",
+                "RecoveryDuringMove",
+                "UnderMinIsrDuringMove",
+            ):
                 parts.until(f"{alert} is over", lambda alert=alert: _is_over(scene, alert), 90)
 
             _what_people_do(lab, scene, client)

@@ -19,6 +19,7 @@ STORM = f"{LOAD}::test_a_storm_that_nothing_holds_back_enough"
 
 FIRED = {
     "ReassignmentStalled": STALLED,
+    "ReassignmentStalledUrgent": STALLED,
     "ReassignmentPlanStuck": PLAN,
     "ReassignmentPlansNotExecuted": RIGHTS,
     "ThrottleSaturatedBySourceOrDisk": SLOW,

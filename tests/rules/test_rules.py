@@ -22,6 +22,7 @@ THROTTLE_COMMANDS = ("rheostat status", "rheostat doctor", "kafka-configs", "kaf
 QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
 # What a person needs who has been called for something else.
 OTHER_COMMANDS = {
+    "ReassignmentStalledUrgent": ("rheostat status", "rheostat reassign status", "kafka-reassign-partitions"),
     "ReassignmentPlanStuck": ("rheostat reassign status", "rheostat reassign cancel", "kafka-reassign-partitions"),
     "ReassignmentPlansNotExecuted": (
         "rheostat reassign status",
@@ -100,11 +101,18 @@ def test_an_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_it_rests_on(rule: dict[str, Any]) -> None:
-    assert set(rule["labels"]) <= {"severity", "rests_on"}
+    assert set(rule["labels"]) <= {"severity", "rests_on", "dry_run"}
     if rule["alert"] in RESTS_ON_NOTHING:
         assert "rests_on" not in rule["labels"]
     else:
         assert rule["labels"]["rests_on"] in {"signals", "tuner"}
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_alert_about_the_tuners_verdict_tells_a_dry_run(rule: dict[str, Any]) -> None:
+    tells = rule["alert"] not in RESTS_ON_NOTHING
+    assert ("rheostat_tuner_dry_run" in rule["labels"].get("dry_run", "")) is tells
+    assert ("The tuner is in a dry run: it changes nothing by itself." in rule["annotations"]["description"]) is tells
 
 
 def test_the_table_in_the_docs_is_that_of_the_rules() -> None:

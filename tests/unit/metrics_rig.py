@@ -32,7 +32,7 @@ from tuner.model.memory import Memory, Owned, StallState
 from tuner.model.mutation import Beside, ControllerObjective, QuotaView
 from tuner.model.mutation_decision import QuotaReason, SetQuota, TenantShare, TotalSaid
 from tuner.model.mutation_memory import MutationMemory, OwnedQuota, Total
-from tuner.model.objectives import Capacity, Objective
+from tuner.model.objectives import Capacity, Mode, Objective
 from tuner.model.orders import Orders, Override, Pause
 from tuner.model.partition_limits import PartitionLimits
 from tuner.model.quota_entity import QuotaEntity, Tenant
@@ -67,7 +67,7 @@ class Everything:
     def __post_init__(self) -> None:
         self.board = Board(
             CLUSTER, Limits(50.0 * MB, steers=True), dry_run=False, wall_clock=self.wall_clock,
-            objective=Objective(50.0), capacity=Capacity(125.0 * MB, 125.0 * MB),
+            objective=Objective(50.0, Mode.DEADLINE, 1_900_000_000_000), capacity=Capacity(125.0 * MB, 125.0 * MB),
             capacity_by_broker={4: Capacity(60.0 * MB, 125.0 * MB)},
             partition_limits=PartitionLimits(4_000, 9_000), partitions_named_max=self.named,
         )  # fmt: skip

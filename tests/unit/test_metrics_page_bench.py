@@ -13,7 +13,7 @@ from streaming.metric_page import page
 # What nobody in this world has, or only where all is stalled; and its plans have copied nothing yet, so that no end is known.
 NOT_THERE = {
     "rheostat_side_not_well", "rheostat_move_bound_elsewhere", "rheostat_fetcher_collisions",
-    "rheostat_move_expected_end_timestamp_seconds",
+    "rheostat_move_expected_end_timestamp_seconds", "rheostat_deadline_timestamp_seconds",
 }  # fmt: skip
 # Of some brokers: what people have said of them, and the largest partitions.
 OF_SOME = {

@@ -21,6 +21,8 @@ Signals = Mapping[int, BrokerSignal]
 def broker_families(board: Board, snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
     if board.objective is not None:
         yield family(OfTuner.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
+        finish_at_ms = board.objective.finish_at_ms
+        yield family(OfTuner.DEADLINE, {c: finish_at_ms / 1000} if finish_at_ms is not None else {})
     yield from _capacities(board, c)
     brokers = snapshot.observation.brokers if snapshot.observation is not None else {}
     if not brokers:
