@@ -300,7 +300,7 @@ class OfTuner:
     )
     EXPECTED_END = MetricDef(
         "rheostat_move_expected_end_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "When everything will have ended that moves or that a plan has still to move; absent while that is not known, or a move has stalled.",
+        "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
     )  # fmt: skip
     REMAINING_BYTES = MetricDef(
         "rheostat_move_remaining_bytes",
