@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streaming.contract import Topics
@@ -63,9 +63,37 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
     ]
 
 
+def missing_topics(client: ClusterClient, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
+    """Those of the topics that do not exist yet.
+
+    Raises:
+        ClusterError: not reachable, or a right is missing.
+    """
+    present = {state.topic for state in client.partitions([spec.name for spec in specs])}
+    return [spec for spec in specs if spec.name not in present]
+
+
+def create_topics(
+    client: ClusterClient, topics: Topics, specs: Sequence[TopicSpec], *, validate_only: bool = False
+) -> None:
+    """Creates topics on three brokers, or on as many as there are.
+
+    Args:
+        validate_only: Kafka checks rights and values, and creates nothing.
+
+    Raises:
+        ClusterError: not reachable, or a right is missing.
+    """
+    factor = _replicas(client)
+    for spec in specs:
+        configs = spec.configs
+        if spec.name == topics.journal and factor >= _REPLICAS_OF_TWO_IN_SYNC:
+            configs = configs | {"min.insync.replicas": "2"}
+        client.create_topic(spec.name, spec.partitions, factor, configs, validate_only=validate_only)
+
+
 def ensure_topics(client: ClusterClient, topics: Topics, of: Collection[str] | None = None) -> list[str]:
-    """Creates what is missing, on three brokers or as many as there are; returns complaints about what is there and differs,
-    each naming topic and setting.
+    """Creates what is missing; returns complaints about what was there before and differs, each naming topic and setting.
 
     Args:
         of: the names of the topics that the caller uses; of the others it needs no rights. None: all of them.
@@ -74,25 +102,30 @@ def ensure_topics(client: ClusterClient, topics: Topics, of: Collection[str] | N
         ClusterError: not reachable, or a right is missing.
     """
     specs = [spec for spec in topic_specs(topics) if of is None or spec.name in of]
+    missing = missing_topics(client, specs)
+    create_topics(client, topics, missing)
+    return topic_complaints(client, topics, [spec for spec in specs if spec not in missing])
+
+
+def topic_complaints(client: ClusterClient, topics: Topics, specs: Sequence[TopicSpec]) -> list[str]:
+    """What differs on topics that are there from what rheostat needs, each naming topic, setting and the command.
+
+    Raises:
+        ClusterError: not reachable, or a right is missing.
+    """
     states = client.partitions([spec.name for spec in specs])
-    present = {state.topic for state in states}
-    factor = min(3, len(client.brokers()))
-    for spec in specs:
-        if spec.name not in present:
-            configs = spec.configs
-            if spec.name == topics.journal and factor >= _REPLICAS_OF_TWO_IN_SYNC:
-                configs = configs | {"min.insync.replicas": "2"}
-            client.create_topic(spec.name, spec.partitions, factor, configs)
-    keys = sorted({key for spec in specs for key in spec.essential})
-    set_there = client.topic_configs([spec.name for spec in specs if spec.name in present], keys)
-    found = {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in specs}
+    present = [spec for spec in specs if spec.name in {state.topic for state in states}]
+    factor = _replicas(client)
+    keys = sorted({key for spec in present for key in spec.essential})
+    set_there = client.topic_configs([spec.name for spec in present], keys)
+    found = {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in present}
     thin = [
         f"topic {s.topic} has its {len(s.replicas)} replica(s) on {', '.join(map(str, s.replicas))} only, and it is the one record "
         f"of what is rheostat's: kafka-reassign-partitions --execute with {factor} replicas"
         for s in states
         if s.topic == topics.journal and len(s.replicas) < factor
     ]
-    return thin + _complaints([spec for spec in specs if spec.name in present], found)
+    return thin + _complaints(present, found)
 
 
 def forgetting(client: ClusterClient, topics: Topics) -> list[str]:
@@ -118,3 +151,7 @@ def _complaints(specs: Iterable[TopicSpec], found: Mapping[str, Mapping[str, str
         for key in spec.essential
         if found[spec.name].get(key) != spec.configs[key]
     ]
+
+
+def _replicas(client: ClusterClient) -> int:
+    return min(3, len(client.brokers()))

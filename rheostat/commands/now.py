@@ -108,8 +108,11 @@ def doctor(
     config: Config,
     as_json: Json = False,
     fetch: Annotated[bool, typer.Option("--fetch", help="fetch the JVM artifacts now, if they are missing")] = False,
+    create: Annotated[
+        bool, typer.Option("--create", help="create rheostat's own topics now, if they are missing")
+    ] = False,
 ) -> None:
-    """Checks Java, artifacts, reachability and rights, and says what to do about each failure."""
+    """Checks Java, artifacts, reachability and rights, and says what to do about each failure. Changes nothing by itself."""
     from rheostat import doctor as checks
     from rheostat.doctor.view import show
     from rheostat.jvm.kernel import stream_jars
@@ -123,7 +126,7 @@ def doctor(
         stream_jars(progress=tell)
     findings = []
     console = console_of(sys.stderr if as_json else sys.stdout)
-    for finding in checks.examine(settings):
+    for finding in checks.examine(settings, create=create):
         findings.append(finding)
         show(finding, console)
     if as_json:

@@ -2,7 +2,7 @@
 
 Rights are tried, not guessed: each call is made as rheostat makes it, and Kafka's error code on the wire is read, because
 three of the reads answer "nothing there" when the right is missing. Writes are tried with validate_only: Kafka checks the
-right and changes nothing. The one thing the doctor does change: rheostat's own topics are created when they are not there.
+right and changes nothing. Nothing is changed but with ``--create``: then rheostat's own topics are created where they are missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ __all__ = ["Finding", "Verdict", "as_json", "examine", "exit_code"]
 _REACHABILITY = "reachability"
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
+def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
+    """Checks one thing after the other.
+
+    Args:
+        create: rheostat's own topics are created where they are missing; otherwise nothing is changed.
+    """
     yield from machine()
     yield checkpoint(settings)
     kafka = settings.kafka
@@ -45,7 +50,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             return
         ids = ", ".join(map(str, sorted(brokers)))
         yield Finding(_REACHABILITY, Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
-        yield from topics(client, settings)  # First: rights on topics are tried on one that is there.
+        yield from topics(client, settings, create=create)  # First: rights on topics are tried on one that is there.
         yield from names_on_record(settings, sorted(brokers))
         yield from rights(client, sorted(brokers), settings)
         yield from quota_window(client, sorted(brokers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from kafka.errors import KafkaError
 
@@ -17,9 +18,12 @@ from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
 from streaming.kafka.controller_asker import ControllerAsker
 from streaming.kafka.reassignments import ReassignmentClient
-from streaming.topics import ensure_topics, topic_specs
+from streaming.topics import create_topics, missing_topics, topic_complaints, topic_specs
 from tuner.lease import group_of
 from tuner.observe.creation_probe import BROKERS_MAX
+
+_OWN_TOPICS = "own topics"
+_Try = tuple[str, str, Callable[[], object]]  # The right, what it is for, and a call that needs it.
 
 
 def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
@@ -54,40 +58,52 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -
         raise_first(client.alter_broker_configs(anywhere, validate_only=True))
 
     def alter_topics() -> None:
-        topics = {state.topic for state in client.partitions() if not state.topic.startswith("__")} or {own}
-        raise_first(
-            client.alter_topic_configs(
-                {t: {words.LEADER_REPLICAS: None} for t in sorted(topics)[:1]}, validate_only=True
-            )
-        )
+        there = sorted(state.topic for state in client.partitions() if not state.topic.startswith("__"))
+        topic = there[0] if there else own
+        answers = client.alter_topic_configs({topic: {words.LEADER_REPLICAS: None}}, validate_only=True)
+        # Kafka looks at the right first, so of a topic that is missing any other answer says that the right is there.
+        raise_first(answers if there else {t: a for t, a in answers.items() if isinstance(a, MissingRight)})
 
     def settings_of_topics() -> None:
         client.topic_configs({state.topic for state in client.partitions()} | {own}, [words.LEADER_REPLICAS])
 
-    tries: list[tuple[str, str, Callable[[], object]]] = [
+    reads: list[_Try] = [
         ("Describe on Cluster", "see reassignments", client.reassignments),
         ("Describe on Cluster (log dirs)", "see log sizes", sizes),
         ("DescribeConfigs on Cluster", "see brokers' throttles", settings_of_brokers),
         ("DescribeConfigs on Topic", "see topics' throttles", settings_of_topics),
     ]
-    if not settings.tuner.dry_run:
-        tries += [
-            ("AlterConfigs on Cluster", "change brokers' throttles", alter_brokers),
-            ("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
-            (f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease)),
-            (f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease)),
+    writes: list[_Try] = [
+        ("AlterConfigs on Cluster", "change brokers' throttles", alter_brokers),
+        ("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
+        (f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease)),
+        (f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease)),
+    ]
+    if settings.tuner.reassign.enabled:
+        plans = "carry out plans of reassignments (tuner.reassign.enabled)"
+        writes += [
+            ("Alter on Cluster", plans, client.may_alter),
+            (f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease)),
         ]
-        if settings.tuner.reassign.enabled:
-            plans = "carry out plans of reassignments (tuner.reassign.enabled)"
-            tries += [
-                ("Alter on Cluster", plans, client.may_alter),
-                (f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease)),
-            ]
-    for right, purpose, attempt in tries:
+    for right, purpose, attempt in reads:
         yield _try(f"right: {right}", purpose, attempt, settings.kafka)
+    for right, purpose, attempt in writes:
+        found = _try(f"right: {right}", purpose, attempt, settings.kafka)
+        yield _not_needed_yet(found) if settings.tuner.dry_run else found
     quotas = settings.tuner.mutation_quota
     if quotas is not None and quotas.objective.create_felt_ms_max is not None:
         yield _feels(brokers, settings.kafka, settings.topic_names().journal)
+
+
+def _not_needed_yet(found: Finding) -> Finding:
+    """The finding about a right to write, in a dry run: what is missing there is advice."""
+    if found.verdict is not Verdict.FAILED:
+        return found
+    return replace(
+        found,
+        verdict=Verdict.ADVICE,
+        found=f"{found.found}. A dry run works without it; with dry_run: false it is needed",
+    )
 
 
 def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
@@ -125,22 +141,39 @@ def _lacking(check: str, purpose: str, error: MissingRight, kafka: KafkaSettings
     return Finding(check, Verdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka))
 
 
-def topics(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
+def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterator[Finding]:
+    """Checks rheostat's own topics and the rights on those that are there.
+
+    Args:
+        create: missing topics are created; otherwise only the right to create them is tried, and nothing changes.
+    """
     names = settings.topic_names()
+    specs = topic_specs(names)
     try:
-        complaints = ensure_topics(client, names)
+        missing = missing_topics(client, specs)
+        create_topics(client, names, missing, validate_only=not create)
+        complaints = topic_complaints(client, names, [spec for spec in specs if spec not in missing])
     except MissingRight as error:
-        yield Finding("own topics", Verdict.FAILED, str(error), grant(error.right, settings.kafka))
+        yield Finding(_OWN_TOPICS, Verdict.FAILED, str(error), grant(error.right, settings.kafka))
         return
     except ClusterError as error:
-        yield Finding("own topics", Verdict.FAILED, str(error), "see the brokers' logs")
+        yield Finding(_OWN_TOPICS, Verdict.FAILED, str(error), "see the brokers' logs")
         return
     for complaint in complaints:
         found, _, command = complaint.partition(": ")
-        yield Finding("own topics", Verdict.FAILED, found, command)
-    if not complaints:
-        yield Finding("own topics", Verdict.OK, ", ".join(spec.name for spec in topic_specs(names)))
-    for topic, operations in sorted(client.missing_operations(spec.name for spec in topic_specs(names)).items()):
+        yield Finding(_OWN_TOPICS, Verdict.FAILED, found, command)
+    present = [spec.name for spec in specs if create or spec not in missing]
+    absent = ", ".join(spec.name for spec in missing)
+    if missing and create:
+        yield Finding(_OWN_TOPICS, Verdict.OK, f"created: {absent}")
+    elif missing:
+        yield Finding(
+            _OWN_TOPICS, Verdict.ADVICE, f"missing, made at the first start: {absent}",
+            "nothing, or make them now: rheostat doctor --create. The rights to read and write them can be checked then",
+        )  # fmt: skip
+    elif not complaints:
+        yield Finding(_OWN_TOPICS, Verdict.OK, ", ".join(present))
+    for topic, operations in sorted(client.missing_operations(present).items()):
         for operation in operations:
             right = f"{operation} on Topic {topic}"
             yield Finding(f"right: {right}", Verdict.FAILED, f"missing right: {right}", grant(right, settings.kafka))

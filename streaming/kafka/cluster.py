@@ -345,8 +345,19 @@ class ClusterClient:
             for r in answer.responses
         }
 
-    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
         """Creates a topic; nothing when it is there already.
+
+        Args:
+            validate_only: Kafka checks rights and values, and creates nothing.
 
         Raises:
             MissingRight: Create on Topic.
@@ -354,7 +365,7 @@ class ClusterClient:
 
         def create(admin: KafkaAdminClient) -> Any:
             topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs))
-            return admin.create_topics([topic], raise_errors=False)
+            return admin.create_topics([topic], validate_only=validate_only, raise_errors=False)
 
         answer = self._wire.call(f"create topic {name}", create)
         for topic in answer["topics"]:

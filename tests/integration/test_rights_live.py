@@ -31,11 +31,13 @@ from rheostat.lab import Lab, LabSpec
 from rheostat.reach import Way, reach
 from rheostat.settings import Settings, load_settings
 from streaming import words
+from streaming.contract import Topics
 from streaming.contract.quotas import QuotaEntity
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterClient, MissingRight
 from streaming.kafka.quotas import QuotaClient
 from streaming.kafka.reassignments import ReassignmentClient
+from streaming.topics import topic_specs
 from tuner.lease import group_of
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
@@ -194,7 +196,7 @@ def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab
     granted: list[tuple[str, str, str]] = []
 
     for _ in range(40):
-        findings = list(examine(settings))
+        findings = list(examine(settings, create=True))
         first = next(iter(failed(findings)), None)
         if first is None:
             break
@@ -223,13 +225,13 @@ def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab
     assert on_cluster == {"Describe", "DescribeConfigs", "AlterConfigs", "Alter"}
     assert on_any_topic <= {"Describe", "DescribeConfigs", "AlterConfigs"}
     assert {"DescribeConfigs", "AlterConfigs"} <= on_any_topic
-    assert {topic for _, topic in own} <= {
-        f"{ADVISED}.{t}" for t in ("metrics", "signals", "rejects", "journal", "inputs")
-    }
+    assert {topic for _, topic in own} <= {spec.name for spec in topic_specs(Topics.with_prefix(ADVISED))}
 
 
 def still(settings: Settings, finding: Finding) -> Finding | None:
-    now = [f for f in failed(list(examine(settings))) if (f.check, f.found) == (finding.check, finding.found)]
+    now = [
+        f for f in failed(list(examine(settings, create=True))) if (f.check, f.found) == (finding.check, finding.found)
+    ]
     return now[0] if now else None
 
 
@@ -237,11 +239,20 @@ def test_with_the_minimal_set_all_is_well(lab: Lab, tmp_path: Path) -> None:
     grant_minimal(lab, MINIMAL)
     config = config_of(lab, MINIMAL, tmp_path)
     until(lambda: failed(list(examine(load_settings(config, {})))) == [], 10, "the rights are effective")
+    own = [spec.name for spec in topic_specs(Topics.with_prefix(MINIMAL))]
 
-    done = rheostat("doctor", "--config", config, "--json")
+    def doctor(*more: str) -> dict[str, dict[str, str]]:
+        done = rheostat("doctor", "--config", config, "--json", *more)
+        assert done.returncode == 0, done.stderr
+        return {f["check"]: f for f in json.loads(done.stdout)}
 
-    assert done.returncode == 0, done.stderr
-    findings = {f["check"]: f for f in json.loads(done.stdout)}
+    found = doctor()["own topics"]
+    assert (found["verdict"], found["found"]) == ("advice", f"missing, made at the first start: {', '.join(own)}")
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert client.partitions(own) == [], "the doctor changes nothing unless it is asked to"
+    assert doctor("--create")["own topics"]["found"] == f"created: {', '.join(own)}"
+
+    findings = doctor()
     assert {f["verdict"] for check, f in findings.items() if check != "quota window"} == {"ok"}
     assert len([check for check in findings if check.startswith("right: ")]) == 10
     assert findings["quota window"]["verdict"] == "advice"
@@ -280,7 +291,15 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
     for operation in ON_OWN_TOPICS:
         grant(lab, OBSERVER, operation, topic=f"{OBSERVER}.", prefixed=True)
     dry = load_settings(config_of(lab, OBSERVER, tmp_path, dry_run=True), {})
-    until(lambda: failed(list(examine(dry))) == [], 10, "a dry run is content")
+    until(lambda: failed(list(examine(dry, create=True))) == [], 10, "a dry run is content")
+    advised = {f.check: f.found for f in examine(dry) if f.verdict is Verdict.ADVICE and f.check.startswith("right: ")}
+    assert advised.keys() == {
+        "right: AlterConfigs on Cluster", "right: AlterConfigs on Topic", f"right: Read on Group {LEASE}",
+        f"right: Write on TransactionalId {LEASE}", "right: Alter on Cluster", f"right: Describe on Group {LEASE}",
+    }  # fmt: skip
+    assert all(
+        found.endswith("A dry run works without it; with dry_run: false it is needed") for found in advised.values()
+    )
 
     acting = load_settings(config_of(lab, OBSERVER, tmp_path), {})
     assert [f.found.split("missing right: ")[1] for f in failed(list(examine(acting)))] == [
@@ -304,7 +323,8 @@ def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) ->
     settings = load_settings(config_of(lab, MINIMAL, tmp_path, **feels), {})
 
     def may() -> bool:
-        return any("may feel how long creations wait" in f.found for f in examine(settings) if f.verdict is Verdict.OK)
+        findings = examine(settings, create=True)
+        return any("may feel how long creations wait" in f.found for f in findings if f.verdict is Verdict.OK)
 
     until(may, 10, "with the minimal set it may ask")
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from rheostat.doctor.cluster import topics
+from rheostat.doctor.findings import Finding, Verdict
+from rheostat.settings import parse_settings
 from streaming.contract import Topics
 from streaming.kafka.cluster import PartitionState
 from streaming.topics import ensure_topics, forgetting, topic_specs
@@ -30,6 +33,7 @@ class Cluster:
         self.asked: set[str] = set()
         self._brokers = brokers
         self.made: dict[str, tuple[int, int, dict[str, str]]] = {}
+        self.validated: set[str] = set()
 
     def partitions(self, topics: Iterable[str]) -> list[PartitionState]:
         self.asked |= set(topics)
@@ -38,8 +42,17 @@ class Cluster:
     def brokers(self) -> range:
         return range(self._brokers)
 
-    def create_topic(self, name: str, partitions: int, factor: int, configs: dict[str, str]) -> None:
+    def create_topic(
+        self, name: str, partitions: int, factor: int, configs: dict[str, str], *, validate_only: bool = False
+    ) -> None:
+        if validate_only:
+            self.validated.add(name)
+            return
         self.made[name] = (partitions, factor, configs)
+
+    def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        assert set(topics) <= self.topics | self.made.keys()
+        return {}
 
     def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
         asked = set(keys)
@@ -129,3 +142,29 @@ def test_how_long_inputs_are_kept_is_the_operators() -> None:
 
 def test_every_topic_of_ours_has_its_settings() -> None:
     assert {spec.name for spec in topic_specs(TOPICS)} == set(ALL)
+
+
+def examined(cluster: Cluster, *, create: bool) -> list[Finding]:
+    client: Any = cluster
+    settings = parse_settings(
+        "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n",
+        "f.yaml", {},
+    )  # fmt: skip
+    return list(topics(client, settings, create=create))
+
+
+def test_doctor_without_create_makes_no_topic_and_says_when() -> None:
+    cluster = Cluster(WELL, topics=ALL[1:])
+    (found,) = examined(cluster, create=False)
+    assert (found.verdict, found.found) == (Verdict.ADVICE, "missing, made at the first start: rheostat.metrics")
+    assert "rheostat doctor --create" in found.do
+    assert (cluster.made, cluster.validated) == ({}, {"rheostat.metrics"})
+
+
+def test_doctor_with_create_makes_what_is_missing_once() -> None:
+    cluster = Cluster(WELL, topics=ALL[1:])
+    (found,) = examined(cluster, create=True)
+    assert (found.verdict, found.found) == (Verdict.OK, "created: rheostat.metrics")
+    assert cluster.made.keys() == {"rheostat.metrics"}
+    (found,) = examined(Cluster(WELL), create=True)
+    assert (found.verdict, found.found) == (Verdict.OK, ", ".join(ALL))
