@@ -63,6 +63,9 @@ app.add_typer(lab.app, name="lab")
 app.add_typer(config.app, name="config")
 
 
+_STDOUT = 1
+
+
 def _unwind(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the shape of a handler
     if number == signal.SIGHUP:  # Of a terminal that goes the kernel tells, and the shell once more.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -86,9 +89,11 @@ def main() -> None:
     except (KeyboardInterrupt, EOFError):
         tell("interrupted")
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read us (head, less) has enough; Python would complain while closing stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as ending:
+        # Where the reader of the output (head, less) closed it, typer and rich end the program with 1, which means another thing.
+        if not isinstance(ending.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)  # Python would complain while closing it.
         sys.exit(EXIT_OUTPUT_CLOSED)
     except Exception as error:  # noqa: BLE001 - told with its trace, and an exit code of its own
         # Click's own complaints about arguments can show themselves; all else is a fault of rheostat.

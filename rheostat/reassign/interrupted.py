@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rheostat.errors import EXIT_DONE, EXIT_INTERRUPTED
+from rheostat.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_ACKNOWLEDGED
 from rheostat.reassign import record
 from rheostat.reassign.say import cancel, pause
 from rheostat.reassign.view import say
@@ -26,7 +26,9 @@ def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
         return None
     said = pause(settings, known) if word == "p" else cancel(settings, known)
     say(said.text)
-    return None if here else EXIT_DONE
+    if here:
+        return None
+    return EXIT_DONE if said.heeded else EXIT_NOT_ACKNOWLEDGED
 
 
 def left(plan: str, *, here: bool) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from lab_parts import rheostat
+from lab_parts import RHEOSTAT, rheostat
 
+from rheostat.errors import EXIT_OUTPUT_CLOSED
 from rheostat.settings import load_settings
 
 UNREACHABLE_S_MAX = 10.0
@@ -198,3 +199,14 @@ def test_a_wrong_command_line_is_bad_input(arguments: tuple[str, ...]) -> None:
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_output_that_its_reader_closes_ends_the_command_quietly() -> None:
+    process = subprocess.Popen([*RHEOSTAT, "config", "reference"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+
+    assert process.wait(timeout=30) == EXIT_OUTPUT_CLOSED
+    assert process.stderr.read() == b""
+    process.stderr.close()

@@ -1,0 +1,210 @@
+"""One table of exit codes: every command, driven through its refusals, ends with the code that the table has for it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from rheostat import cli, logs, orders
+from rheostat.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_CODES,
+    EXIT_DONE,
+    EXIT_FAULT,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_ACKNOWLEDGED,
+    EXIT_NOT_CONFIRMED,
+    EXIT_NOT_WELL,
+    EXIT_UNREACHABLE,
+    CommandError,
+)
+from rheostat.reassign import interrupted, record
+from streaming.contract import Side
+from tuner.model.limits import MB
+from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders
+from tuner.model.reassigning import Part, Plan, PlanHead, PlanState, Wanted
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = (
+    "cluster: main\nkafka: {bootstrap_servers: '127.0.0.1:9', request_timeout_s: 1s}\n"
+    "stream: {checkpoint_dir: /nonexistent}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n"
+)
+PLAN = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}
+
+# What each command needs beside its settings to get as far as the cluster. The cluster's commands first.
+WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
+    ("run",): [], ("collect",): [], ("stream",): [], ("tune",): [], ("status",): [], ("signals",): [],
+    ("replay",): [], ("plan",): ["--rate", "50MB/s"], ("move",): ["--rebalance"], ("fetchers",): [],
+    ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--rate", "5MB/s"], ("release",): [], ("doctor",): [],
+    ("reassign", "plan"): ["PLAN"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
+    ("reassign", "cancel"): [], ("reassign", "limits"): [], ("quotas",): [], ("limits",): [],
+    ("limits", "place"): ["--topic", "t", "--partitions", "1"],
+    ("limits", "create"): ["--topic", "t", "--partitions", "1", "--replication", "1"],
+}  # fmt: skip
+WITHOUT = {
+    ("demo",), ("simulate",), ("quotas", "explain"), ("quotas", "plan"), ("lab", "up"), ("lab", "down"), ("lab", "keep"),
+    ("config", "check"), ("config", "show"), ("config", "reference"),
+}  # fmt: skip
+NOT_ACKNOWLEDGED = [
+    ["pause"], ["resume"], ["override", "--broker", "1", "--rate", "1MB/s"], ["override", "--broker", "1", "--clear"],
+    ["reassign", "pause"], ["reassign", "resume"], ["reassign", "cancel"], ["reassign", "cancel", "--leave"],
+    ["reassign", "limits", "--none"],
+]  # fmt: skip
+NOT_CONFIRMED = [["override", "--broker", "1", "--rate", "20MB/s"], ["release"], ["fetchers", "--apply"]]
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            if command.invoke_without_command:
+                yield (*path, name)
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+ALL = sorted(commands(typer.main.get_command(cli.app)))
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undoes what a command does to its process: handlers of signals, and where log lines go."""
+    monkeypatch.setattr(logs, "set_up_logs", lambda *_, **__: None)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def code_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    def run(*arguments: str | Path) -> int:
+        monkeypatch.setattr("sys.argv", ["rheostat", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            cli.main()
+        assert isinstance(ending.value.code, int)
+        return ending.value.code
+
+    return run
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    file = tmp_path / "rheostat.yaml"
+    file.write_text(SETTINGS)
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    return file
+
+
+def arguments(path: tuple[str, ...], settings: Path) -> list[str]:
+    more = [str(settings.with_name("plan.json")) if one == "PLAN" else one for one in WITH_A_CLUSTER[path]]
+    return [*path, *more, "--config", str(settings)]
+
+
+def test_every_command_is_driven() -> None:
+    assert set(ALL) == WITH_A_CLUSTER.keys() | WITHOUT
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_unknown_option_is_bad_input(path: tuple[str, ...], code_of: Callable[..., int]) -> None:
+    assert code_of(*path, "--no-such-option") == EXIT_BAD_INPUT
+
+
+@pytest.mark.parametrize("path", WITH_A_CLUSTER, ids=" ".join)
+def test_settings_that_cannot_be_read_are_bad_input(
+    path: tuple[str, ...], code_of: Callable[..., int], settings: Path
+) -> None:
+    settings.write_text("tuner: [")
+    assert code_of(*arguments(path, settings)) == EXIT_BAD_INPUT
+
+
+@pytest.mark.parametrize("path", WITH_A_CLUSTER, ids=" ".join)
+def test_cluster_that_does_not_answer_is_unreachable(
+    path: tuple[str, ...], code_of: Callable[..., int], settings: Path
+) -> None:
+    assert code_of(*arguments(path, settings)) == EXIT_UNREACHABLE
+
+
+@pytest.fixture
+def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that takes orders, with one throttle of rheostat's, one plan on record and no tuner."""
+    memory = Memory(owned={(1, Side.LEADER): Owned(None, 10 * MB, (10 * MB,))})
+    plan = Plan(PlanHead("p", "kim", 0, 5, 1, Wanted.RUNNING), {("orders", 0): Part((1, 2), (2, 3))}, {}, PlanState())
+    given = Orders(at_ms=7)
+    monkeypatch.setattr("rheostat.services.probe", lambda _: None)
+    for name, answer in {
+        "give": given, "heeded": False, "read": orders.Known(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
+        "current_rates": {(1, side): 10 * MB for side in Side},
+    }.items():  # fmt: skip
+        monkeypatch.setattr(orders, name, lambda *_, answer=answer: answer)
+    for name, found in {"read": record.OnRecord((plan,)), "say": plan.head, "heeded": False}.items():
+        monkeypatch.setattr(record, name, lambda *_, found=found, **__: found)
+
+
+@pytest.mark.parametrize("order", NOT_ACKNOWLEDGED, ids=" ".join)
+@pytest.mark.usefixtures("no_tuner")
+def test_order_without_a_tuner_is_not_acknowledged(
+    order: list[str], code_of: Callable[..., int], settings: Path
+) -> None:
+    assert code_of(*order, "--config", settings) == EXIT_NOT_ACKNOWLEDGED
+
+
+@pytest.mark.usefixtures("no_tuner")
+def test_ctrl_c_that_pauses_a_plan_without_a_tuner_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupted, "_answer", lambda _: "p")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    nothing: Any = None
+    assert interrupted.interrupted(nothing, "p", here=False) == EXIT_NOT_ACKNOWLEDGED
+
+
+@pytest.mark.parametrize("order", NOT_CONFIRMED, ids=" ".join)
+@pytest.mark.usefixtures("no_tuner")
+def test_danger_without_terminal_and_yes_is_not_confirmed(
+    order: list[str], code_of: Callable[..., int], settings: Path
+) -> None:
+    assert code_of(*order, "--config", settings) == EXIT_NOT_CONFIRMED
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CommandError("a right is missing"), EXIT_NOT_WELL),
+        (RuntimeError("a fault"), EXIT_FAULT),
+        (KeyboardInterrupt(), EXIT_INTERRUPTED),
+        (EOFError(), EXIT_INTERRUPTED),
+        (SystemExit(EXIT_DONE), EXIT_DONE),
+    ],
+)
+def test_ending_of_any_command_has_its_code(
+    error: BaseException, code: int, code_of: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", ends)
+    assert code_of() == code
+
+
+def test_table_in_the_manual_is_the_one_of_the_program() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = text.partition("## Exit codes\n")[2].partition("\n## ")[0]
+    assert {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.+) \|$", section, re.M)} == EXIT_CODES
+
+
+def test_exit_codes_are_named_in_one_file() -> None:
+    """No other file ends a program with a number of its own."""
+    for path in sorted((ROOT / "rheostat").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and re.search(r"(^|\.)(exit|Exit|SystemExit)$", ast.unparse(node.func)):
+                assert not any(isinstance(given, ast.Constant) for given in node.args), f"{path}:{node.lineno}"
