@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rheostat.errors import BadInputError
-from tuner.limits_settings import LimitsSettings
 from tuner.model.partition_limits import PRESETS, PartitionLimits, set_or_none
 from tuner.plan.plan_json import TOPIC_NAME_RULE, is_topic_name
+
+if TYPE_CHECKING:
+    from tuner.limits_settings import LimitsSettings
 
 _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 

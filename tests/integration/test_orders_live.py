@@ -138,7 +138,8 @@ def not_ready(port: int) -> str:
 def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: tuple[Path, int]) -> None:
     acts, settings = config[0], load_settings(config[0], {})
     body = yaml.safe_load(acts.read_text())
-    body["tuner"] |= {"dry_run": True, "rate_bytes_per_s_max": 7 * MB, "http": {"port": 0}}
+    del body["tuner"]["dry_run"]  # Without it a tuner does not act.
+    body["tuner"] |= {"rate_bytes_per_s_max": 7 * MB, "http": {"port": 0}}
     looks = acts.with_name("dry.yaml")
     looks.write_text(yaml.safe_dump(body))
 
@@ -155,6 +156,9 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
                 7 * MB,
             )
             assert acting.waits_for
+            first_line = second.said().splitlines()[0]
+            assert "because tuner.dry_run is not in the settings. To let it act, write dry_run: false" in first_line
+            assert "This tuner acts" in first.said().splitlines()[0]
             second.end(signal.SIGTERM)
             assert modes() == [TunerMode.ACTING]
         first.end(signal.SIGTERM)
