@@ -45,7 +45,7 @@ WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
     ("run",): [], ("collect",): [], ("stream",): [], ("tune",): [], ("status",): [], ("signals",): [],
     ("replay",): [], ("plan",): ["--rate", "50MB/s"], ("move",): ["--rebalance"], ("fetchers",): [],
     ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--rate", "5MB/s"], ("release",): [], ("doctor",): [],
-    ("reassign", "plan"): ["PLAN"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
+    ("journal", "check"): [], ("journal", "repair"): ["--yes"], ("reassign", "plan"): ["PLAN", "--yes"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
     ("reassign", "cancel"): [], ("reassign", "limits"): [], ("quotas",): [], ("limits",): [],
     ("limits", "place"): ["--topic", "t", "--partitions", "1"],
     ("limits", "create"): ["--topic", "t", "--partitions", "1", "--replication", "1"],
@@ -59,7 +59,9 @@ NOT_ACKNOWLEDGED = [
     ["reassign", "pause"], ["reassign", "resume"], ["reassign", "cancel"], ["reassign", "cancel", "--leave"],
     ["reassign", "limits", "--none"],
 ]  # fmt: skip
-NOT_CONFIRMED = [["override", "--broker", "1", "--rate", "20MB/s"], ["release"], ["fetchers", "--apply"]]
+NOT_CONFIRMED = [
+    ["override", "--broker", "1", "--rate", "20MB/s"], ["release"], ["fetchers", "--apply"], ["reassign", "plan", "PLAN"],
+]  # fmt: skip
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -106,9 +108,14 @@ def settings(tmp_path: Path) -> Path:
     return file
 
 
-def arguments(path: tuple[str, ...], settings: Path) -> list[str]:
-    more = [str(settings.with_name("plan.json")) if one == "PLAN" else one for one in WITH_A_CLUSTER[path]]
-    return [*path, *more, "--config", str(settings)]
+def arguments(path: tuple[str, ...], settings: Path, *more: str) -> list[str]:
+    plan = str(settings.with_name("plan.json"))
+    return [
+        *path,
+        *(plan if one == "PLAN" else one for one in more or WITH_A_CLUSTER.get(path, ())),
+        "--config",
+        str(settings),
+    ]
 
 
 def test_every_command_is_driven() -> None:
@@ -173,7 +180,7 @@ def test_ctrl_c_that_pauses_a_plan_without_a_tuner_is_not_acknowledged(monkeypat
 def test_danger_without_terminal_and_yes_is_not_confirmed(
     order: list[str], code_of: Callable[..., int], settings: Path
 ) -> None:
-    assert code_of(*order, "--config", settings) == EXIT_NOT_CONFIRMED
+    assert code_of(*arguments((), settings, *order)) == EXIT_NOT_CONFIRMED
 
 
 @pytest.mark.parametrize(
