@@ -21,7 +21,7 @@ from rheostat.settings import load_settings
 from rheostat.terminal import console_of
 from tuner.replay.compare import Compared, Count, compared
 from tuner.replay.film import Missed, Step, steps_of
-from tuner.replay.play import Player
+from tuner.replay.play import NotPlayable, Player
 
 DIFFERENCES = 20
 _SINCE = "-1h"
@@ -57,7 +57,10 @@ def run_replay(asked: Asked, *, as_json: bool) -> int:
             f"nothing can be replayed between {moment_text(from_ms)} and {moment_text(to_ms)}{_why(missed)}: {recorded.there_is}"
         )
     player = _player(asked, steps, from_ms)
-    found = compared(player.play(steps), from_ms, to_ms, kept=DIFFERENCES)
+    try:
+        found = compared(player.play(steps), from_ms, to_ms, kept=DIFFERENCES)
+    except NotPlayable as error:
+        raise BadInputError(f"The records hold what no tuner has recorded: {error}") from error
     if asked.export is not None:
         _export(asked.export, recorded.lines)
     body = _body(asked, found, missed)

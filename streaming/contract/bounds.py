@@ -16,7 +16,7 @@ COUNT_MAX = 2**53  # Above it a float, which JSON's numbers are to many programs
 NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens where no quota applies.
 AT_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
 NODE_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
-COMPLETENESS_MAX = 1e6
+COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6  # Scrapes are divided by it.
 TEXT_CHARS_MAX = 4_096
 ITEMS_MAX = 10_000
 
@@ -24,6 +24,6 @@ AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
 Node = Annotated[int, Meta(ge=0, le=NODE_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Number = Annotated[float, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
-Completeness = Annotated[float, Meta(gt=0, le=COMPLETENESS_MAX)]
+Completeness = Annotated[float, Meta(ge=COMPLETENESS_MIN, le=COMPLETENESS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 Some = Meta(max_length=ITEMS_MAX)  # For arrays.

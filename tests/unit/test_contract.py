@@ -155,6 +155,7 @@ OUT_OF_BOUNDS: list[tuple[str, dict[str, object]]] = [
     ("broker", {"sampled_at_ms": -1}),
     ("broker", {"samples": 2**53 + 1}),
     ("broker", {"completeness": 0}),
+    ("broker", {"completeness": 5e-324}),
     ("broker", {"completeness": -0.5}),
     ("broker", {"completeness": 1e300}),
     ("broker", {"broker": NODE_MAX + 1}),

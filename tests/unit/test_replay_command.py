@@ -189,7 +189,10 @@ def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
     ("lines", "said"),
     [
         ([b"not json"], "case.jsonl:1: "),
-        ([b"{}"], "case.jsonl:1: not a record of inputs: KeyError('v'): expected a line as `rheostat replay --export`"),
+        (
+            [b"{}"],
+            "case.jsonl:1: not a record of this version: Object missing required field `v`: expected a line as `rheostat replay --export`",
+        ),
         ([b'{"v": 9}'], "case.jsonl:1: version 9, this program reads 1"),
         ([], "case.jsonl is empty"),
     ],

@@ -235,6 +235,14 @@ class StateBody(Struct):
     tally: tuple[Count, Count, Number, Number] | None = None
 
 
+class InputsBody(Struct):
+    run: Text
+    record: Count
+    at_ms: AtMs
+    headers: list[dict[str, Any]]
+    pieces: list[dict[str, Any]]
+
+
 B = TypeVar("B")
 
 
@@ -243,7 +251,7 @@ def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def decoded(value: bytes, kind: type[B]) -> B:
+def decoded(value: bytes, kind: type[B], version: int = VERSION) -> B:
     """Return the body of a record as a ``kind``.
 
     Raises:
@@ -251,8 +259,8 @@ def decoded(value: bytes, kind: type[B]) -> B:
     """
     try:
         head: _Head = _decoder(_Head).decode(value)
-        if head.v != VERSION:
-            raise ValueError(f"version {head.v}, this program reads {VERSION}")
+        if head.v != version:
+            raise ValueError(f"version {head.v}, this program reads {version}")
         body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(f"not a record of this version: {error}") from error

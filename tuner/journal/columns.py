@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
+COLUMN_MAX = 1_000_000  # Values that one piece may hold; a record says how many in a few bytes.
 PLAIN_MAX = 16  # Values; up to here a column is left readable.
+_CODES = ("B", "H", "I", "q", "d")
 _INT_CODES = (("B", 0, 2**8), ("H", 0, 2**16), ("I", 0, 2**32), ("q", -(2**63), 2**63))
 
 
@@ -51,8 +53,10 @@ def unpacked(body: Any) -> list[Any]:
         return body
     try:
         if "same" in body:
+            if not 0 <= body["n"] <= COLUMN_MAX:
+                raise ValueError(f"{body['n']} values")
             return list(repeat(body["same"], body["n"]))
-        numbers = array(body["code"])
+        numbers = array(body["code"] if body["code"] in _CODES else "")
         numbers.frombytes(b64decode(body["bytes"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a column: {error!r}") from error

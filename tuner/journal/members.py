@@ -175,13 +175,14 @@ def decoded(body: Mapping[str, Any]) -> Piece | None:
     Raises:
         ValueError: not a piece.
     """
-    if body["of"] not in MEMBERS:
-        return None
     try:
-        (value,) = _shape(body["of"], body["op"]).got(body["value"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a piece of {body['of']}: {error!r}") from error
-    return Piece(body["of"], body["op"], value)
+        member, op = str(body["of"]), str(body["op"])
+        if member not in MEMBERS:
+            return None
+        (value,) = _shape(member, op).got(body["value"])
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, StopIteration) as error:
+        raise ValueError(f"not a piece: {error!r:.200}") from error
+    return Piece(member, op, value)
 
 
 @cache

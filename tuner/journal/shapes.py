@@ -18,7 +18,7 @@ from typing import Any, NewType, Protocol, Union, get_args, get_origin, get_type
 
 from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from streaming.contract.quotas import Default
-from tuner.journal.columns import packed, unpacked
+from tuner.journal.columns import COLUMN_MAX, packed, unpacked
 
 # Fields that no decision reads, and what stands there when they come back.
 LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
@@ -173,6 +173,8 @@ class _Record:
 
     def got(self, body: Any) -> list[Any]:
         count = body["n"]
+        if not 0 <= count <= COLUMN_MAX:
+            raise ValueError(f"{count} values")
         return list(map(self._kind, *(self._column(field, body, count) for field in self._fields)))
 
     def _column(self, field: dataclasses.Field[Any], body: Any, count: int) -> Sequence[Any]:

@@ -10,12 +10,13 @@ two others, what follows waits for a frame.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.journal.bodies import InputsBody
+from tuner.journal.bodies import decoded as decoded_body
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import VERSION
 from tuner.journal.members import Known, Piece, apply, decoded
@@ -49,6 +50,10 @@ class Step:
     frame: Known | None
 
 
+# What a record may hold that is JSON and none of ours.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+
+
 def reel_of(kind: str) -> str:
     return "quotas" if kind == "quotas" else "throttles"
 
@@ -67,13 +72,8 @@ def record_of(value: bytes) -> Record:
     Raises:
         ValueError: not a record of a version we read.
     """
-    try:
-        body = json.loads(value)
-        if body["v"] != VERSION:
-            raise ValueError(f"version {body['v']}, this program reads {VERSION}")
-        return Record(body["run"], body["record"], body["at_ms"], tuple(body["headers"]), tuple(body["pieces"]))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a record of inputs: {error!r}") from error
+    body = decoded_body(value, InputsBody, VERSION)
+    return Record(body.run, body.record, body.at_ms, tuple(body.headers), tuple(body.pieces))
 
 
 def steps_of(records: Iterable[Record], missed: Missed) -> Iterator[Step]:
@@ -141,7 +141,7 @@ class _Stretch:
         for record in records:
             try:
                 self._take(record)
-            except (ValueError, KeyError, TypeError):
+            except _UNREADABLE:
                 self._missed.unreadable += 1
                 break  # What follows cannot be told without it.
         yield from self._shown(run)
@@ -164,25 +164,36 @@ class _Stretch:
     def _shown(self, run: str) -> Iterator[Step]:
         reels: defaultdict[str, _Reel] = defaultdict(_Reel)
         for header in self._headers:
-            number, reel = header["step"], reels[reel_of(header["kind"])]
-            frame = self._frames.pop(number, None)
-            pieces = self._pieces.pop(number, [])
-            reel.settings = reel.settings if frame is None else frame.header
-            known = frame.known() if frame is not None else None
-            follows = (
-                reel.running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
-            )
-            if known is None and not follows:
-                reel.unfinished = reel.unfinished or reel.running or frame is not None
-                reel.running = False
-                self._missed.unfinished += reel.unfinished
-                self._missed.before_a_frame += not reel.unfinished
+            try:
+                step = self._step(run, header, reels)
+            except _UNREADABLE:
+                self._missed.unreadable += 1
+                reels.clear()  # What follows is told from the next frame on.
                 continue
-            reel.running, reel.unfinished = True, False
-            settings = reel.settings
-            assert settings is not None, "nothing runs before a frame"
-            yield Step(
-                run, number, header["kind"], header["now_ms"], header["out"],
-                InForce.of(settings["in_force"]), settings["program"],
-                [piece for piece in pieces if piece is not None] if follows else None, known,
-            )  # fmt: skip
+            if step is not None:
+                yield step
+
+    def _step(self, run: str, header: Mapping[str, Any], reels: defaultdict[str, _Reel]) -> Step | None:
+        """None where not all that the step needs is there. Raises one of ``_UNREADABLE`` for what is no header or frame."""
+        number, reel = header["step"], reels[reel_of(header["kind"])]
+        frame = self._frames.pop(number, None)
+        pieces = self._pieces.pop(number, [])
+        reel.settings = reel.settings if frame is None else frame.header
+        known = frame.known() if frame is not None else None
+        follows = (
+            reel.running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
+        )
+        if known is None and not follows:
+            reel.unfinished = reel.unfinished or reel.running or frame is not None
+            reel.running = False
+            self._missed.unfinished += reel.unfinished
+            self._missed.before_a_frame += not reel.unfinished
+            return None
+        reel.running, reel.unfinished = True, False
+        settings = reel.settings
+        assert settings is not None, "nothing runs before a frame"
+        return Step(
+            run, number, header["kind"], header["now_ms"], header["out"],
+            InForce.of(settings["in_force"]), settings["program"],
+            [piece for piece in pieces if piece is not None] if follows else None, known,
+        )  # fmt: skip

@@ -31,6 +31,10 @@ from tuner.replay.film import Step, reel_of
 from tuner.steering import changes_of
 
 
+class NotPlayable(ValueError):
+    """A recorded step that this program cannot decide again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Played:
     """``now`` is None where this program, or this policy, has nothing to decide there: the law's seconds without an objective."""
@@ -54,17 +58,29 @@ class Player:
         self._known: Known = {}  # Of the reel that the step is on.
 
     def play(self, steps: Iterable[Step]) -> Iterator[Played]:
+        """
+        Raises:
+            NotPlayable: a step holds values that no tuner has recorded.
+        """
         for step in steps:
-            other = self._see(step)
-            in_force = step.in_force if self._policy is None else self._policy
-            if step.kind == "cycle":
-                decisions = self._cycle(step, in_force)
-                yield Played(step, said(decisions), tuple(decision.text for decision in decisions), other)
-            elif step.kind == "quotas":
-                dealt = self._quotas(step, in_force)
-                yield Played(step, shared_out(dealt), tuple(decision.text for decision in dealt), other)
-            else:
-                yield Played(step, self._second(step, in_force), (), other)
+            try:
+                played = self._played(step)
+            except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+                raise NotPlayable(
+                    f"step {step.number} of run {step.run!r:.80}: {type(error).__name__}: {error}"
+                ) from error
+            yield played
+
+    def _played(self, step: Step) -> Played:
+        other = self._see(step)
+        in_force = step.in_force if self._policy is None else self._policy
+        if step.kind == "cycle":
+            decisions = self._cycle(step, in_force)
+            return Played(step, said(decisions), tuple(decision.text for decision in decisions), other)
+        if step.kind == "quotas":
+            dealt = self._quotas(step, in_force)
+            return Played(step, shared_out(dealt), tuple(decision.text for decision in dealt), other)
+        return Played(step, self._second(step, in_force), (), other)
 
     def _see(self, step: Step) -> tuple[str, ...]:
         self._known = self._reels.setdefault(reel_of(step.kind), {})
