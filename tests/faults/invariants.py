@@ -119,12 +119,15 @@ def not_on_record(looks: Sequence[Look], records: Iterable[Record], cluster: str
     """By the time at which the journal's broker took the record, whatever clock the tuner has."""
     recorded_ms: dict[tuple[BrokerSide, int], int] = {}
     for record in records:
-        if record.value and record.key == memory_key(cluster):
-            owned = dict(decode_memory(record.value).owned)
-        elif record.value and record.key.startswith(owned_prefix(cluster)):
-            owned = dict([decode_owned(record.value)])
-        else:
-            continue
+        try:
+            if record.value and record.key == memory_key(cluster):
+                owned = dict(decode_memory(record.value).owned)
+            elif record.value and record.key.startswith(owned_prefix(cluster)):
+                owned = dict([decode_owned(record.value)])
+            else:
+                continue
+        except ValueError:
+            continue  # Of a client that is none of ours.
         for side, ours in owned.items():
             for rate in ours.may_stand:
                 if rate is not None:
