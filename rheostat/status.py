@@ -21,6 +21,7 @@ from tuner.api import views
 from tuner.api.broker_views import broker_rows
 from tuner.api.sentences import moment, override_lines
 from tuner.api.views import orders_json
+from tuner.decide.plan_moves import moves_under_way
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError
@@ -82,7 +83,9 @@ def status_json(
     Args:
         onlooker: who has looked before; None: nobody has.
     """
-    look = (onlooker or Onlooker(settings)).look(live, signals, newest.orders, newest.memory, now_ms)
+    look = (onlooker or Onlooker(settings)).look(
+        live, signals, newest.orders, newest.memory, now_ms, moves_under_way(newest.plans)
+    )
     entries, turns = newest.entries["entry"], newest.entries["turn"]
     page = views.status(look)
     sides = {

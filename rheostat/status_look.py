@@ -19,6 +19,7 @@ from tuner.api.look import Look
 from tuner.api.sentences import to_come
 from tuner.api.watched import Picture
 from tuner.decide.moves_view import MovesView, judge_destinations
+from tuner.decide.plan_moves import PlanMoves
 from tuner.journal import quota_records
 from tuner.journal.entries import Entry, memory_key, owned_prefix, seen_prefix
 from tuner.journal.list_records import listed_prefix
@@ -30,6 +31,7 @@ from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.observe.signals import NewestSignals
 
+NO_PLANS: PlanMoves = {}
 _RECENT_MS = 60_000  # An act that is announced and not over after that was left by somebody who has died.
 _TURNED_MS = 15_000  # Of the law: several seconds pass in which nothing has to be turned.
 
@@ -71,16 +73,23 @@ class Onlooker:
         self._looks = 0
 
     def look(
-        self, live: LiveCluster, signals: NewestSignals | None, orders: Orders, memory: Memory | None, now_ms: int
+        self,
+        live: LiveCluster,
+        signals: NewestSignals | None,
+        orders: Orders,
+        memory: Memory | None,
+        now_ms: int,
+        plan_moves: PlanMoves = NO_PLANS,
     ) -> Look:
         """
         Args:
             memory: the tuner's own; None: not known.
+            plan_moves: what plans of rheostat move now.
         """
         seen = Observation(
             now_ms, live,
             dict(signals.brokers) if signals is not None else {}, dict(signals.moves) if signals is not None else {},
-            courses=self._courses(live), orders=orders,
+            courses=self._courses(live), orders=orders, plan_moves=plan_moves,
         )  # fmt: skip
         known = replace(memory or Memory(), stalls=self._stalls)
         # As the tuner: what is paused is not judged, and what has ended is forgotten.
