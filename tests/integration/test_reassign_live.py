@@ -23,7 +23,7 @@ from rheostat.reassign.command import Asked, run_reassign
 from rheostat.settings import load_settings
 from streaming.kafka.cluster import ClusterClient
 from streaming.kafka.reassignments import ReassignmentClient
-from streaming.throttles import LIST_KEYS, TopicThrottle
+from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.lease import group_of
 from tuner.model.reassigning import ClusterLook
@@ -38,7 +38,7 @@ TARGET = {p: [3 + p % 2, 4 - p % 2] for p in range(PARTITIONS)}
 @pytest.fixture
 def config(lab: Lab, tmp_path: Path) -> Path:
     file = tmp_path / "rheostat.yaml"
-    file.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
+    file.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, cycle_s=1))
     return file
 
 
@@ -57,6 +57,11 @@ def plan_file(folder: Path, topic: str, target: dict[int, list[int]]) -> Path:
 
 def replicas_of(client: ClusterClient, topic: str) -> dict[int, list[int]]:
     return {s.partition: list(s.replicas) for s in client.partitions([topic])}
+
+
+def rates_of(client: ClusterClient) -> dict[tuple[int, str], int]:
+    told = client.broker_configs([1, 2, 3, 4], RATE_KEYS.values())
+    return {(b, key): int(v.value) for b, found in told.items() if isinstance(found, dict) for key, v in found.items()}
 
 
 def status(config: Path) -> dict[str, Any]:
@@ -90,6 +95,8 @@ def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
     assert code == 1
     assert said.startswith("No tuner runs for cluster lab, so nobody would execute the plan; nothing is on record.")
     assert refused({0: [1, 2]}) == (0, "")
+    alone = rheostat("reassign", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0")
+    assert (alone.returncode, "there is no terminal to ask on: give --yes" in alone.stderr) == (5, True), alone.stderr
     dry = rheostat(
         "reassign", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0", "--dry-run",
         "--replica-movements", "1",
@@ -115,6 +122,10 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
         until(lambda: replicas_of(client, "moved") != BEFORE, 20, "it has begun")
+        # Without an objective, and with a ceiling of 30 MB/s.
+        assert {key for _, key in rates_of(client)} == {*RATE_KEYS.values()}
+        assert all(0 < rate <= 30_000_000 for rate in rates_of(client).values()), rates_of(client)
+        until(lambda: client.topic_configs(["moved"], LIST_KEYS.values()).get("moved"), 10, "its lists name it")
         assert tune.end(signal.SIGKILL) == -signal.SIGKILL
     seen = status(config)
     assert 0 < len(seen["Topics"][0]["Partitions"]) <= PARTITIONS
@@ -127,6 +138,8 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
         changed = rheostat("reassign", "limits", "-c", config, "--none")
         assert changed.returncode == 0, changed.stderr
         until(lambda: not record.read(settings).active, 60, "the plan has ended", every_s=0.5)
+        until(lambda: not rates_of(client), 20, "the rates of the tuner that was killed are removed")
+        until(lambda: not client.topic_configs(["moved"], LIST_KEYS.values()), 10, "its lists are removed")
     until(lambda: replicas_of(client, "moved") == TARGET, 10, "every broker knows")
     first = {p: replicas[0] for p, replicas in TARGET.items()}
     until(lambda: {s.partition: s.leader for s in client.partitions(["moved"])} == first, 10, "the preferred ones lead")

@@ -49,8 +49,11 @@ class Desk:
 
     @contextmanager
     def reassign(self, *more: str, columns: int = 100) -> Iterator[Terminal]:
-        words = (*RHEOSTAT, "reassign", self.file, "-c", self.config, "--watch-s", "0", "--yes", "--here", *more)
+        words = (*RHEOSTAT, "reassign", self.file, "-c", self.config, "--watch-s", "0", "--here", *more)
         with terminal(*words, columns=columns) as shown:
+            shown.shows(r"for each broker and side: the ceiling of the tuner that", 60)
+            shown.shows(r"Continue\? \[y/N\]\s*$", 10)
+            shown.press("y\n")
             yield shown
 
     def replicas(self) -> dict[int, list[int]]:
