@@ -35,7 +35,7 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
     orders.plans = None
     if not settings.reassign.enabled:
         # What another tuner's plan moves stays throttled.
-        loop.heed_plans(dict, Announcing(), lambda: journal.plans.plans)
+        loop.heed_plans(dict, Announcing(), lambda: journal.plans.known)
         return None
     orders.plans, orders.plans_whole = journal.plans, settings.dry_run
     for plan, why in journal.plans.unread.items():
@@ -72,7 +72,7 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
         announced_s_max=max(ANNOUNCED_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )
-    loop.heed_plans(lambda: plans.pending_bytes, announcing, lambda: journal.plans.plans)
+    loop.heed_plans(lambda: plans.pending_bytes, announcing, lambda: journal.plans.known)
     return plans
 
 
