@@ -265,8 +265,7 @@ class Loop:
         Args:
             pending_bytes: what plans still have to begin, by side; the law hurries for that, too.
             announcing: what they are about to ask for, and where they are told that it is throttled.
-            plans: those on record, whether this tuner executes them or not, and may read their newest word or not: what they move is
-                throttled.
+            plans: all on record, also those that this tuner does not carry out: what they move is throttled.
         """
         self._announcing, self._plans = announcing, plans
         if self._steered is not None:
