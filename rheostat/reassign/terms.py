@@ -68,7 +68,13 @@ def read_terms(settings: Settings, throttle: PlanThrottle, *, may_run: bool, her
     deadline_s = time.monotonic() + (_REPORTED_S_MAX if may_run else 0.0)
     while not (tuners := read_tuners(settings, round(time.time() * 1000))) and time.monotonic() < deadline_s:
         threading.Event().wait(_LOOK_EVERY_S)
-    return checked_throttle(terms_of(settings, tuners, throttle, here=here))
+    return checked_throttle(terms_of(settings, still_there(tuners, may_run=may_run), throttle, here=here))
+
+
+def still_there(tuners: Sequence[TunerPresence], *, may_run: bool) -> list[TunerPresence]:
+    """Without those that were killed a moment ago: a tuner that acts or stands by takes part in the lease."""
+    without_lease = (TunerMode.DRY_RUN, TunerMode.STARTING)
+    return [tuner for tuner in tuners if may_run or tuner.mode in without_lease]
 
 
 def terms_of(settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, here: bool) -> Terms:

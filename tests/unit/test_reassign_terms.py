@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rheostat.errors import BadInputError
-from rheostat.reassign.terms import checked_throttle, rate_lines, terms_of
+from rheostat.reassign.terms import checked_throttle, rate_lines, still_there, terms_of
 from rheostat.reassign.words import throttle_text
 from rheostat.settings import Settings, parse_settings
 from tuner.model.limits import MB
@@ -70,6 +70,11 @@ def test_three_cases_without_an_executor_have_three_messages(settings: Settings)
     assert said["disabled"] is not None
     assert said["disabled"].startswith("The tuner on one:1, which acts, carries out no plans")
     assert said["starting"] is None, "it begins with the plan when it acts"
+
+
+def test_tuner_that_was_killed_just_now_is_not_counted() -> None:
+    assert still_there([ACTS, DRY, STANDS_BY], may_run=False) == [DRY]
+    assert still_there([ACTS, DRY], may_run=True) == [ACTS, DRY]
 
 
 def test_terms_of_a_tuner_that_the_command_starts_are_the_files(settings: Settings) -> None:
