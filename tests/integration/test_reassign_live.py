@@ -66,6 +66,8 @@ def rates_of(client: ClusterClient) -> dict[tuple[int, str], int]:
 
 def status(config: Path) -> dict[str, Any]:
     done = rheostat("reassign", "status", "-c", config, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout, done.stderr
     (found,) = json.loads(done.stdout)["plans"]
     return dict(found)
 
