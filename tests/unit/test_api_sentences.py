@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, observation, owned
 
@@ -142,3 +144,20 @@ def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.Mo
     seen = observation(cluster)
     paused = Observation(seen.now_ms, cluster, seen.brokers, seen.moves, orders=Orders(5, Pause(NOW_MS, "kim")))
     assert steps(paused)[1].startswith("After that: what the first cycle finds.")
+
+
+def test_moves_without_a_throttle_are_said_to_be_above_no_ceiling() -> None:
+    bare = observation(live(lists={}))
+    (said,) = [step for step in steps(bare) if "ceiling" in step]
+    assert said == (
+        "1 partition moves without a throttle, so the ceiling of 50.0 MB/s does not hold: tuner.objective is not set, and the tuner "
+        "throttles its own plans only. Give the move a throttle with the tool that began it."
+    )
+    assert [step for step in steps(observation(live({}))) if "ceiling" in step], (
+        "a list without a rate throttles nothing"
+    )
+    assert not [step for step in steps(observation(live())) if "ceiling" in step]
+    steered = replace(LIMITS, steers=True, throttles_moves=True)
+    assert not [s for s in next_steps(bare, Memory(), (), steered, STALL, dry_run=False) if "ceiling" in s]
+    left = replace(LIMITS, steers=True)
+    assert "unthrottled_moves is leave" in next_steps(bare, Memory(), (), left, STALL, dry_run=False)[0]

@@ -14,6 +14,7 @@ from streaming.contract.bounds import AT_MS_MAX
 from tuner.decide import words
 from tuner.decide.ending import end_of_moves
 from tuner.decide.left_behind import idle_rates
+from tuner.decide.plan_moves import is_throttled
 from tuner.decide.policy import decide
 from tuner.decide.words import span
 from tuner.model.cluster import LiveCluster, Observation, side_name
@@ -148,7 +149,25 @@ def to_come(
     at_the_end = _at_the_end(live, memory, limits)
     if dry_run:
         at_the_end = [f"It would do this, were this no dry run. {step}" for step in at_the_end]
-    return [*_watched(memory, stall_limits), *ends, *at_the_end]
+    return [*_without_throttle(live, limits), *_watched(memory, stall_limits), *ends, *at_the_end]
+
+
+def _without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
+    """That the ceiling does not hold for some moves, and why, where no side of them is throttled and the tuner leaves them so."""
+    if limits.throttles_moves:
+        return []
+    if len(live.moves) > FORESEEN_MAX:
+        free = 0 if live.lists else len(live.moves)
+    else:
+        free = sum(not is_throttled(move, live) for move in live.moves)
+    if not free:
+        return []
+    moves = "1 partition moves" if free == 1 else f"{free} partitions move"
+    why = "tuner.unthrottled_moves is leave" if limits.steers else "tuner.objective is not set"
+    return [
+        f"{moves} without a throttle, so the ceiling of {words.rate(limits.rate_bytes_per_s_max)} does not hold: {why}, and the "
+        "tuner throttles its own plans only. Give the move a throttle with the tool that began it."
+    ]
 
 
 def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from streaming.contract import Side
 from tuner.decide import words
 from tuner.decide.orders import in_force, permitted
-from tuner.model.cluster import BrokerSide, PartitionMove, RateSetting, side_name
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, RateSetting, side_name
 from tuner.model.limits import Limits
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Key, Plan, PlanThrottle
@@ -69,6 +69,19 @@ def sides_passed(move: PartitionMove) -> list[BrokerSide]:
     """The throttles that the bytes of a move pass."""
     sides = [(broker, Side.FOLLOWER) for broker in move.destinations]
     return [(move.leader, Side.LEADER), *sides] if move.leader >= 0 else sides
+
+
+def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
+    """Whether a rate that is in force counts the bytes of this move, on either side."""
+    lists = live.lists.get(move.topic)
+    if lists is None:
+        return False
+    if (move.leader, Side.LEADER) in live.rates and lists.leader.lists(move.partition, move.leader):
+        return True
+    return any(
+        (broker, Side.FOLLOWER) in live.rates and lists.follower.lists(move.partition, broker)
+        for broker in move.destinations
+    )
 
 
 def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
