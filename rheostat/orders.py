@@ -79,17 +79,23 @@ def no_override(broker: int, side: Side | None = None) -> Change:
 
 
 def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
-    """
+    """The rate of an override, in whole bytes/s.
+
+    The ceiling is the one of the tuner that acts; without one, that of the settings.
+
     Raises:
-        BadInputError: it is above what the operator permits, or less than the byte a second that is the least Kafka can hold to.
+        BadInputError: it is above the ceiling, or less than the byte a second that is the least Kafka can hold to.
+        CommandError: whether a tuner acts cannot be read.
     """
-    most = settings.tuner.rate_bytes_per_s_max
+    tuner = acting_tuner(read_tuners(settings, round(time.time() * 1000)))
+    most = settings.tuner.rate_bytes_per_s_max if tuner is None else tuner.rate_bytes_per_s_max
+    where = "in the settings" if tuner is None else f"in the settings of the tuner that acts, {tuner.holder}"
     if round(rate_bytes_per_s) < 1:
         raise BadInputError("--rate: expected at least 1 B/s: a throttle of 0 stops what moves; cancel it instead")
     if rate_bytes_per_s > most:
         raise BadInputError(
             f"--rate {words.rate(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({words.rate(most)}), which is never "
-            "exceeded: give less, or raise it in the settings"
+            f"exceeded: give less, or raise it {where}"
         )
     return round(rate_bytes_per_s)
 

@@ -64,8 +64,8 @@ def override(
         )
         _acknowledged(settings, given, "end of the override", said)
         return
-    wanted = orders.checked_rate(settings, rate)
     current = orders.current_rates(settings, broker)
+    wanted = orders.checked_rate(settings, rate)
     sides = sides_of(broker, Side(side) if side else None, wanted)
     lasts_s = for_s or _OVERRIDE_S
     if changes := raised(current, sides):

@@ -74,12 +74,14 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
             yield (*path, name)
 
 
-ALL = sorted(commands(typer.main.get_command(cli.app)))
+COMMAND = typer.main.get_command(cli.app)  # Once: typer makes all of them anew with each call.
+ALL = sorted(commands(COMMAND))
 
 
 @pytest.fixture(autouse=True)
 def _process_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Undoes what a command does to its process: handlers of signals, and where log lines go."""
+    monkeypatch.setattr(cli, "app", COMMAND)
     monkeypatch.setattr(logs, "set_up_logs", lambda *_, **__: None)
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
@@ -151,7 +153,7 @@ def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rheostat.services.probe", lambda _: None)
     for name, answer in {
         "give": given, "heeded": False, "read": orders.Known(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
-        "current_rates": {(1, side): 10 * MB for side in Side},
+        "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
         monkeypatch.setattr(orders, name, lambda *_, answer=answer: answer)
     for name, found in {"read": record.OnRecord((plan,)), "say": plan.head, "heeded": False}.items():

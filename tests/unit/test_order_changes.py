@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from rheostat import orders
 from rheostat.acknowledgement import not_acknowledged
+from rheostat.errors import BadInputError
 from rheostat.order_changes import raised, taken_back
+from rheostat.settings import parse_settings
 from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.model.limits import MB
@@ -69,3 +74,30 @@ def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
 )
 def test_not_acknowledged_names_the_tuner_and_the_cause(tuners: tuple[TunerPresence, ...], why: str) -> None:
     assert why in not_acknowledged(tuners)
+
+
+@pytest.mark.parametrize(
+    ("tuners", "rate", "message"),
+    [
+        ((), 40 * MB, None),
+        ((), 60 * MB, r"is above tuner.rate_bytes_per_s_max \(50.0 MB/s\).*raise it in the settings$"),
+        (
+            (replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=20e6),),
+            40 * MB,
+            "of the tuner that acts, host-1:7$",
+        ),
+        ((replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=90e6),), 60 * MB, None),
+        ((replace(presence(TunerMode.DRY_RUN), rate_bytes_per_s_max=20e6),), 40 * MB, None),
+    ],
+)
+def test_override_keeps_to_the_ceiling_of_the_tuner_that_acts(
+    tuners: tuple[TunerPresence, ...], rate: float, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orders, "read_tuners", lambda *_: tuners)
+    text = "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n"
+    settings = parse_settings(text, "f.yaml", {})
+    if message is None:
+        assert orders.checked_rate(settings, rate) == rate
+        return
+    with pytest.raises(BadInputError, match=message):
+        orders.checked_rate(settings, rate)
