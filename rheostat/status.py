@@ -1,49 +1,60 @@
-"""`rheostat status`: what stands, what moves, what was decided last. Read from the cluster, with or without a daemon."""
+"""`rheostat status`: does a tuner act, what moves and when it ends, what has stalled, what was decided and why.
+
+Read from the cluster, the signals and the journal, with or without a tuner.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka.errors import KafkaError
-from rich.console import Console
-from rich.table import Table
 
 from rheostat.errors import CommandError, UnreachableError
+from rheostat.reassign.given import client_of
+from rheostat.reassign.picture import picture, to_measure
 from rheostat.services import probe
 from rheostat.settings import Settings
-from rheostat.status_look import Onlooker, coming
+from rheostat.status_history import SignalHistory
+from rheostat.status_look import Onlooker, coming, would_do
+from rheostat.status_tuner import tuner_json
+from rheostat.tuner_presence import read_tuners
 from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from tuner.actuate.reassignments import KafkaReassignments
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
-from tuner.api.sentences import moment, override_lines
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Decisions, Filter, Row
 from tuner.api.views import orders_json
+from tuner.decide.ends import UNKNOWN, Progress
 from tuner.decide.plan_moves import moves_under_way
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.reading import read_records
 from tuner.journal.remembered import Remembered
-from tuner.model.cluster import LiveCluster
+from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import ELSEWHERE, Reason
-from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
+from tuner.model.presence import TunerPresence
 from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
-from tuner.observe.signals import NewestSignals, SignalReader
+from tuner.observe.signals import NewestSignals
 from tuner.plan.move_time import SideLoad
 
 DECISIONS = 10
+RECORDS = 1_000  # Of the journal: those that the last decision of each throttle is found in.
 TURNS = 5  # Seconds of the law.
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 _SIGNAL_BACKLOG = 400
 # Of the page's own status.
 _AS_ON_THE_PAGE = (
-    "headline", "moving_partitions", "done_ratio", "eta_s", "stalled_brokers", "infeasible", "brokers_alive", "throttles",
+    "headline", "moving_partitions", "done_ratio", "eta_s", "ends_at_ms", "stalled_brokers", "infeasible",
+    "brokers_alive", "throttles",
     "produce_p99_ms_max", "produce_p99_ms_max_broker", "objective", "rate_bytes_per_s_max", "rate_bytes_per_s_min",
     "signals_age_s_min",
 )  # fmt: skip
@@ -66,8 +77,37 @@ def gather(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
-    newest = _newest(settings, {"entry": DECISIONS, "turn": TURNS})
-    return status_json(settings, live, _signals(settings), newest, round(time.time() * 1000))
+    newest = _newest(settings, {"entry": RECORDS, "turn": TURNS})
+    signals = _signals(settings)
+    signals.join(_changed_at_ms(newest))
+    now_ms = round(time.time() * 1000)
+    tuners, plans = read_tuners(settings, now_ms), plans_progress(settings, newest.plans, now_ms)
+    return status_json(settings, live, signals, newest, now_ms, tuners=tuners, plans=plans)
+
+
+def _changed_at_ms(newest: Newest) -> int:
+    """When a throttle was changed last."""
+    acts = [
+        entry
+        for entries in newest.entries.values()
+        for entry in entries
+        if entry.kind != "decision" and not entry.dry_run
+    ]
+    return max((entry.at_ms for entry in acts), default=0)
+
+
+def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> dict[str, Progress]:
+    """Returns how far the plans are that have not ended, from one look at the partitions of each."""
+    active = [plan for plan in plans if plan.active]
+    if not active:
+        return {}
+    with client_of(settings) as client:
+        port, found = KafkaReassignments(client), {}
+        for plan in active:
+            look = port.look({topic for topic, _ in plan.parts}, to_measure(plan))
+            # How far it is is not known; then no end is told.
+            found[plan.id] = UNKNOWN if isinstance(look, ClusterError) else picture(plan, look, now_ms).progress
+        return found
 
 
 def status_json(
@@ -77,27 +117,45 @@ def status_json(
     newest: Newest,
     now_ms: int,
     onlooker: Onlooker | None = None,
+    *,
+    tuners: Sequence[TunerPresence] = (),
+    plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
     """All that is shown, as values; the keys of ``rheostat status --json``.
 
     Args:
-        onlooker: who has looked before; None: nobody has.
+        onlooker: who has looked before; None: this is the first look.
+        tuners: those that are alive, an acting one first.
+        plans: how far the plans are that have not ended.
     """
-    look = (onlooker or Onlooker(settings)).look(
-        live, signals, newest.orders, newest.memory, now_ms, moves_under_way(newest.plans)
+    tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
+    onlooker = onlooker or Onlooker(settings)
+    look = onlooker.look(
+        live,
+        signals,
+        newest.orders,
+        newest.memory,
+        now_ms,
+        moves_under_way(newest.plans),
+        tuner["rate_bytes_per_s_max"],
     )
     entries, turns = newest.entries["entry"], newest.entries["turn"]
-    page = views.status(look)
+    decisions = Decisions(rows_max=RECORDS)
+    decisions.begin_with(entries)
+    page = views.status(look, plans)
     sides = {
         row["broker"]: {side["side"]: side for side in row["sides"]} for row in broker_rows(look, list(live.brokers))
     }
     return {
         "cluster": settings.cluster,
         "now_ms": now_ms,
+        "tuner": tuner,
         **{key: page[key] for key in _AS_ON_THE_PAGE},
         "throttles_ours": page["throttles_ours"] if newest.memory is not None else None,
         **orders_json(newest.orders, now_ms),
-        "next": coming(look, entries, turns, remembers=newest.memory is not None),
+        "next": coming(look, decisions, turns, remembers=newest.memory is not None)
+        if tuner["acts"]
+        else would_do(look, tuner["state"]),
         "onto": [views.move_row(look, broker) for broker in views.moves(look)],
         "brokers": [
             {
@@ -145,27 +203,37 @@ def status_json(
             if p.active
         ],
         "unreadable_records": list(newest.unreadable),
-        "last_decisions": [
-            {
-                "at_ms": e.at_ms,
-                "kind": e.kind,
-                "broker": e.decision.get("broker"),
-                "side": e.decision.get("side"),
-                "action": e.action,
-                "reason": e.reason,
-                "text": e.text,
-                "failure": e.failure,
-            }
-            for e in entries
+        "by_throttle": [
+            _decision(row)
+            for broker, side in _sides_of(live)
+            for row in decisions.page(Filter(broker, side.value), 1)[0]
         ],
+        "last_decisions": [_decision(row) for row in reversed(decisions.page(Filter(), DECISIONS)[0])],
         "last_turns": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in turns],
     }
 
 
+def _sides_of(live: LiveCluster) -> list[BrokerSide]:
+    """The sides that take part in a move."""
+    found = {(broker, Side.FOLLOWER) for move in live.moves for broker in move.adding}
+    return sorted(found | {(move.leader, Side.LEADER) for move in live.moves if move.leader >= 0})
+
+
+def _decision(row: Row) -> dict[str, Any]:
+    told = row_json(row, inputs=False)
+    names = ("at_ms", "kind", "broker", "side", "rates", "action", "reason", "text", "outcome", "failure", "dry_run")
+    return {name: told[name] for name in names}
+
+
 def stuck(status: dict[str, Any]) -> list[str]:
-    """What the newest decision about each throttle says cannot be helped by turning it; empty while nothing moves."""
-    newest = {(d["broker"], d["side"]): d for d in status["last_decisions"] if status["moves"]}
-    return [d["text"] for d in newest.values() if d["reason"] in _STUCK or d["failure"]]
+    """What the last decision about each throttle of a move says cannot be helped by turning it; empty while nothing moves."""
+    last = {d["text"]: d for d in status["by_throttle"]}
+    return [d["text"] for d in last.values() if d["reason"] in _STUCK or d["failure"]]
+
+
+def without_help(status: dict[str, Any]) -> bool:
+    """Whether something stalls, or can never end, and no tuner acts."""
+    return not status["tuner"]["acts"] and bool(status["stalled_brokers"] or status["infeasible"])
 
 
 def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry") -> list[Entry]:
@@ -201,6 +269,8 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     """So many of each ring."""
     reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
     prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
+    if "entry" in counts:
+        prefixes[entry_prefix("plan-entry", settings.cluster)] = "entry"  # Steps of plans are decisions, too.
     topic = settings.topic_names().journal
     found: dict[str, list[Entry]] = {ring: [] for ring in counts}
     remembered = Remembered(settings.cluster)
@@ -219,79 +289,18 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
         ) from error
     finally:
         reader.close(timeout_ms=2000)
-    newest = {ring: sorted(found[ring], key=lambda e: e.seq)[-count:] for ring, count in counts.items()}
+    newest = {ring: sorted(found[ring], key=lambda e: (e.at_ms, e.seq))[-count:] for ring, count in counts.items()}
     return Newest(
         newest, remembered.orders, remembered.plans.known, remembered.known_memory,
         tuple(each.text() for each in remembered.unreadable.values()),
     )  # fmt: skip
 
 
-def _signals(settings: Settings) -> SignalReader | None:
+def _signals(settings: Settings) -> SignalHistory:
     reader = consumer(settings.kafka, "rheostat-status-signals")
     try:
-        signals = SignalReader(reader, settings.topic_names().signals, settings.cluster)
+        signals = SignalHistory(reader, settings.topic_names().signals, settings.cluster)
         signals.rewind(_SIGNAL_BACKLOG)
         return signals
     finally:
         reader.close(timeout_ms=2000)
-
-
-def show(status: dict[str, Any], console: Console) -> None:
-    brokers = Table(title=f"Brokers of {status['cluster']}", title_justify="left")
-    for column in ("broker", "leader throttle", "used", "follower throttle", "used", "produce p99"):
-        brokers.add_column(column, justify="right")
-    for b in status["brokers"]:
-        brokers.add_row(
-            str(b["broker"]), _rate(b["leader_rate_bytes_per_s"]), _rate(b["leader_throttled_bytes_per_s"]),
-            _rate(b["follower_rate_bytes_per_s"]), _rate(b["follower_throttled_bytes_per_s"]),
-            "–" if b["produce_p99_ms"] is None else f"{b['produce_p99_ms']:.0f} ms",
-        )  # fmt: skip
-    console.print(brokers)
-    if status["moves"]:
-        onto = sorted({broker for move in status["moves"] for broker in move["adding"]})
-        console.print(f"{len(status['moves'])} partitions are moving onto {', '.join(map(str, onto))}.")
-        for broker, remaining in status["remaining_bytes"].items():
-            if remaining is not None:
-                console.print(f"  broker {broker}: {remaining / MB:.0f} MB remain")
-    else:
-        console.print("Nothing is moving.")
-    for plan in status.get("plans", ()):
-        console.print(
-            f"Plan {plan['plan']}: {plan['wanted']}, {plan['partitions']} partitions, {plan['under_way']} under way; more with "
-            "`rheostat reassign status`.", soft_wrap=True,
-        )  # fmt: skip
-        for line in plan["said"]:
-            console.print(f"  {line}", soft_wrap=True)
-    for line in ordered(status):
-        console.print(line)
-    if unreadable := status.get("unreadable_records"):
-        console.print(
-            f"Records of the journal that cannot be read: {len(unreadable)}; `rheostat journal check` says what follows from each.",
-            soft_wrap=True,
-        )  # fmt: skip
-    if status["last_decisions"]:
-        console.print("Last decisions:")
-        for entry in status["last_decisions"]:
-            failure = f" FAILED: {entry['failure']}" if entry["failure"] else ""
-            console.print(f"  {_at(entry)} {entry['kind']}: {entry['text']}{failure}")
-    if status["last_turns"]:
-        console.print("Last seconds of the law:")
-        for turn in status["last_turns"]:
-            console.print(f"  {_at(turn)} {turn['text']}")
-
-
-def ordered(status: Mapping[str, Any]) -> list[str]:
-    """What people have ordered, a line each."""
-    pause = status.get("paused")
-    lines = (
-        [f"{'Released' if pause['released'] else 'Paused'} by {pause['by']}, until `rheostat resume`."] if pause else []
-    )
-    return lines + [line for _, line in override_lines(status.get("overrides", ()))]
-
-
-def _at(entry: Mapping[str, Any]) -> str:
-    return moment(entry["at_ms"]).removesuffix(" UTC")
-
-
-def _rate(bytes_per_s: float | None) -> str:
-    return "–" if bytes_per_s is None else f"{bytes_per_s / MB:.1f} MB/s"

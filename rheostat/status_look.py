@@ -13,22 +13,25 @@ from rheostat.settings import Settings
 from tuner.api import views
 from tuner.api.board import Snapshot
 from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter
+from tuner.api.decisions import ROWS_MAX, Decisions, Filter
 from tuner.api.history import History, Peaks
 from tuner.api.look import Look
-from tuner.api.sentences import to_come
+from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
 from tuner.api.watched import Picture
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.plan_moves import PlanMoves
+from tuner.decide.policy import decide
 from tuner.journal import quota_records
 from tuner.journal.entries import Entry, memory_key, owned_prefix, seen_prefix
 from tuner.journal.list_records import listed_prefix
 from tuner.journal.remembered import Remembered
 from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation
+from tuner.model.decision import Hold, LetGo, Steer
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory, StallState
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
+from tuner.model.presence import TunerMode
 from tuner.observe.signals import NewestSignals
 
 NO_PLANS: PlanMoves = {}
@@ -80,12 +83,16 @@ class Onlooker:
         memory: Memory | None,
         now_ms: int,
         plan_moves: PlanMoves = NO_PLANS,
+        rate_bytes_per_s_max: float | None = None,
     ) -> Look:
         """
         Args:
             memory: the tuner's own; None: not known.
             plan_moves: what plans of rheostat move now.
+            rate_bytes_per_s_max: the ceiling of the tuner that runs; None: that of the settings.
         """
+        if rate_bytes_per_s_max is not None:
+            self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
         seen = Observation(
             now_ms, live,
             dict(signals.brokers) if signals is not None else {}, dict(signals.moves) if signals is not None else {},
@@ -107,11 +114,40 @@ class Onlooker:
         return {side: Course(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.steers else {}
 
 
-def coming(look: Look, entries: Sequence[Entry], turns: Sequence[Entry], *, remembers: bool) -> list[str]:
+def would_do(look: Look, state: str) -> list[str]:
+    """What a tuner that acts would do now, for a cluster where none does.
+
+    Args:
+        state: of the tuner that runs without acting, or "none".
+    """
+    snapshot, seen, live = look.picture.snapshot, look.seen, look.picture.snapshot.live
+    assert seen is not None, "an onlooker has looked"
+    assert live is not None, "an onlooker has looked"
+    if seen.orders.pause is not None:
+        return after_resume(seen, snapshot.memory, snapshot.limits, StallLimits())
+    if len(live.moves) > FORESEEN_MAX:
+        return [f"What a tuner that acts would do is not worked out here for {len(live.moves)} partitions."]
+    _, decisions = decide(seen, snapshot.memory, snapshot.limits, StallLimits())
+    acts = [decision for decision in decisions if not isinstance(decision, Hold | LetGo | Steer)]
+    steered = sum(isinstance(decision, Steer) for decision in decisions)
+    if steered:
+        steps = [f"would let {steered} {'throttle' if steered == 1 else 'throttles'} follow the clients, every second"]
+    else:
+        steps = [] if acts else ["would change nothing now"]
+    who = "The dry run" if state == TunerMode.DRY_RUN else "A tuner that acts"
+    texts = [f"would do this: {text}" for text in some_of([decision.text for decision in acts])]
+    return [
+        *(f"{who} {step}." for step in (*texts, *steps)),
+        *without_throttle(live, snapshot.limits),
+        *watched(snapshot.memory, StallLimits()),
+    ]
+
+
+def coming(look: Look, decisions: Decisions, turns: Sequence[Entry], *, remembers: bool) -> list[str]:
     """What is next, as far as it can be told from outside of the tuner.
 
     Args:
-        entries: the newest of the journal, oldest first.
+        decisions: the newest of the journal.
         turns: the newest seconds of the law.
         remembers: what is the tuner's own is known.
     """
@@ -119,7 +155,7 @@ def coming(look: Look, entries: Sequence[Entry], turns: Sequence[Entry], *, reme
     live = snapshot.live
     assert seen is not None, "an onlooker has looked"
     assert live is not None, "an onlooker has looked"
-    steps = [f"Under way: {text}" for text in _under_way(entries, seen.now_ms)]
+    steps = [f"Under way: {text}" for text in _under_way(decisions, seen.now_ms)]
     if turns and seen.now_ms - turns[-1].at_ms < _TURNED_MS:
         steps.append("Throttles follow the clients, every second.")
     if live.moves and seen.orders.pause is None:
@@ -127,8 +163,7 @@ def coming(look: Look, entries: Sequence[Entry], turns: Sequence[Entry], *, reme
     return steps + (views.upcoming(look) if remembers else [])
 
 
-def _under_way(entries: Sequence[Entry], now_ms: int) -> list[str]:
-    acts = Decisions()
-    acts.take(entries)
-    rows = [row_json(row, inputs=False) for row in acts.page(Filter(), len(entries) or 1)[0]]
+def _under_way(decisions: Decisions, now_ms: int) -> list[str]:
+    recent = Filter(from_ms=now_ms - _RECENT_MS)
+    rows = [row_json(row, inputs=False) for row in decisions.page(recent, ROWS_MAX)[0]]
     return [row["text"] for row in rows if row["outcome"] == "under_way" and now_ms - row["at_ms"] < _RECENT_MS]

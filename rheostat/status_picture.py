@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rheostat.quotas.live import tenant_named
-from rheostat.status import ordered
+from rheostat.status_text import never_ends, ordered, outcome_text
+from rheostat.status_tuner import tuner_lines
 from rheostat.terminal import styled
 from tuner.api.sentences import moment, size
 from tuner.decide import words
@@ -27,7 +28,6 @@ SAMPLES = 24  # Of a small chart: a minute or so.
 ROWS_MAX = 20  # Brokers; a terminal is no longer than that.
 MOVES_MAX = 10
 TENANTS_MAX = 5
-_NAMED_MAX = 6
 _SPARK_MIN = 8
 _CLOSE = (0, 1, 0, 0)  # Two columns apart: a terminal may have 80.
 _BARS = "▁▂▃▄▅▆▇█"
@@ -62,9 +62,11 @@ def picture(
     """
     parts: list[RenderableType] = []
     if status is not None:
+        first, *more = tuner_lines(status["tuner"])
+        parts += [styled(first, "" if status["tuner"]["acts"] else "bold yellow"), *map(styled, more)]
         parts += [styled(f"{status['cluster']}: {status['headline']}", "bold red" if _stuck(status) else "bold")]
         parts += [styled(line) for line in _how_far(status)]
-        parts += [styled(line, "red") for line in _infeasible(status)]
+        parts += [styled(line, "red") for line in never_ends(status)]
         parts += [styled(line, "yellow") for line in ordered(status)]
         if status["onto"]:
             parts.append(_moves(status))
@@ -73,7 +75,8 @@ def picture(
         parts.append(_brokers(status, course, latency_ms))
         if tenants is not None:
             parts += _tenants(tenants)
-        parts += _lines("Last decisions", status["last_decisions"])
+        decisions = [{**row, "text": outcome_text(row)} for row in status["last_decisions"]]
+        parts += _lines("Last decisions", decisions)
         parts += _lines("Last seconds of the law", status["last_turns"])
     if trouble is not None:
         parts.append(styled(trouble, "red"))
@@ -89,20 +92,9 @@ def _stuck(status: Mapping[str, Any]) -> bool:
 def _how_far(status: Mapping[str, Any]) -> list[str]:
     if status["done_ratio"] is None:
         return []
-    ends_s = None if status["stalled_brokers"] else status["eta_s"]
-    until = "" if ends_s is None else f"; done at about {moment(status['now_ms'] + round(ends_s * 1000))}"
+    ends_at_ms = status["ends_at_ms"]
+    until = "" if ends_at_ms is None else f"; done at about {moment(ends_at_ms)}"
     return [f"{status['done_ratio'] * 100:.0f} % is copied, of the most that remained{until}."]
-
-
-def _infeasible(status: Mapping[str, Any]) -> list[str]:
-    sides = [f"broker {side['broker']} ({side['side']})" for side in status["infeasible"]]
-    if not sides:
-        return []
-    some = ", ".join(sides[:_NAMED_MAX]) + (f" and {len(sides) - _NAMED_MAX} more" if len(sides) > _NAMED_MAX else "")
-    return [
-        f"It never ends as things are: the ceiling of {words.rate(status['rate_bytes_per_s_max'])} is not above what keeping up "
-        f"takes on {some}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
-    ]
 
 
 def _moves(status: Mapping[str, Any]) -> Table:
@@ -130,7 +122,7 @@ def _how(row: Mapping[str, Any]) -> str:
     if row["progress_lost_s"]:
         return f"{span(row['progress_lost_s'])} of progress lost"
     slope = row["slope_bytes_per_s"]
-    return "falls behind" if slope is not None and slope > 0 else "goes on"
+    return "falls behind" if slope is not None and slope > 0 else "progressing"
 
 
 def _slope(bytes_per_s: float | None) -> str:
@@ -209,8 +201,7 @@ def _lines(title: str, rows: list[dict[str, Any]]) -> list[Text]:
     lines = []
     for row in reversed(rows):
         at = moment(row["at_ms"])[11:19]
-        failure = f" FAILED: {row['failure']}" if row.get("failure") else ""
-        lines.append(styled(f"  {at} {row['text']}{failure}", "red" if failure else ""))
+        lines.append(styled(f"  {at} {row['text']}", "red" if row.get("failure") else ""))
     return _titled(title, lines)
 
 

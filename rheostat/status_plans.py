@@ -12,6 +12,7 @@ from rheostat.reassign.words import sentences
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import Reassignments
 from tuner.api.sentences import moment
+from tuner.decide.ends import UNKNOWN, Progress
 
 _PLANS_MAX = 3  # A terminal is no longer than that.
 _REST_PER_LOOK = 4.0
@@ -33,6 +34,9 @@ class Plans:
         self._wall_clock = wall_clock
         self._due_s = float("-inf")
         self._lines: list[str] = []
+        self.progress: dict[
+            str, Progress
+        ] = {}  # Of the last look; the end of everything is told of it once, in the headline.
         self._seen: list[str] = []  # Of the last look that saw them.
         self._seen_at_ms: int | None = None
 
@@ -49,11 +53,14 @@ class Plans:
         except CommandError as error:
             return self._unknown(f"they cannot be read now: {error}")
         lines: list[str] = []
+        self.progress = {plan.id: UNKNOWN for plan in active}
         for plan in active[:_PLANS_MAX]:
             found = self._port.look({topic for topic, _ in plan.parts}, to_measure(plan))
             if isinstance(found, ClusterError):
                 return self._unknown(f"the cluster is not seen now: {found}")
-            lines += sentences(picture(plan, found, self._now_ms()))
+            shown = picture(plan, found, self._now_ms())
+            self.progress[plan.id] = shown.progress
+            lines += sentences(shown, ends=False)
         if len(active) > _PLANS_MAX:
             lines.append(f"and {len(active) - _PLANS_MAX} more plans (`rheostat reassign status` has each)")
         self._seen, self._seen_at_ms = lines, self._now_ms()

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -22,22 +22,25 @@ from rheostat.reassign.given import client_of
 from rheostat.reassign.record import following
 from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
-from rheostat.status import DECISIONS, TURNS, Newest, status_json
+from rheostat.status import RECORDS, TURNS, Newest, status_json
 from rheostat.status_look import Onlooker, Recalled
 from rheostat.status_picture import REFRESH_S, Course, picture
 from rheostat.status_plans import Plans
 from rheostat.status_tenants import Tenants
 from rheostat.terminal import console_of
+from rheostat.tuner_presence import alive
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.kafka.quotas import QuotaClient
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.presence_records import decode_presence, presence_prefix
 from tuner.journal.reading import JournalError, read_all
 from tuner.model.cluster import LiveCluster
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
+from tuner.model.presence import TunerPresence
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import TROUBLE, SignalReader, SignalTail
 
@@ -51,8 +54,11 @@ class Followed:
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
-        self._prefixes = {entry_prefix(ring, cluster): ring for ring in ("entry", "turn")}
-        self._entries: dict[str, deque[Entry]] = {"entry": deque(maxlen=DECISIONS), "turn": deque(maxlen=TURNS)}
+        rings = {"entry": "entry", "plan-entry": "entry", "turn": "turn"}  # Steps of plans are decisions, too.
+        self._prefixes = {entry_prefix(ring, cluster): kind for ring, kind in rings.items()}
+        self._entries: dict[str, deque[Entry]] = {"entry": deque(maxlen=RECORDS), "turn": deque(maxlen=TURNS)}
+        self._presence = presence_prefix(cluster)
+        self._tuners: dict[bytes, TunerPresence] = {}
         self._orders = Orders()
         self._recalled = Recalled(cluster)
         self._whole = False
@@ -64,7 +70,14 @@ class Followed:
             self._take_what_holds(key, value)
         self._whole = True
 
-    def take(self, key: bytes, value: bytes | None) -> None:
+    def take(self, key: bytes, value: bytes | None, at_ms: int = 0) -> None:
+        """
+        Args:
+            at_ms: the record's timestamp.
+        """
+        if key.startswith(self._presence):
+            self._take_presence(key, value, at_ms)
+            return
         self._take_what_holds(key, value)
         if value is None:
             return
@@ -79,6 +92,16 @@ class Followed:
                 self._orders = decode_orders(value)
             except ValueError:
                 return  # Of another version: `rheostat status` says so; here what was known stays.
+
+    def _take_presence(self, key: bytes, value: bytes | None, at_ms: int) -> None:
+        self._tuners.pop(key, None)
+        if value is not None:
+            with suppress(ValueError):  # Of another version: that tuner is not known here.
+                self._tuners[key] = decode_presence(value, at_ms)
+
+    def tuners(self, now_ms: int) -> tuple[TunerPresence, ...]:
+        """Those that are alive, an acting one first."""
+        return alive(self._tuners.values(), now_ms)
 
     @property
     def newest(self) -> Newest:
@@ -101,6 +124,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
     followed, course, onlooker = Followed(settings.cluster), Course(), Onlooker(settings)
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
+    lines: list[str] = []
     with ExitStack() as stack:
         client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch"))
         reading = consumer(settings.kafka, "rheostat-watch-signals")
@@ -126,12 +150,15 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             live = _look(looks, full=number % _FULL_EVERY == 0)
             if isinstance(live, LiveCluster):
                 now_ms, newest = round(time.time() * 1000), followed.newest
-                status = status_json(settings, live, signals, newest, now_ms, onlooker)
+                lines, tuners = plans.told(), followed.tuners(now_ms)
+                status = status_json(
+                    settings, live, signals, newest, now_ms, onlooker, tuners=tuners, plans=plans.progress
+                )
                 tenants = held.told(signals, followed.quotas, newest.orders, now_ms, looks.quota_windows)
                 course.take(status)
             else:
                 trouble = live
-            _show(picture(status, course, objective_ms(settings), trouble, plans.told(), tenants), shown, console)
+            _show(picture(status, course, objective_ms(settings), trouble, lines, tenants), shown, console)
             if until_s is not None and time.monotonic() >= until_s:
                 break
             stop.wait(REFRESH_S)
@@ -173,7 +200,7 @@ def _followed(followed: Followed, tail: SignalTail, *, first: bool = False) -> s
     """What is to be said where the journal cannot be read for a moment."""
     try:
         for record in tail.rewound(_JOURNAL_BACKLOG) if first else tail.new():
-            followed.take(record.key or b"", record.value)
+            followed.take(record.key or b"", record.value, record.timestamp)
     except TROUBLE as error:
         return f"The journal cannot be read now: {error}"
     return None

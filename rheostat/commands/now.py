@@ -29,7 +29,9 @@ def status(
         float | None, typer.Option("--wait", min=0, metavar="S", help="ends --watch after so many seconds")
     ] = None,
 ) -> None:
-    """Brokers, throttles, moves, last decisions. Exit code 1 while a move is stuck and turning its throttle cannot help."""
+    """Does a tuner act, what moves and when it ends, what was decided and why.
+
+    Exit code 1 while a move has stalled and no tuner acts, or is stuck and turning its throttle cannot help."""
     if as_json and watch:
         raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch")
     if wait_s is not None and not watch:
@@ -37,7 +39,8 @@ def status(
 
     from rheostat.logs import set_up_logs
     from rheostat.settings import load_settings
-    from rheostat.status import gather, show, stuck
+    from rheostat.status import gather, stuck, without_help
+    from rheostat.status_text import show
     from rheostat.terminal import console_of
 
     set_up_logs()
@@ -50,7 +53,7 @@ def status(
         out(json.dumps(found, indent=2))
     else:
         show(found, console_of(sys.stdout))
-    raise typer.Exit(EXIT_NOT_WELL if stuck(found) else EXIT_DONE)
+    raise typer.Exit(EXIT_NOT_WELL if stuck(found) or without_help(found) else EXIT_DONE)
 
 
 def signals(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.decide.ends import Progress, plan_eta_s
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_parts import Parts, Recent, stand
 from tuner.decide.reassign_words import grown
@@ -50,10 +51,13 @@ class Picture:
     @property
     def eta_s(self) -> float | None:
         """At the mean pace since it was given, but for pauses of its own; None: nothing has been copied, or nothing is begun."""
+        return plan_eta_s(self.progress)
+
+    @property
+    def progress(self) -> Progress:
         elapsed_s = (self.at_ms - self.plan.head.given_at_ms - self.plan.state.rested_ms) / 1000
-        if self.copied_bytes <= 0 or elapsed_s <= 0 or self.plan.head.wanted is not Wanted.RUNNING:
-            return None
-        return self.remaining_bytes * elapsed_s / self.copied_bytes
+        goes_on = self.plan.head.wanted is Wanted.RUNNING
+        return Progress(self.total_bytes, self.copied_bytes, elapsed_s, goes_on)
 
     @property
     def well(self) -> bool:

@@ -10,12 +10,16 @@ from tuner.plan.batches import BatchLimits
 BATCH_SHOWN = 8
 
 
-def sentences(shown: Picture) -> list[str]:
+def sentences(shown: Picture, *, ends: bool = True) -> list[str]:
+    """
+    Args:
+        ends: also when it ends, at its pace so far.
+    """
     plan, state = shown.plan, shown.plan.state
     said = [f"Plan {plan.id}, given by {plan.head.by}: {standing(shown)}"]
     if state.ending is not None:
         return [*said, *(f"  {line}" for line in state.said)]
-    said.append(f"  {progress(shown)}")
+    said.append(f"  {progress(shown, ends=ends)}")
     for (topic, number), current, target in shown.batch[:BATCH_SHOWN]:
         said.append(f"  {topic}-{number}: {list(current)} → {list(target)}")
     if len(shown.batch) > BATCH_SHOWN:
@@ -49,9 +53,10 @@ def standing(shown: Picture) -> str:
     ]
 
 
-def progress(shown: Picture, rate_bytes_per_s: float | None = None) -> str:
+def progress(shown: Picture, rate_bytes_per_s: float | None = None, *, ends: bool = True) -> str:
     """One line: partitions, bytes, what is under way, and how long it still takes."""
     copied, *pace = amounts(shown, rate_bytes_per_s)
+    pace = pace if ends else []
     return ", ".join(
         [f"{shown.arrived} of {shown.partitions} partitions", copied, f"{len(shown.batch)} under way", *pace]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from rheostat.status_watch import Followed
 from streaming.contract import MoveSignal, MoveStep, Signal
 from streaming.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
+from tuner.decide.ends import Progress
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.model.cluster import LiveCluster
@@ -35,6 +36,7 @@ from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders, Override, Pause
+from tuner.model.presence import TunerMode, TunerPresence
 from tuner.model.quota_entity import QuotaEntity
 from tuner.model.reassigning import ClusterLook, Key
 from tuner.observe.signals import NewestSignals
@@ -52,6 +54,7 @@ SETTINGS = settings_of()
 STEERED = settings_of(", objective: {latency_ms: 30}, capacity: {in_bytes_per_s: 1e9, out_bytes_per_s: 1e9}")
 QUOTAS = settings_of(", mutation_quota: {}")
 MEMORY = Memory(owned={SOURCE: owned(None, 10 * MB)}, throttled=True)
+ACTS = TunerPresence("host:7", TunerMode.ACTING, NOW_MS - 60_000, "1.0", 50e6, 1e6, reported_at_ms=NOW_MS)
 ORDERS = Orders(5, Pause(NOW_MS, "kim"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
 
 
@@ -77,9 +80,13 @@ def status(
     onlooker: Onlooker | None = None,
     cluster: LiveCluster | None = None,
     settings: Settings = SETTINGS,
+    tuners: Sequence[TunerPresence] = (ACTS,),
+    plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
     newest = Newest({"entry": list(entries), "turn": list(turns)}, orders or Orders(), memory=memory)
-    return status_json(settings, cluster or live(), signals or measured(), newest, NOW_MS, onlooker)
+    return status_json(
+        settings, cluster or live(), signals or measured(), newest, NOW_MS, onlooker, tuners=tuners, plans=plans
+    )
 
 
 def shown(
@@ -107,10 +114,11 @@ def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
     assert "Paused by kim, until `rheostat resume`." in text
     assert "Broker 1 leader throttle: 5.0 MB/s by order of li, until later." in text
     assert "It changes nothing, and waits for somebody to resume." in text
-    assert "22:13:20 all is well FAILED: refused" in text
+    assert "22:13:20 all is well (failed: refused)" in text
+    assert text.startswith("Tuner: acting on host:7 since 2023-11-14 22:12:20 UTC.")
     assert "the ceiling is 50.0 MB/s" in text
     onto = next(line for line in text.splitlines() if "nearer" in line)
-    assert " ".join(onto.split()[-12:]) == "75% 150 MB 2.0 MB/s nearer 1 min 15 s goes on"
+    assert " ".join(onto.split()[-11:]) == "75% 150 MB 2.0 MB/s nearer 1 min 15 s progressing"
     row = next(line for line in text.splitlines() if "leader" in line and "9.5" in line)
     # What passes, the throttle, what must pass, and the floor, 1.2 of it.
     assert row.split() == ["1", "leader", "9.5", "10.0", "6.0", "7.2", "██", "9", "of", "30", "ms"]
@@ -275,7 +283,7 @@ def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
     followed.take(entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "theirs")))
     followed.take(orders_key("lab"), encode_orders(ORDERS))
     followed.take(orders_key("lab"), b"not an order")
-    assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(10, 20)]
+    assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(20)]
     assert followed.newest.orders == ORDERS
 
 

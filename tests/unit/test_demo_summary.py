@@ -89,14 +89,13 @@ def decision(reason: str, *, broker: int = 1, failure: str | None = None) -> dic
     ("moves", "decisions", "told"),
     [
         ([{}], [decision("infeasible")], ["1 infeasible"]),
-        ([{}], [decision("infeasible"), decision("progressing")], []),  # The newest word counts ...
-        ([{}], [decision("infeasible"), decision("progressing", broker=3)], ["1 infeasible"]),  # ... of each throttle.
+        ([{}], [decision("infeasible"), decision("progressing", broker=3)], ["1 infeasible"]),
+        ([{}], [decision("infeasible"), decision("infeasible")], ["1 infeasible"]),  # One decision about two throttles.
         ([{}], [decision("stalled_throttle_bound", failure="no right")], ["1 stalled_throttle_bound"]),
-        ([], [decision("infeasible")], []),  # Nothing moves any more.
-        ([{}], [], []),
+        ([], [], []),
     ],
 )
 def test_status_is_not_well_while_turning_a_throttle_cannot_help(
     moves: list[Any], decisions: list[Any], told: list[str]
 ) -> None:
-    assert stuck({"moves": moves, "last_decisions": decisions}) == told
+    assert stuck({"moves": moves, "by_throttle": decisions}) == told

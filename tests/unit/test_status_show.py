@@ -7,15 +7,19 @@ from typing import Any
 
 from rich.console import Console
 
-from rheostat.status import show
+from rheostat.status_text import show
+from rheostat.status_tuner import tuner_json
 
 
 def shown(**parts: Any) -> str:
     nothing = {
         "cluster": "lab",
+        "tuner": tuner_json((), 5e7),
+        "headline": "Nothing is moving.",
+        "next": [],
+        "by_throttle": [],
         "brokers": [],
         "moves": [],
-        "remaining_bytes": {},
         "last_decisions": [],
         "last_turns": [],
     }

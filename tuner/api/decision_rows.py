@@ -10,6 +10,17 @@ from tuner.journal.entries import ORDER, PACE, QUOTAS, STEPS, STEPS_OVER, TURN, 
 from tuner.journal.event_lines import event_text, failures_text
 
 _TOPICS_MAX = 20
+# The outcomes in words, the same on the page and in `rheostat status`.
+OUTCOMES = {
+    "done": "done",
+    "failed": "failed",
+    "under_way": "under way",
+    "begun": "begun",
+    "dry_run": "dry run: not done",
+    "no_change": "no change",
+    "waits": "waits",
+    "recorded": "on record",
+}
 _FROM_TO = {
     "set": ("live_bytes_per_s", "wanted_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),

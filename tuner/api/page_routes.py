@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from tuner.api import broker_views, sentences, views
-from tuner.api.decision_rows import row_json
+from tuner.api.decision_rows import OUTCOMES, row_json
 from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
@@ -35,16 +35,6 @@ _PLANS = 10
 _FEED = 30
 _TENANTS = 20
 _FOLDER = Path(__file__).parent / "page"
-_OUTCOMES = {
-    "done": "done",
-    "failed": "failed",
-    "under_way": "under way",
-    "begun": "begun",
-    "dry_run": "dry run: not done",
-    "no_change": "no change",
-    "waits": "waits",
-    "recorded": "on record",
-}
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
 
@@ -118,7 +108,7 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
         def made() -> dict[str, Any]:
             rows, further = found.page(wanted, _FEED)
             shown = [row_json(row, inputs=False) for row in rows]
-            return {"rows": shown, "further": further, "outcomes": _OUTCOMES, "filtered": wanted != Filter()}
+            return {"rows": shown, "further": further, "outcomes": OUTCOMES, "filtered": wanted != Filter()}
 
         return part("decisions.html", made, also=found.changes)
 

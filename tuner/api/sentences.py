@@ -115,11 +115,11 @@ def next_steps(
         return ["It waits until the cluster is seen: what is not known changes nothing."]
     live = seen.live
     if seen.orders.pause is not None:
-        return _after_resume(seen, memory, limits, stall_limits)
+        return after_resume(seen, memory, limits, stall_limits)
     steps = []
     acts = [decision for decision in decisions if not isinstance(decision, Hold | Steer | LetGo)]
     would = "It would now do, were this no dry run" if dry_run else "Under way"
-    steps += [f"{would}: {text}" for text in _some([decision.text for decision in acts])]
+    steps += [f"{would}: {text}" for text in some_of([decision.text for decision in acts])]
     if steered := sum(isinstance(decision, Steer) for decision in decisions):
         throttles = "throttle follows" if steered == 1 else "throttles follow"
         steps.append(f"{steered} {throttles} the clients, every second.")
@@ -149,10 +149,10 @@ def to_come(
     at_the_end = _at_the_end(live, memory, limits)
     if dry_run:
         at_the_end = [f"It would do this, were this no dry run. {step}" for step in at_the_end]
-    return [*_without_throttle(live, limits), *_watched(memory, stall_limits), *ends, *at_the_end]
+    return [*without_throttle(live, limits), *watched(memory, stall_limits), *ends, *at_the_end]
 
 
-def _without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
+def without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
     """That the ceiling does not hold for some moves, and why, where no side of them is throttled and the tuner leaves them so."""
     if limits.throttles_moves:
         return []
@@ -170,7 +170,8 @@ def _without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
     ]
 
 
-def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
+def after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
+    """Returns what a pause keeps from being done, where one is in force."""
     pause = seen.orders.pause
     released = pause is not None and pause.released
     said = "It takes back what is still its own, and then waits" if released else "It changes nothing, and waits"
@@ -184,10 +185,11 @@ def _after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limit
     free = replace(seen, orders=Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides))
     _, decisions = decide(free, memory, limits, stall_limits)
     texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
-    return steps + ([f"After that: {text}" for text in _some(texts)] or ["After that: nothing at first."])
+    return steps + ([f"After that: {text}" for text in some_of(texts)] or ["After that: nothing at first."])
 
 
-def _watched(memory: Memory, stall_limits: StallLimits) -> list[str]:
+def watched(memory: Memory, stall_limits: StallLimits) -> list[str]:
+    """Returns a sentence for each move that loses progress and is not called stalled yet."""
     found = []
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:
@@ -233,7 +235,8 @@ def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]
     ]
 
 
-def _some(texts: Sequence[str]) -> list[str]:
+def some_of(texts: Sequence[str]) -> list[str]:
+    """Returns the first sentences, and how many more there are."""
     if len(texts) <= NAMED_MAX:
         return list(texts)
     return [*texts[:NAMED_MAX], f"and {len(texts) - NAMED_MAX} more of this kind"]

@@ -26,6 +26,9 @@ class Progress(NamedTuple):
     goes_on: bool
 
 
+UNKNOWN = Progress(0.0, 0.0, 0.0, goes_on=False)
+
+
 class End(NamedTuple):
     """When everything ends that moves or that a plan has still to move."""
 

@@ -1,0 +1,30 @@
+"""The signals of the last minute, so that one look can tell whether a move has stalled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from streaming.contract import MoveSignal, MoveStep, Side, Signal
+from tuner.model.cluster import BrokerSide
+from tuner.observe.signals import SignalReader
+
+
+class SignalHistory(SignalReader):
+    """The newest signals; each move has its steps of all signals read, where a signal alone has those of half a minute."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._steps: dict[BrokerSide, dict[int, MoveStep]] = {}
+
+    def take(self, signal: Signal) -> None:
+        super().take(signal)
+        if isinstance(signal, MoveSignal) and signal.side is Side.FOLLOWER and not signal.backlog:
+            self._steps.setdefault((signal.broker, signal.side), {}).update({s.at_ms: s for s in signal.steps})
+
+    def join(self, since_ms: int = 0) -> None:
+        """Gives each move its steps since a moment: a step from before a change of rate says nothing about the new one."""
+        for side, signal in self.moves.items():
+            steps = self._steps.get(side, {})
+            known = tuple(steps[at_ms] for at_ms in sorted(steps) if at_ms - 1000 * steps[at_ms].dt_s >= since_ms)
+            self.moves[side] = replace(signal, steps=known) if side[1] is Side.FOLLOWER else signal

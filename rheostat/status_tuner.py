@@ -1,0 +1,64 @@
+"""Which tuner acts, for the first lines of `rheostat status`: the first question of every alert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.api.sentences import moment
+from tuner.decide import words
+from tuner.model.presence import TunerMode, TunerPresence
+
+_NAMED_MAX = 5
+
+
+def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> dict[str, Any]:
+    """Returns the tuner that counts, as values: the one that acts, else a dry run, else one that starts or stands by.
+
+    Args:
+        tuners: those that are alive, an acting one first.
+        rate_bytes_per_s_max: the ceiling of the settings file that the command was given.
+    """
+    first = tuners[0] if tuners else None
+    return {
+        "state": first.mode.value if first is not None else "none",
+        "acts": first is not None and first.mode is TunerMode.ACTING,
+        "holder": first.holder if first is not None else None,
+        "since_ms": first.since_ms if first is not None else None,
+        "version": first.version if first is not None else None,
+        "page": (first.page or None) if first is not None else None,
+        "waits_for": (first.waits_for or None) if first is not None else None,
+        "rate_bytes_per_s_max": first.rate_bytes_per_s_max if first is not None else None,
+        "rate_bytes_per_s_max_of_file": rate_bytes_per_s_max,
+        "others": [{"state": t.mode.value, "holder": t.holder, "since_ms": t.since_ms} for t in tuners[1:]],
+    }
+
+
+def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
+    """Returns the sentences for ``tuner_json``, the answer first."""
+    state, waits = tuner["state"], tuner["waits_for"]
+    if state == "none":
+        return ["Tuner: none runs. No throttle is changed, and what is set stays. `rheostat run` starts one."]
+    where = f"on {tuner['holder']} since {moment(tuner['since_ms'])}"
+    lines = [
+        {
+            TunerMode.ACTING: f"Tuner: acting {where}.",
+            TunerMode.DRY_RUN: f"Tuner: dry run {where}. It decides and changes nothing; no tuner acts.",
+            TunerMode.STARTING: f"Tuner: starting {where}; no tuner acts yet.",
+            TunerMode.STANDBY: f"Tuner: standing by {where}; no tuner acts.",
+        }[TunerMode(state)]
+    ]
+    if waits:
+        lines.append(f"It waits: {waits}." if state != TunerMode.ACTING else f"Not all is well with it: {waits}.")
+    if tuner["page"]:
+        lines.append(f"Its page: {tuner['page']}")
+    if tuner["rate_bytes_per_s_max"] != tuner["rate_bytes_per_s_max_of_file"]:
+        lines.append(
+            f"Its ceiling is {words.rate(tuner['rate_bytes_per_s_max'])}; the settings file of this command says "
+            f"{words.rate(tuner['rate_bytes_per_s_max_of_file'])}."
+        )
+    if tuner["others"]:
+        named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"][:_NAMED_MAX]]
+        more = len(tuner["others"]) - _NAMED_MAX
+        lines.append(f"Beside it: {', '.join(named)}{f' and {more} more' if more > 0 else ''}.")
+    return lines

@@ -1,0 +1,170 @@
+"""`rheostat status` says first whether a tuner acts, then what moves, what has stalled, and what a tuner would do."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from command_rig import Command
+from rich.console import Console
+from test_api_status_watch import ACTS, ORDERS, measured, status, still_for
+from tuner_cases import NOW_MS, SOURCE, TARGET, move_signal
+
+from rheostat import status as status_module
+from rheostat.status import without_help
+from rheostat.status_history import SignalHistory
+from rheostat.status_picture import Course, picture
+from rheostat.status_text import show
+from rheostat.status_tuner import tuner_json, tuner_lines
+from rheostat.status_watch import Followed
+from streaming.contract import MoveStep
+from tuner.decide.ends import Progress
+from tuner.journal.entries import Entry
+from tuner.journal.presence_records import encode_presence, presence_key
+from tuner.model.limits import MB
+from tuner.model.presence import TunerMode, TunerPresence
+
+AT = "on host:7 since 2023-11-14 22:12:20 UTC"
+DRY = replace(ACTS, mode=TunerMode.DRY_RUN)
+WAITS = replace(ACTS, mode=TunerMode.STANDBY, waits_for="another tuner has the lease")
+STARTS = replace(ACTS, mode=TunerMode.STARTING, waits_for="Spark starts")
+
+
+def told(found: dict[str, Any]) -> str:
+    text = io.StringIO()
+    show(found, Console(file=text, width=400))
+    return text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("tuners", "lines"),
+    [
+        ([ACTS], [f"Tuner: acting {AT}."]),
+        ([DRY], [f"Tuner: dry run {AT}. It decides and changes nothing; no tuner acts."]),
+        ([STARTS], [f"Tuner: starting {AT}; no tuner acts yet.", "It waits: Spark starts."]),
+        ([WAITS], [f"Tuner: standing by {AT}; no tuner acts.", "It waits: another tuner has the lease."]),
+        ([], ["Tuner: none runs. No throttle is changed, and what is set stays. `rheostat run` starts one."]),
+        ([ACTS, WAITS, DRY], [f"Tuner: acting {AT}.", "Beside it: standby on host:7, dry run on host:7."]),
+        (
+            [replace(ACTS, rate_bytes_per_s_max=12e6, page="http://host:9464/")],
+            [
+                f"Tuner: acting {AT}.",
+                "Its page: http://host:9464/",
+                "Its ceiling is 12.0 MB/s; the settings file of this command says 50.0 MB/s.",
+            ],
+        ),
+        (
+            [replace(ACTS, waits_for="no broker signal has arrived yet")],
+            [f"Tuner: acting {AT}.", "Not all is well with it: no broker signal has arrived yet."],
+        ),
+    ],
+)
+def test_first_lines_say_which_tuner_acts(tuners: list[TunerPresence], lines: list[str]) -> None:
+    assert tuner_lines(tuner_json(tuners, 50e6)) == lines
+    found = status(tuners=tuners)
+    assert told(found).splitlines()[: len(lines)] == lines
+    text = io.StringIO()
+    Console(file=text, width=400).print(picture(found, Course(), 30.0))
+    assert [line.rstrip() for line in text.getvalue().splitlines()[: len(lines)]] == lines
+
+
+def test_runbooks_first_question_is_answered_in_its_order() -> None:
+    why = "broker 3 follower throttle: the move has stalled, and no throttle holds it"
+    last = Entry(NOW_MS, "decision", "hold", "stalled_source_bound", why, {"broker": 3, "side": "follower"})
+    text = told(status(measured(still_for(60)), None, last, tuners=[ACTS]))
+    asked = [
+        "Tuner: acting", "Now: 1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled.",
+        "Stalled: the move onto broker 3 since 2023-11-14 22:12:50 UTC.", "Next: ", "Last decision of each throttle:",
+        f"  2023-11-14 22:13:20 {why} (no change)",
+    ]  # fmt: skip
+    lines = text.splitlines()
+    found = [next(n for n, line in enumerate(lines) if line.startswith(part)) for part in asked]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("tuners", [[], [DRY], [WAITS], [STARTS], [ACTS]])
+def test_exit_code_is_1_while_a_move_stalls_and_no_tuner_acts(
+    tuners: Sequence[TunerPresence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(
+        "cluster: lab\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 5e7}\n"
+    )
+    acts = tuners == [ACTS]
+    never = measured(keep_up=55 * MB)
+    for signals, well in ((measured(), True), (measured(still_for(60)), acts), (never, acts)):
+        found = status(signals, tuners=tuners)
+        assert without_help(found) is not well
+        monkeypatch.setattr(status_module, "gather", lambda _, found=found: found)
+        code = 0 if well else 1
+        assert Command("status").run("--config", str(config)).exit_code == code
+        record = Command("status").record("--config", str(config), code=code)
+        assert record == json.loads(json.dumps(found)), "--json has the same facts"
+
+
+def test_without_an_acting_tuner_it_says_what_one_would_do() -> None:
+    stalled = measured(replace(still_for(60), remaining_slope_bytes_per_s=0.0), keep_up=11 * MB)
+    for tuners, who in (([], "A tuner that acts"), ([DRY], "The dry run")):
+        steps = status(stalled, tuners=tuners)["next"]
+        assert steps[0].startswith(f"{who} would do this: broker 1 leader throttle 10.0 MB/s → ")
+    assert status(tuners=[])["next"] == ["A tuner that acts would change nothing now."]
+    assert status(orders=ORDERS, tuners=[DRY])["next"][0] == "It changes nothing, and waits for somebody to resume."
+    # As the tuner that runs has it, and not as this file says.
+    low = replace(DRY, rate_bytes_per_s_max=12e6)
+    assert "→ 12.0 MB/s" in status(stalled, tuners=[low])["next"][0]
+
+
+def test_end_in_status_is_that_of_the_plan() -> None:
+    plans = {"p": Progress(1e9, 5e8, 400.0, goes_on=True)}
+    found = status(plans=plans)
+    assert (found["eta_s"], found["ends_at_ms"]) == (400.0, NOW_MS + 400_000)
+    assert "500 MB of what is planned remain, done in about 6 min 40 s." in told(found)
+    assert status()["eta_s"] == 300.0
+
+
+def test_one_look_judges_the_signals_of_the_last_minute() -> None:
+    history = SignalHistory(cast(Any, None), "signals", "lab")
+    for signal in measured().moves.values():
+        history.take(signal)
+    for back in range(8, -1, -1):
+        at_ms = NOW_MS - 5_000 * back
+        steps = tuple(MoveStep(at_ms - 5_000 * n, 5.0, 0.0, 0.0, 600 * MB) for n in range(2))
+        history.take(replace(move_signal(*TARGET, slope=0.0, steps=steps), sampled_at_ms=at_ms, samples=7))
+    assert status(history)["stalled_brokers"] == [], "ten seconds of the newest signal"
+    history.join()
+    assert len(history.moves[TARGET].steps) == 10
+    assert status(history)["stalled_brokers"] == [3]
+    history.join(since_ms=NOW_MS - 20_000)
+    assert status(history)["stalled_brokers"] == [], "a rate was changed 20 s ago"
+    assert history.moves[SOURCE].steps == ()
+
+
+def test_watch_follows_the_presence_of_tuners() -> None:
+    followed = Followed("lab")
+    key = presence_key("lab", "host:7")
+    followed.take(key, encode_presence(DRY), NOW_MS)
+    assert [t.mode for t in followed.tuners(NOW_MS)] == [TunerMode.DRY_RUN]
+    followed.take(key, encode_presence(ACTS), NOW_MS + 5_000)
+    followed.take(presence_key("other", "x:1"), encode_presence(ACTS), NOW_MS)
+    assert [t.mode for t in followed.tuners(NOW_MS + 24_000)] == [TunerMode.ACTING]
+    assert followed.tuners(NOW_MS + 26_000) == (), "it has not reported for 21 s"
+    followed.take(key, b"not a presence", NOW_MS)
+    assert followed.tuners(NOW_MS) == ()
+    followed.take(key, encode_presence(ACTS), NOW_MS)
+    followed.take(key, None, NOW_MS)
+    assert followed.tuners(NOW_MS) == ()
+
+
+def test_a_move_in_a_dry_run_is_told_as_not_done() -> None:
+    text = "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled"
+    said = {"broker": 1, "side": "leader", "live_bytes_per_s": 10 * MB, "wanted_bytes_per_s": 50 * MB}
+    intent = Entry(NOW_MS, "intent", "set", "stalled_throttle_bound", text, said, dry_run=True)
+    found = status(None, None, intent, tuners=[DRY])
+    assert f"{text} (dry run: not done)" in told(found)
+    assert "intent" not in told(found)
+    assert found["last_decisions"][0]["outcome"] == "dry_run"
