@@ -1,0 +1,189 @@
+"""`rheostat journal check` and `repair`: what is listed, what takes its place, and what is left while a tuner acts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
+
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, NotConfirmedError
+from rheostat.journal import command
+from rheostat.journal.mending import mendings
+from rheostat.journal.scan import Scan, scanned
+from streaming.contract.quotas import QuotaEntity
+from tuner.journal import quota_records
+from tuner.journal.entries import (
+    Entry,
+    decode_memory,
+    encode_entry,
+    encode_memory,
+    encode_owned,
+    entry_key,
+    memory_key,
+    owned_key,
+)
+from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.plan_records import decode_head, encode_head, head_key
+from tuner.journal.reading import JournalRecord
+from tuner.model.memory import Memory, Owned
+from tuner.model.mutation_memory import OwnedQuota
+from tuner.model.orders import Orders, Pause
+from tuner.model.presence import TunerMode, TunerPresence
+from tuner.model.reassigning import PlanHead, Wanted
+
+BAD = b"[" * 100_000
+KIM = QuotaEntity(user="kim")
+PAUSED = encode_orders(Orders(5, pause=Pause(5, "kim")))
+MEMORY = Memory(owned={SOURCE: Owned(None, 5, (5,))})
+NEWER = Owned(None, 9, (5, 9))
+ENTRY = encode_entry(Entry(NOW_MS, "decision", "hold", "watching", "text"))
+HEAD = PlanHead("p", "kim", 5, 9, 1)
+
+
+def scan_of(*records: tuple[bytes, bytes | None]) -> Scan:
+    return scanned(JournalRecord(key, value, offset) for offset, (key, value) in enumerate(records))
+
+
+def mended(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+    """What is written, which mends all: nothing unreadable is in force after it."""
+    made = mendings(scan_of(*records))
+    found = {each.key: each.value for each in made}
+    assert scan_of(*records, *found.items()).in_force == {}
+    return found
+
+
+def test_every_unreadable_record_is_listed_and_the_newest_of_a_key_is_in_force() -> None:
+    scan = scan_of(
+        (orders_key("c"), BAD), (orders_key("c"), PAUSED), (entry_key("entry", "c", 7), BAD), (memory_key("d"), BAD),
+        (b"of|others", BAD), (b"", BAD), (entry_key("entry", "c", 8), ENTRY),
+    )  # fmt: skip
+    assert [(each.offset, each.key) for each in scan.unreadable] == [
+        (0, orders_key("c")), (2, entry_key("entry", "c", 7)), (3, memory_key("d")),
+    ]  # fmt: skip
+    assert list(scan.in_force) == [entry_key("entry", "c", 7), memory_key("d")]
+
+
+def test_a_later_memory_takes_the_place_of_rates_and_lists() -> None:
+    before = [(owned_key("c", SOURCE), BAD), (listed_key("c", "t"), BAD), (memory_key("c"), encode_memory(MEMORY))]
+    assert scan_of(*before).in_force == {}
+    assert list(scan_of(*before, (owned_key("c", SOURCE), BAD)).in_force) == [owned_key("c", SOURCE)]
+
+
+def test_what_is_ours_is_mended_by_one_memory_of_all_that_can_be_read() -> None:
+    pairs = throttle([(0, 1)])
+    found = mended(
+        (memory_key("c"), encode_memory(MEMORY, "host:1")),
+        (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
+        (listed_key("c", "t"), encode_listed("t", pairs)),
+        (memory_key("c"), BAD),
+        (owned_key("c", TARGET), BAD),
+    )
+    assert list(found) == [memory_key("c"), owned_key("c", TARGET)]
+    memory = decode_memory(found[memory_key("c")] or b"")
+    assert (memory.owned, memory.listed) == ({SOURCE: NEWER}, {"t": pairs})
+    assert found[owned_key("c", TARGET)] is None
+    assert b'"holder": "host:1"' in (found[memory_key("c")] or b"")
+
+
+def test_a_memory_of_which_nothing_can_be_read_is_mended_by_an_empty_one() -> None:
+    assert decode_memory(mended((memory_key("c"), BAD))[memory_key("c")] or b"") == Memory()
+
+
+@pytest.mark.parametrize(
+    ("key", "good"),
+    [
+        (orders_key("c"), PAUSED),
+        (quota_records.owned_key("c", KIM), quota_records.encode_owned(KIM, OwnedQuota(None, 5.0, (5.0,)))),
+        (entry_key("entry", "c", 7), ENTRY),
+    ],
+    ids=["orders", "quota", "entry"],
+)
+def test_other_records_are_mended_by_the_newest_readable_one_or_deleted(key: bytes, good: bytes) -> None:
+    assert mended((key, good), (key, BAD), (key, BAD)) == {key: good}
+    assert mended((key, BAD)) == {key: None}
+    assert mended((key, good), (key, None), (key, BAD)) == {key: None}
+
+
+def test_a_plan_goes_on_record_paused_as_its_newest_word_may_have_been_to_stop() -> None:
+    key = head_key("c", "p")
+    head, _ = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
+    assert head.wanted is Wanted.PAUSED
+
+
+# -- the commands -----------------------------------------------------------------------------------------------------------
+
+
+class Topic:
+    """The journal's topic as the commands see it."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *records: tuple[bytes, bytes | None], acting: bool = False
+    ) -> None:
+        self.records = list(records)
+        self.looks = 0
+        settings: Any = type(
+            "S", (), {"cluster": "c", "kafka": None, "topic_names": lambda _: type("T", (), {"journal": "r.journal"})}
+        )()
+        monkeypatch.setattr(command, "load_settings", lambda _: settings)
+        monkeypatch.setattr(command, "_scan", self._scan)
+        tuners = (TunerPresence("host:1", TunerMode.ACTING, 0, "1", 5e6, 1e6),) if acting else ()
+        monkeypatch.setattr(command, "read_tuners", lambda *_: tuners)
+        monkeypatch.setattr(command, "Sender", lambda *_, **__: self)
+        self.comes: list[tuple[bytes, bytes | None]] = []  # Between the first look and the write.
+
+    def _scan(self, _: object) -> Scan:
+        self.looks += 1
+        if self.looks == 2:
+            self.records += self.comes
+        return scan_of(*self.records)
+
+    def send(self, key: bytes, value: bytes | None) -> None:
+        self.records.append((key, value))
+
+    def settle(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_check_says_where_each_is_and_what_follows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Topic(monkeypatch, (b"orders|c\x1b[31m", b"{}"), (orders_key("c"), BAD), (memory_key("c"), b'{"v": 9}'))
+    assert command.check(None) == EXIT_NOT_WELL  # type: ignore[arg-type]  # only handed on
+    told = capsys.readouterr().out
+    assert "\x1b[31m" not in told
+    for part in (
+        "b'orders|c'",
+        "got `array`",
+        "passed over: the orders before it hold",
+        "version 9",
+        "no tuner acts",
+    ):
+        assert part in told
+    Topic(monkeypatch, (orders_key("c"), PAUSED))
+    assert command.check(None) == EXIT_DONE  # type: ignore[arg-type]
+
+
+def test_repair_writes_only_what_the_operator_has_agreed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(monkeypatch, (orders_key("c"), BAD), (memory_key("c"), BAD))
+    with pytest.raises(NotConfirmedError):
+        command.repair(None, yes=False)  # type: ignore[arg-type]
+    assert len(topic.records) == 2
+    assert command.repair(None, yes=True) == EXIT_DONE  # type: ignore[arg-type]
+    assert scan_of(*topic.records).in_force == {}
+
+
+def test_repair_leaves_a_tuners_own_records_alone_while_one_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(monkeypatch, (orders_key("c"), BAD), (memory_key("c"), BAD), acting=True)
+    assert command.repair(None, yes=True) == EXIT_NOT_WELL  # type: ignore[arg-type]
+    assert list(scan_of(*topic.records).in_force) == [memory_key("c")]
+
+
+def test_repair_writes_nothing_where_the_journal_has_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(monkeypatch, (orders_key("c"), BAD))
+    topic.comes = [(orders_key("c"), PAUSED)]
+    with pytest.raises(CommandError, match="Nothing was changed: ask again"):
+        command.repair(None, yes=True)  # type: ignore[arg-type]
+    assert topic.records[-1] == (orders_key("c"), PAUSED)
