@@ -17,16 +17,19 @@ def asked(path: str, address: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [((2, 9), "192.0.2.1"), ((9, 2), "192.0.2.2")],
-    ids=["of one address", "in all"],
+    ("limits", "second"),
+    [
+        ({"per_address_max": 2}, "192.0.2.1"),
+        ({"from_network_max": 2}, "192.0.2.2"),
+        ({"requests_max": 2}, "127.0.0.1"),
+    ],
+    ids=["of one address", "from the network", "in all"],
 )
-def test_requests_at_once_refuse_the_rest_but_health_checks(first: tuple[int, int], second: str) -> None:
-    asyncio.run(asyncio.wait_for(_refused_and_answered(first, second), LIMIT_S))
+def test_requests_at_once_refuse_the_rest_but_health_checks(limits: dict[str, int], second: str) -> None:
+    asyncio.run(asyncio.wait_for(_refused_and_answered(limits, second), LIMIT_S))
 
 
-async def _refused_and_answered(limits: tuple[int, int], second: str) -> None:
-    per_address_max, requests_max = limits
+async def _refused_and_answered(limits: dict[str, int], second: str) -> None:
     may_end = asyncio.Event()
     under_way = 0
 
@@ -37,7 +40,7 @@ async def _refused_and_answered(limits: tuple[int, int], second: str) -> None:
             await may_end.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    limited = RequestsAtOnce(app, requests_max, per_address_max)
+    limited = RequestsAtOnce(app, **limits)
 
     async def status(path: str, address: str) -> int:
         sent: list[Any] = []
@@ -52,6 +55,8 @@ async def _refused_and_answered(limits: tuple[int, int], second: str) -> None:
     while under_way < 2:
         await asyncio.sleep(0)
     assert await status("/api/v1/status", second) == 503
+    if "from_network_max" in limits:
+        assert await status("/api/v1/status", "127.0.0.1") == 200, "this machine has places of its own"
     assert [await status(path, second) for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
     may_end.set()
     assert await asyncio.gather(*slow) == [200, 200]

@@ -78,6 +78,15 @@ def test_answered_connection_is_closed_for_no_other() -> None:
     assert closed.aborted == []
 
 
+def test_answer_that_its_client_leaves_unread_is_given_up() -> None:
+    closed = Closed(ConnectionTable(connections_max=1))
+    connection = closed.open(REMOTE, "deaf", 0.0, Phase.ANSWER)
+    assert connection is not None
+    connection.unread_since_s = 1.0
+    assert closed.open(OTHER, "new", 2.0) is not None
+    assert closed.aborted == ["deaf"]
+
+
 @pytest.mark.parametrize("phase", [Phase.HEAD, Phase.BODY, Phase.IDLE, Phase.CLOSING])
 def test_connection_expires_when_its_phase_is_over(phase: Phase) -> None:
     closed = Closed(ConnectionTable())

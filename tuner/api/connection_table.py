@@ -6,8 +6,8 @@ fixed time limit, and a newcomer that finds no place gets that of the connection
 
 Invariants:
 - Arriving data never moves the deadline of a phase.
-- A connection whose request is being answered is never closed for another. The number of such connections is bounded
-  elsewhere (``limits.Limited``) below the size of the table, so a newcomer always finds a place.
+- A connection whose request is being answered, and whose client reads the answer, is never closed for another. The number of
+  such connections is bounded elsewhere (requests_at_once.py) below the size of the table, so a newcomer always finds a place.
 - No connection from the network takes the place of one from this machine.
 """
 
@@ -79,7 +79,7 @@ class OpenConnection:
 
     @property
     def waits_for_client(self) -> bool:
-        return self.phase is not Phase.ANSWER
+        return self.phase is not Phase.ANSWER or self.unread_since_s is not None
 
     def is_unread(self, now_s: float) -> bool:
         """Whether the client has left an answer unread for too long."""

@@ -1,7 +1,8 @@
-"""Limits how many requests are answered at once, in all and of one address, so that places remain for health checks.
+"""Limits how many requests are answered at once: in all, from the network, and of one address.
 
 Answers to slow readers and events keep their connection. With fewer of them than the connection table has places, a new
-connection always finds one, and a health check is answered while everything else is refused with 503.
+connection always finds one, and a health check is answered while everything else is refused with 503. Clients on this machine
+have places that those on the network cannot take.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections import Counter
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tuner.api.addresses import counted_address
+from tuner.api.addresses import counted_address, is_loopback
 from tuner.api.answers import refusal
 from tuner.api.connection_table import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
 from tuner.api.limits import HEALTH_CHECKS, peer
 
 REQUESTS_MAX = CONNECTIONS_MAX - 40
+REQUESTS_FROM_NETWORK_MAX = REQUESTS_MAX - 40
 REQUESTS_PER_ADDRESS_MAX = CONNECTIONS_PER_ADDRESS_MAX - 16
 
 
@@ -23,10 +25,15 @@ class RequestsAtOnce:
     """Middleware: answers 503 while too many requests are under way. Health checks are not counted."""
 
     def __init__(
-        self, app: ASGIApp, requests_max: int = REQUESTS_MAX, per_address_max: int = REQUESTS_PER_ADDRESS_MAX
+        self,
+        app: ASGIApp,
+        requests_max: int = REQUESTS_MAX,
+        from_network_max: int = REQUESTS_FROM_NETWORK_MAX,
+        per_address_max: int = REQUESTS_PER_ADDRESS_MAX,
     ) -> None:
         self._app = app
         self._max = requests_max
+        self._from_network_max = from_network_max
         self._per_address_max = per_address_max
         self._under_way: Counter[str] = Counter()
 
@@ -35,7 +42,7 @@ class RequestsAtOnce:
             await self._app(scope, receive, send)
             return
         address = counted_address(peer(scope))
-        if self._under_way[address] >= self._per_address_max or self._under_way.total() >= self._max:
+        if not self._has_room(address):
             await refusal(503, "too many requests at once: ask again when others are answered", retry_after_s=1)(
                 scope, receive, send
             )
@@ -47,3 +54,9 @@ class RequestsAtOnce:
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]
+
+    def _has_room(self, address: str) -> bool:
+        if self._under_way[address] >= self._per_address_max or self._under_way.total() >= self._max:
+            return False
+        from_network = sum(count for each, count in self._under_way.items() if not is_loopback(each))
+        return is_loopback(address) or from_network < self._from_network_max
