@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 import structlog
@@ -40,6 +41,9 @@ def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
     # kafka-python tells of every connection and retry; what matters of it comes back as an error to its caller.
     logging.basicConfig(level=logging.ERROR, stream=out, format="%(name)s %(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # Nor does Py4J's trace for each call to a JVM that has ended: its caller says of what.
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
 
 
 def _escaped(_logger: Any, _method: str, line: EventDict) -> EventDict:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from streaming import start_time
 from streaming.backlog import State
 from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
+from streaming.java_output import JavaLine
 from streaming.metrics_server import serve
 from streaming.own_metrics import ConfigState, OwnCollector
 from streaming.quarantine import Quarantined
@@ -27,6 +30,9 @@ from streaming.sources import feeds
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
 from streaming.thread_watch import ThreadWatch
+
+_JAVA_CHARS_MAX = 500
+_LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
 
 
 def run_stream(
@@ -107,7 +113,7 @@ def run_stream(
         settings.kafka, topics, settings.stream,
         cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
     )  # fmt: skip
-    listener = Listener(progressed, again, of_backlog, backlog_failed, halved, quarantined)
+    listener = Listener(progressed, again, of_backlog, backlog_failed, halved, quarantined, _java_log(stop))
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
             own = OwnCollector(settings.cluster, "stream", config, threads=threads)
@@ -123,3 +129,21 @@ def run_stream(
             run(settings.kafka, topics, found, settings.stream, jars, stop, listener, archive)
         except StreamError as error:
             raise CommandError(str(error)) from error
+
+
+def _java_log(stop: threading.Event) -> Callable[[JavaLine], None]:
+    """Returns what logs the lines of Spark's JVM. What Spark says while it ends is left out: it takes that for errors.
+
+    A terminal gets the first line of each warning and error; a log for machines also has the JVM's own words, and the stacks.
+    """
+    log = structlog.get_logger("spark")
+    on_terminal = sys.stderr.isatty()
+
+    def tell(line: JavaLine) -> None:
+        message = line.message.partition("\n")[0][:_JAVA_CHARS_MAX]
+        if stop.is_set() or not message or (on_terminal and line.is_of_jvm):
+            return
+        stack = {"stack": line.stack} if line.stack and not on_terminal else {}
+        log.log(_LEVELS.get(line.level, logging.INFO), message, logger=line.logger, **stack)
+
+    return tell

@@ -7,10 +7,12 @@ differ by who noticed first: Spark's consumer, its producer, or ours.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from py4j.protocol import Py4JError
 
+from streaming import storage
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings
 from streaming.settings import StreamSettings
@@ -33,11 +35,32 @@ _LOST = (
     "RequestTimedOutError",
     "Unreachable",
 )
+_NO_MEMORY = (
+    "Could not reserve enough space",
+    "insufficient memory",
+    "Cannot allocate memory",
+    "java.lang.OutOfMemoryError",
+)
+_NO_ADDRESS = ("BindException", "Cannot assign requested address", "UnknownHostException")
+_NO_OPTION = (
+    "Unrecognized VM option",
+    "Unrecognized option",
+    "Invalid maximum heap size",
+    "Improperly specified VM option",
+)
+_JAVA_MARKS = (*_NO_MEMORY, *_NO_ADDRESS, *_NO_OPTION, "UnsupportedClassVersionError")
 _REFUSED = ("SaslAuthentication", "SslAuthentication", "AuthorizationException", "AuthorizationFailed", "MissingRight")
 
 
 _MISSING = ("UnknownTopicOrPartition", "not present in metadata")
-_MACHINE = ("No space left", "Permission denied", "Read-only file system", "Too many open files", "Disk quota")
+_NATIVE = (
+    "UnsatisfiedLinkError",
+    "Could not initialize class org.xerial.snappy",
+    "Could not initialize class com.github.luben.zstd",
+)
+_THREADS = ("unable to create native thread", "unable to create new native thread")
+_FILES = ("Too many open files",)
+_MACHINE = (*storage.FULL, *storage.READ_ONLY, *storage.DENIED, *_NATIVE, *_THREADS, *_FILES)
 _CHECKPOINT = ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata")
 
 
@@ -71,10 +94,86 @@ def may_be_a_record(report: str) -> bool:
     return not any(mark in report for mark in (*_LOST, *_REFUSED, *_MISSING, *_CHECKPOINT, *_MACHINE))
 
 
+def why_not_started(error: Exception, last_words: str, settings: StreamSettings) -> str:
+    """Returns the operator's words for a JVM that does not start, or for no session in it.
+
+    Args:
+        last_words: what the JVM printed.
+    """
+    report = f"{last_words}\n{error}"
+    of_machine = _of_machine(report, settings) or _of_java(report, settings)
+    if of_machine is not None:
+        return f"Spark does not start. {of_machine}"
+    java = next((line for line in reversed(last_words.splitlines()) if line.strip()), "")
+    said = f"{first_line(error)}{f' Java says: {java[:_SHOWN_CHARS_MAX]}' if java else ''}"
+    return f"Spark does not start with stream.master {settings.master}: {said}"
+
+
+def why_gone(last_words: str, settings: StreamSettings) -> str:
+    """Returns the operator's words for a JVM that has ended under a query."""
+    cause = _of_machine(last_words, settings) or _of_java(last_words, settings)
+    return (
+        f"Spark's Java process has ended. {cause}"
+        if cause is not None
+        else (
+            "Spark's Java process has ended without a word: it was killed, as the kernel does where memory runs out (dmesg says "
+            f"so). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) and "
+            "700 MiB besides, or lower it."
+        )
+    )
+
+
+def _of_machine(report: str, settings: StreamSettings) -> str | None:
+    """Returns what is said of disks and of limits of the system; None: they are not the cause."""
+    known = storage.places(settings)
+    if any(mark in report for mark in storage.FULL):
+        return storage.full_of(known)
+    if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
+        found = next((text for place in known if (text := storage.fault(place)) is not None), None)
+        return found or storage.foreign_file(settings.checkpoint_dir)
+    if any(mark in report for mark in _NATIVE):
+        return f"{storage.native_libraries(known[1])}."
+    if any(mark in report for mark in _THREADS):
+        return (
+            "The system lets it start no more threads: raise the limit of processes (ulimit -u, docker --pids-limit) to 512 at "
+            "least."
+        )
+    if any(mark in report for mark in _FILES):
+        return "The system lets it open no more files: raise the limit (ulimit -n) to 4096 at least."
+    return None
+
+
+def _of_java(report: str, settings: StreamSettings) -> str | None:
+    """Returns what is said of a JVM that does not come up; None: its words do not tell."""
+    line = next((text for text in report.splitlines() if any(mark in text for mark in _JAVA_MARKS)), None)
+    if line is None:
+        return None
+    if any(mark in line for mark in _NO_MEMORY):
+        return (
+            f"There is no memory for its heap of {settings.driver_memory_mb} MiB and 700 MiB besides: lower "
+            f"stream.driver_memory_mb (512 at least), or give this machine, container or shell (ulimit -v) "
+            f"more. Java says: {line[:_SHOWN_CHARS_MAX]}."
+        )
+    if any(mark in line for mark in _NO_ADDRESS):
+        address = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+        return (
+            f"It cannot listen on {address}: SPARK_LOCAL_IP or stream.driver_host must name an address of this machine; without "
+            f"either it is 127.0.0.1. Java says: {line[:_SHOWN_CHARS_MAX]}."
+        )
+    if "UnsupportedClassVersionError" in line:
+        return f"Its Java is too old; 17 or newer is needed: see JAVA_HOME. Java says: {line[:_SHOWN_CHARS_MAX]}."
+    return (
+        f"Java refuses one of its options: correct JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or SPARK_SUBMIT_OPTS in the environment. "
+        f"Java says: {line[:_SHOWN_CHARS_MAX]}."
+    )
+
+
 def why(
     report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
 ) -> str:
     """The operator's words for what a query died of. Causes that hide others come last."""
+    if (of_machine := _of_machine(report, settings)) is not None:
+        return f"The stream processor died. {of_machine}"
     read = dict.fromkeys([topics.metrics, *(topic for feed in feeds for topic in feed.topics)])
     ours = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
     servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])

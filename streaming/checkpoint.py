@@ -126,8 +126,8 @@ def held(checkpoint_dir: Path) -> Iterator[None]:
         file = lock.open("a")
     except OSError as error:
         raise StreamError(
-            f"The checkpoint {checkpoint_dir} cannot be made ({error.strerror}): let stream.checkpoint_dir name a folder that"
-            " this user may write."
+            f"The checkpoint {checkpoint_dir} cannot be made ({error.strerror}: {error.filename}): let stream.checkpoint_dir name"
+            " a folder that this user may write."
         ) from error
     with file:
         try:
@@ -258,7 +258,7 @@ def _read(file: Path) -> Record:
             failing=_failing(body.get("failing")),
             failing_chunk=None if body.get("failing_chunk") is None else FailingChunk(**body["failing_chunk"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(file, f"it is not what rheostat writes: {error}") from error
 
 
@@ -318,7 +318,7 @@ def _check_whole(folder: Path, sources: int) -> None:
     if metadata.exists() or offsets:
         try:
             json.loads(metadata.read_text(encoding="utf-8"))["id"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             raise damaged(metadata, "empty or cut") from error
     for batch in offsets[-2:]:
         if len(read_offsets(folder / "offsets" / str(batch))) != sources:
@@ -340,7 +340,7 @@ def _log_lines(file: Path) -> list[Any]:
         if not version.startswith("v") or not lines:
             raise ValueError("no version, or nothing after it")
         return [None if line == "-" else json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ValueError) as error:
         raise damaged(file, "empty or cut") from error
 
 

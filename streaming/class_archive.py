@@ -20,7 +20,7 @@ import psutil
 from pyspark import SparkContext
 
 # Dumping takes seconds; who stops us waits no longer than that.
-DUMP_S_MAX = 20.0
+DUMP_S_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)

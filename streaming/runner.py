@@ -20,11 +20,12 @@ import kafka.errors
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from streaming import backlog, checkpoint, pipeline, quarantine
-from streaming.causes import first_line, is_lost, may_be_a_record, why
+from streaming import backlog, checkpoint, pipeline, quarantine, storage
+from streaming.causes import first_line, is_lost, may_be_a_record, why, why_gone, why_not_started
 from streaming.class_archive import ClassArchive
 from streaming.contract import Topics
 from streaming.errors import StreamError
+from streaming.java_output import JavaLine, JavaOutput
 from streaming.kafka import KafkaSettings
 from streaming.kafka.cluster import ClusterError
 from streaming.pipeline import Live
@@ -61,6 +62,7 @@ class Listener:
     backlog_failed: Callable[[str, float], None] = _nobody  # The same chunk comes again: because of what, in s.
     halved: Callable[[int, int], None] = _nobody  # A batch of so many records fails, and is cut to so many.
     quarantined: Callable[[quarantine.Quarantined], None] = _nobody  # Records are left out, as they end the query.
+    java: Callable[[JavaLine], None] = _nobody  # Each line that Spark's JVM prints; called in another thread.
 
 
 def run(
@@ -83,8 +85,10 @@ def run(
     """
     # Torn down last in, first out: query, locks, session, scratch folder.
     with ExitStack() as teardown:
+        _check_places(settings)
         teardown.enter_context(checkpoint.held(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
+        output = JavaOutput(listener.java)
         try:
             spark = spark_session(
                 jars,
@@ -96,11 +100,10 @@ def run(
                 standalone=_standalone(settings),
                 compiler=settings.compiler,
                 class_archive=class_archive,
+                output=output,
             )
         except Exception as error:  # Py4J's, for whatever the JVM did not like.
-            raise StreamError(
-                f"Spark does not start with stream.master {settings.master}: {first_line(error)}"
-            ) from error
+            raise StreamError(why_not_started(error, output.last_words(), settings)) from error
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
         watch = _Watch(stop, listener)
         if class_archive is not None:
@@ -123,7 +126,9 @@ def run(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
                         "records again, and leaves out one that ends it every time; raise stream.driver_memory_mb if none is found."
                     ) from error
-                raise StreamError("Spark's Java process is gone: it was killed; see the log above.") from error
+                raise StreamError(why_gone(output.last_words(), settings)) from error
+            except OSError as error:
+                raise storage.told(error, storage.places(settings)) from error
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = why(report, kafka_, topics, settings, feeds)
@@ -133,6 +138,18 @@ def run(
                     raise StreamError(cause) from error
                 listener.again(cause, watch.wait_s)
                 watch.pause()
+
+
+def _check_places(settings: StreamSettings) -> None:
+    """
+    Raises:
+        StreamError: a folder that the stream writes to does not take it; said before Spark starts.
+    """
+    for place in storage.places(settings):
+        if (text := storage.fault(place)) is not None:
+            raise StreamError(f"The stream cannot start. {text}")
+    if (text := storage.foreign_file(settings.checkpoint_dir)) is not None:
+        raise StreamError(f"The stream cannot start. {text}")
 
 
 def _standalone(settings: StreamSettings) -> Standalone | None:

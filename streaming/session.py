@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from streaming import compiler_thread, kernel, lookups
+from streaming import compiler_thread, java_output, kernel, lookups
 from streaming.class_archive import ClassArchive
+from streaming.java_output import JavaOutput
 from streaming.settings import Compiler
 
 # The live query's jobs are in Spark's default pool. They get their cores first, and what is left goes to the backlog's; a
@@ -38,7 +40,8 @@ appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.console.layout.pattern = {pattern}
+appender.console.layout.alwaysWriteExceptions = false
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 """
@@ -118,6 +121,7 @@ def spark_session(
     compiler: Compiler = "quick",
     class_archive: ClassArchive | None = None,
     ui: bool = False,
+    output: JavaOutput | None = None,
 ) -> SparkSession:
     """A session, local if nothing else is said.
 
@@ -126,6 +130,7 @@ def spark_session(
         local_dir: scratch space; worthless after the session.
         cores: threads, over all executors.
         shuffle_partitions: a query with a checkpoint keeps the number it was first started with.
+        output: reads what the JVM prints; without one nobody hears it.
     """
     host = "127.0.0.1" if standalone is None else standalone.driver_host
     if host == "127.0.0.1":
@@ -137,7 +142,7 @@ def spark_session(
         # Not spark.jars alone: those are copied, served to executors that a local session has none of, and loaded apart.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
         "spark.driver.memory": f"{driver_memory_mb}m",
-        "spark.driver.extraJavaOptions": _java_options(_write_logging(local_dir), cores, compiler, class_archive),
+        "spark.driver.extraJavaOptions": _java_options(local_dir, cores, compiler, class_archive),
         "spark.driver.host": host,
         # The address that others reach us at need not be one of ours: a container has another inside.
         "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
@@ -184,10 +189,12 @@ def spark_session(
     if standalone is not None:
         settings |= standalone.settings(jars, cores)
     master = f"local[{cores}]" if standalone is None else standalone.master
-    builder = SparkSession.builder.master(master).appName(app_name)
+    settings |= {"spark.master": master, "spark.app.name": app_name}
+    builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     with compiler_thread.steps_back() if compiler == "thorough" else nullcontext():
+        _start_java(settings, output or JavaOutput(lambda _: None))
         spark = builder.getOrCreate()
     lookups.remember()
     return spark
@@ -204,7 +211,21 @@ def ran_out_of_memory() -> bool:
         return False
 
 
-def _java_options(logging: Path, cores: int, compiler: Compiler, class_archive: ClassArchive | None) -> str:
+def _start_java(settings: Mapping[str, str], output: JavaOutput) -> None:
+    """Starts the JVM as the first session of a process would, but with its output going to ``output``."""
+    if SparkContext._gateway is not None:
+        output.started()
+        return
+    try:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]  # PySpark does not say
+            SparkConf().setAll(list(settings.items())), dict(output.popen_options)
+        )
+    finally:
+        output.started()
+    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+
+def _java_options(local_dir: Path, cores: int, compiler: Compiler, class_archive: ClassArchive | None) -> str:
     options = (
         _EXIT_WHEN_FULL,
         # Stopping a query serialises its plan recursively: with the default stack it overflows.
@@ -216,7 +237,9 @@ def _java_options(logging: Path, cores: int, compiler: Compiler, class_archive: 
         *_COMPILERS[compiler],
         *(class_archive.java_options() if class_archive is not None else ()),
         "-Duser.timezone=UTC",
-        f'"-Dlog4j2.configurationFile={logging.as_uri()}"',
+        # Native codecs of topics are unpacked there: beside all else that is scratch, and gone with it.
+        f'"-Djava.io.tmpdir={local_dir.absolute()}"',
+        f'"-Dlog4j2.configurationFile={_write_logging(local_dir).as_uri()}"',
     )
     return " ".join(options)
 
@@ -235,5 +258,5 @@ def _write_logging(local_dir: Path) -> Path:
     ]
     local_dir.mkdir(parents=True, exist_ok=True)
     path = local_dir / "log4j2.properties"
-    path.write_text(_LOGGING + "".join(lines))
+    path.write_text(_LOGGING.replace("{pattern}", java_output.PATTERN) + "".join(lines))
     return path.absolute()

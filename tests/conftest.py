@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, Phase, core, settings
 from hypothesis.internal.conjecture import engine
 from hypothesis.vendor import pretty
@@ -18,3 +23,23 @@ settings.load_profile("rheostat")
 engine.MAX_SHRINKING_SECONDS = 60
 # schemathesis, which is a plugin of every run, has put one in its place that prints no values: of no test, not only of its own.
 core.RepresentationPrinter = pretty.RepresentationPrinter
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a tmpfs with the given options on a folder of its own; skips where this user may mount nothing."""
+    made: list[Path] = []
+
+    def mounted(options: str) -> Path:
+        folder = tmp_path / f"mount-{len(made)}"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode:
+            pytest.skip(f"this user may mount nothing: {done.stderr.strip()}")
+        made.append(folder)
+        return folder
+
+    yield mounted
+    for folder in made:
+        subprocess.run(["umount", "--lazy", folder], timeout=20, check=True)

@@ -14,7 +14,7 @@ from typing import Any
 from rheostat.doctor.agents import agents
 from rheostat.doctor.cluster import names_on_record, quota_window, rights, topics, way_in
 from rheostat.doctor.findings import Finding, Verdict
-from rheostat.doctor.machine import checkpoint, machine
+from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
 from rheostat.settings import Settings
@@ -33,7 +33,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         create: rheostat's own topics are created where they are missing; otherwise nothing is changed.
     """
     yield from machine()
-    yield checkpoint(settings)
+    yield from storage_of_stream(settings)
     kafka = settings.kafka
     reached = way_in(kafka, _REACHABILITY, "kafka")
     yield from reached

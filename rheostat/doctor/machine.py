@@ -1,4 +1,4 @@
-"""This machine: Java, the JVM artifacts, the folder of the checkpoint."""
+"""This machine: Java, the JVM artifacts, the folders that the stream writes to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import artifacts_present
 from rheostat.jvm.java import find_java
 from rheostat.settings import Settings
+from streaming import storage
+from streaming.errors import StreamError
+
+_NATIVE_PATH = "org.xerial.snappy.lib.path"  # As the image sets it: the libraries are unpacked already.
 
 
 def machine() -> Iterator[Finding]:
@@ -30,12 +34,35 @@ def machine() -> Iterator[Finding]:
         yield Finding("JVM artifacts", Verdict.FAILED, str(error), "remove the folder it names")
 
 
-def checkpoint(settings: Settings) -> Finding:
-    folder = settings.stream.checkpoint_dir
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if os.access(nearest, os.W_OK | os.X_OK) and nearest.is_dir():
-        return Finding("checkpoint folder", Verdict.OK, str(folder))
-    return Finding(
-        "checkpoint folder", Verdict.FAILED, f"{folder} cannot be made or written by this user",
-        "let stream.checkpoint_dir name a folder that this user may write",
-    )  # fmt: skip
+def storage_of_stream(settings: Settings) -> Iterator[Finding]:
+    """Whether the stream's folders take what it writes, and have room for it."""
+    try:
+        checkpoint, scratch = storage.places(settings.stream)
+    except StreamError as error:
+        yield Finding("scratch space", Verdict.FAILED, str(error), "only the stream needs it")
+        return
+    foreign = storage.foreign_file(checkpoint.folder)
+    yield _place("checkpoint folder", checkpoint) if foreign is None else _failed("checkpoint folder", foreign)
+    yield _place("scratch space", scratch)
+    if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
+        yield Finding(
+            "native code of Java", Verdict.ADVICE, storage.native_libraries(scratch),
+            "without that the stream ends at the first record that is compressed with snappy or zstd",
+        )  # fmt: skip
+
+
+def _place(check: str, place: storage.Place) -> Finding:
+    if (text := storage.fault(place)) is not None:
+        return _failed(check, text)
+    free_mb, advised_mb = place.free_bytes // storage.MB, storage.FREE_BYTES_ADVISED // storage.MB
+    if free_mb < advised_mb:
+        return Finding(
+            check, Verdict.ADVICE, f"{place.folder}: only {free_mb} MB are free on {place.mount_point}",
+            f"free some: the stream of a large cluster needs {advised_mb} MB there",
+        )  # fmt: skip
+    return Finding(check, Verdict.OK, f"{place.folder}, {free_mb:,} MB free")
+
+
+def _failed(check: str, text: str) -> Finding:
+    found, _, do = text.partition(". ")
+    return Finding(check, Verdict.FAILED, found, do)

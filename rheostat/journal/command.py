@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from kafka.errors import KafkaError
+from rich.console import Console
 from rich.table import Table
 
 from rheostat.confirm import confirm
@@ -36,7 +37,7 @@ def check(config: Path) -> int:
     """
     settings = load_settings(config)
     scan = _scan(settings)
-    _show(scan, settings.topic_names().journal)
+    show(scan, settings.topic_names().journal, console_of(sys.stdout))
     return EXIT_NOT_WELL if scan.in_force else EXIT_DONE
 
 
@@ -108,11 +109,10 @@ def _write(settings: Settings, todo: list[Mending], scan: Scan) -> None:
         raise CommandError(f"Not all was written, as {error}: look with `rheostat journal check`.") from error
 
 
-def _show(scan: Scan, topic: str) -> None:
+def show(scan: Scan, topic: str, console: Console) -> None:
     if not scan.unreadable:
         out(f"Every record of {topic} can be read.")
         return
-    console = console_of(sys.stdout)
     table = Table(title=f"Records of {topic} that cannot be read", title_justify="left")
     for column in ("partition", "offset", "bytes"):
         table.add_column(column, justify="right")

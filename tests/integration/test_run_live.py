@@ -16,6 +16,7 @@ import psutil
 import pytest
 import yaml
 from lab_parts import RHEOSTAT, MakeLab, Running, is_java, running, until
+from terminal_kit import CTRL_C, terminal
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -26,6 +27,7 @@ LAB = LabSpec(brokers=1)
 HEALTHY_S_MAX = 3.0
 RSS_BYTES_MAX = 150_000_000
 READY_S_MAX = 90.0
+END_S_MAX = 15.0
 
 
 def config_for(lab: Lab, folder: Path, port: int, **collector: Any) -> Path:
@@ -145,8 +147,13 @@ def test_run_becomes_ready_restarts_what_dies_and_leaves_nothing(run: Running, p
         assert before.pid == now.pid
 
     began = time.monotonic()
-    assert run.end(signal.SIGTERM, 30) == 0
-    assert time.monotonic() - began < 20
+    known = len(run.lines())
+    assert (
+        run.end(signal.SIGINT, 30) == 0
+    )  # Ctrl-C; a terminal sends it to this process alone, its parts have sessions of their own.
+    assert time.monotonic() - began < END_S_MAX
+    assert [line for line in run.lines()[known:] if line["level"] not in ("info", "debug")] == []
+    assert [line for line in run.said().splitlines() if not line.startswith("{")] == []  # Nothing in Java's own words.
     until(lambda: run.left() == [], 5, "nothing is left; Spark's Java ends when it sees that its Python has")
     assert [line["part"] for line in events(run, "part stopped")] == ["tune", "stream", "collect"]
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -207,3 +214,19 @@ def end_offset_or_none(lab: Lab) -> int | None:
             return sum(offsets.values()) if offsets else None
     except ClusterError:
         return None
+
+
+@pytest.mark.campaign
+def test_ctrl_c_on_a_terminal_ends_run_without_a_word_of_spark(lab: Lab, tmp_path: Path, port: int) -> None:
+    config = config_for(lab, tmp_path, port)
+    with terminal(*RHEOSTAT, "run", "--config", config, columns=200) as shown:
+        until(lambda: answer(port, "readyz") == 200, READY_S_MAX, "/readyz answers 200")
+        before = len(shown.screen().splitlines())
+        shown.press(CTRL_C)
+        began = time.monotonic()
+        assert shown.ends(30) in (0, 130)
+        assert time.monotonic() - began < END_S_MAX
+        after = "\n".join(shown.screen().splitlines()[before:])
+    assert "part stopped" in after
+    for word in ("ERROR", "Exception", "WARN", "\tat ", "error"):
+        assert word not in after

@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rheostat import supervisor as supervisor_module
 from rheostat.supervisor import BACKOFF_S_MAX, WELL_AFTER_S, Child, Supervisor, children_for
 
 DIES = [sys.executable, "-c", "raise SystemExit(3)"]
@@ -108,3 +110,21 @@ def test_the_parts_are_this_program_and_dry_run_reaches_the_tuner_only() -> None
     assert list(parts) == ["collect", "stream", "tune"]
     assert all(command[:3] == [sys.executable, "-m", "rheostat"] for command in parts.values())
     assert [name for name, command in parts.items() if "--dry-run" in command] == ["tune"]
+
+
+def test_stop_asks_all_parts_at_once_and_kills_what_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "STOP_S_MAX", 2.0)
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+    )
+    log = tmp_path / "log"
+    supervisor = Supervisor([Child(name, [sys.executable, "-c", deaf]) for name in ("a", "b", "c")], log_to=log)
+    supervisor.look()
+    processes = [child.process for child in supervisor.children if child.process is not None]
+    deadline = time.monotonic() + 30
+    while log.read_text().count("deaf") < 3:
+        assert time.monotonic() < deadline, "the parts do not start"
+    began = time.monotonic()
+    supervisor.stop()
+    assert time.monotonic() - began < 3 * 2.0  # One after the other would take that.
+    assert {process.returncode for process in processes} == {-signal.SIGKILL}

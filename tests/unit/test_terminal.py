@@ -21,6 +21,8 @@ from rheostat.doctor import view as doctor_view
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.fetchers import view as fetchers_view
 from rheostat.fetchers.report import report as fetchers_report
+from rheostat.journal import command as journal_command
+from rheostat.journal.scan import Scan
 from rheostat.limits import view as limits_view
 from rheostat.limits.report import report as limits_report
 from rheostat.plan import view as plan_view
@@ -40,6 +42,7 @@ from rheostat.signal_tables import SHEETS, tables
 from rheostat.status_picture import Course, picture
 from rheostat.terminal import Terminal, console_of
 from streaming.contract import MovingPartition, Side, Signal, TenantSignal
+from tuner.journal.unreadable import Unreadable
 from tuner.model.partition_limits import PartitionCounts, PartitionLimits
 from tuner.model.reassigning import ClusterLook, Ending, Part, PartitionNow, Plan, PlanHead, PlanState
 from tuner.plan.fetcher_loads import Followed
@@ -182,6 +185,11 @@ def demo(hostile: str, console: Console) -> None:
         view.now(hostile)
 
 
+def journal(hostile: str, console: Console) -> None:
+    record = Unreadable(hostile.encode(errors="replace"), 7, 99, hostile)
+    journal_command.show(Scan([record], {record.key: record}), "rheostat.journal", console)
+
+
 # Module → what is printed from it. A module that prints or makes a table and is not here fails the test below.
 RENDERERS: dict[str, Renderer] = {
     "signal_tables": signals,
@@ -197,6 +205,7 @@ RENDERERS: dict[str, Renderer] = {
     "reassign/view": reassign,
     "replay/command": replayed,
     "demo/view": demo,
+    "journal/command": journal,
 }
 
 

@@ -1,0 +1,181 @@
+"""The folders that the stream writes to: whether they take what it writes, and if not, why and what to do.
+
+A disk that is full, a folder of another user or a file system that is mounted read-only end Spark with pages of Java that name
+neither. All of these can be seen from outside, before a start and after a death.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streaming.errors import StreamError
+from streaming.settings import StreamSettings
+
+MB = 1_000_000
+START_BYTES_MIN = 32 * MB  # Less, and the first batches of a small cluster fill it.
+FREE_BYTES_ADVISED = 256 * MB  # State and logs of a thousand brokers: 100 batches of changes and ten snapshots.
+FULL = ("No space left on device", "Disk quota exceeded")
+READ_ONLY = ("Read-only file system",)
+DENIED = ("Permission denied", "AccessControlException", "Operation not permitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder that is written to."""
+
+    name: str
+    folder: Path
+    setting: str  # What names another folder.
+
+    @property
+    def there(self) -> Path:
+        """The folder itself, or as long as it is not there the nearest one above it."""
+        return next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
+
+    @property
+    def mount_point(self) -> Path:
+        return next(path for path in (self.there.resolve(), *self.there.resolve().parents) if os.path.ismount(path))
+
+    @property
+    def free_bytes(self) -> int:
+        found = os.statvfs(self.there)
+        return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0  # Without inodes: nothing.
+
+    @property
+    def size_bytes(self) -> int:
+        found = os.statvfs(self.there)
+        return found.f_blocks * found.f_frsize
+
+    @property
+    def forbids_execution(self) -> bool:
+        return bool(os.statvfs(self.there).f_flag & os.ST_NOEXEC)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.folder}"
+
+
+def places(settings: StreamSettings) -> tuple[Place, Place]:
+    """Returns the checkpoint, and the scratch space of Spark.
+
+    Raises:
+        StreamError: there is no folder for the scratch space.
+    """
+    try:
+        scratch = Path(tempfile.gettempdir())
+    except FileNotFoundError as error:  # Python has tried to write into each of the usual ones.
+        raise StreamError(
+            f"There is no folder for Spark's scratch space ({error.strerror}): set TMPDIR to one that this user may write, with "
+            f"{_mb(START_BYTES_MIN)} free at least."
+        ) from error
+    return (
+        Place("the checkpoint", settings.checkpoint_dir, "stream.checkpoint_dir"),
+        Place("Spark's scratch space in", scratch, "the environment variable TMPDIR"),
+    )
+
+
+def fault(place: Place, free_bytes_min: int = START_BYTES_MIN) -> str | None:
+    """Returns what keeps the stream from writing to a place, with what to do; None: nothing."""
+    there = place.there
+    if os.statvfs(there).f_flag & os.ST_RDONLY:
+        return (
+            f"{place} cannot be written: the file system {place.mount_point} is mounted read-only. {_elsewhere(place)}"
+        )
+    if not there.is_dir() or not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        return f"{place} cannot be written: {_owned(there)}. {_elsewhere(place)}"
+    if place.free_bytes < free_bytes_min:
+        return full(place)
+    return None
+
+
+def full(place: Place) -> str:
+    """Returns how full the file system of a place is, how much the stream needs, and what to do."""
+    return (
+        f"The file system {place.mount_point}, which holds {place}, is full: {_mb(place.free_bytes)} of {_mb(place.size_bytes)} "
+        f"are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some, and it goes on where it ended; "
+        f"or {_name_another(place)}"
+    )
+
+
+def full_of(known: Sequence[Place]) -> str:
+    """Returns what is said after a write has found no space: of the place with the least room, if that explains it."""
+    fullest = min(known, key=lambda place: place.free_bytes)
+    if fullest.free_bytes < START_BYTES_MIN:
+        return full(fullest)
+    free = "; ".join(
+        f"{place.mount_point}, which holds {place}, has {_mb(place.free_bytes)} free now" for place in known
+    )
+    return (
+        f"No space was left on a file system: {free}. Look whether something fills one of them now and then, or, with a "
+        "master other than local, at the disks of the executors."
+    )
+
+
+def foreign_file(folder: Path) -> str | None:
+    """Returns whose file within a folder this process cannot read and write, and what to do; None: there is none."""
+    for parent, folders, files in os.walk(folder):
+        for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
+            needed = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
+            if path.exists() and not os.access(path, needed):
+                return (
+                    f"The checkpoint {folder} is not this user's: {_owned(path)}. Run the stream as that user, give the folder to "
+                    f"this one (chown -R {os.geteuid()} {folder}), or set another stream.checkpoint_dir."
+                )
+    return None
+
+
+def told(error: OSError, known: Sequence[Place]) -> StreamError:
+    """Returns what is said of a file operation of ours that failed."""
+    by_path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    for place in known:
+        if (text := fault(place)) is not None:
+            return StreamError(text)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StreamError(full_of(known))
+    if error.errno in (errno.EACCES, errno.EPERM) and by_path is not None:
+        return StreamError(
+            f"{_owned(by_path)}, so the stream cannot use it. Give it to this user, or name another folder."
+        )
+    return StreamError(f"The stream cannot use {by_path or 'a file'}: {error.strerror or error}.")
+
+
+def native_libraries(place: Place) -> str:
+    """Returns what is said where Java may not load the native code that it unpacks."""
+    return (
+        f"Java cannot load the native code of compressed topics (snappy, zstd): it unpacks that into {place.folder}, and the file "
+        f"system {place.mount_point} is mounted noexec. Set TMPDIR to a folder of a file system that allows execution, or remount "
+        "this one with exec"
+    )
+
+
+def _owned(path: Path) -> str:
+    try:
+        owner = path.stat().st_uid
+    except OSError as error:
+        return f"{path} cannot be looked at ({error.strerror})"
+    return f"{path} belongs to {_user(owner)}, and this process runs as {_user(os.geteuid())}"
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _elsewhere(place: Place) -> str:
+    text = _name_another(place)
+    return text[:1].upper() + text[1:]
+
+
+def _name_another(place: Place) -> str:
+    return f"let {place.setting} name a folder elsewhere that this user may write."
+
+
+def _mb(n_bytes: int) -> str:
+    return f"{n_bytes / MB:,.0f} MB"
