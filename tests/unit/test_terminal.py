@@ -15,7 +15,7 @@ from rich.console import Console
 from tuner_cases import NOW_MS, TARGET, broker_signal, move_signal
 
 import rheostat
-from rheostat import logs, status
+from rheostat import logs, status_text
 from rheostat.demo.view import View as DemoView
 from rheostat.doctor import view as doctor_view
 from rheostat.doctor.findings import Finding, Verdict
@@ -40,10 +40,12 @@ from rheostat.replay import command as replay
 from rheostat.saying import out, tell
 from rheostat.signal_tables import SHEETS, tables
 from rheostat.status_picture import Course, picture
+from rheostat.status_tuner import tuner_json
 from rheostat.terminal import Terminal, console_of
 from streaming.contract import MovingPartition, Side, Signal, TenantSignal
 from tuner.journal.unreadable import Unreadable
 from tuner.model.partition_limits import PartitionCounts, PartitionLimits
+from tuner.model.presence import TunerMode, TunerPresence
 from tuner.model.reassigning import ClusterLook, Ending, Part, PartitionNow, Plan, PlanHead, PlanState
 from tuner.plan.fetcher_loads import Followed
 from tuner.plan.kip73 import kip73_of
@@ -81,16 +83,21 @@ def signals(hostile: str, console: Console) -> None:
 
 
 def status_of(hostile: str) -> dict[str, Any]:
-    entry = {"at_ms": NOW_MS, "kind": hostile, "text": hostile, "failure": hostile}
-    broker = {
-        "broker": 1, "produce_p99_ms": 1.0,
-        **{f"{side}_{key}": 1e6 for side in Side for key in ("rate_bytes_per_s", "throttled_bytes_per_s", "floor_bytes_per_s")},
+    entry = {"at_ms": NOW_MS, "kind": hostile, "text": hostile, "outcome": "failed", "failure": hostile}
+    sides = ("rate_bytes_per_s", "throttled_bytes_per_s", "floor_bytes_per_s")
+    broker = {"broker": 1, "produce_p99_ms": 1.0} | {f"{side}_{key}": 1e6 for side in Side for key in sides}
+    onto = {
+        "broker": 2, "done_ratio": 0.5, "remaining_bytes": 1e6, "slope_bytes_per_s": -1.0, "eta_s": 60.0, "stalled": True,
+        "stalled_since_ms": NOW_MS, "progress_lost_s": 0.0,
     }  # fmt: skip
+    tuner = TunerPresence(hostile, TunerMode.ACTING, NOW_MS, hostile, 1e6, 1e5, page=hostile, waits_for=hostile)
+    plan = {"plan": hostile, "wanted": hostile, "partitions": 1, "under_way": 1, "said": [hostile]}
     return {
-        "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "stalled_brokers": [1],
-        "infeasible": [], "rate_bytes_per_s_max": 1e6, "brokers": [broker], "onto": [], "next": [hostile],
+        "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,
+        "tuner": tuner_json((tuner, tuner), 5e7), "stalled_brokers": [1], "infeasible": [{"broker": 1, "side": "leader"}],
+        "rate_bytes_per_s_max": 1e6, "brokers": [broker], "onto": [onto], "next": [hostile], "by_throttle": [entry],
         "moves": [{"topic": hostile, "partition": 0, "leader": 1, "adding": [2], "removing": []}],
-        "remaining_bytes": {"2": 1e6}, "plans": [{"plan": hostile, "wanted": hostile, "partitions": 1, "under_way": 1, "said": [hostile]}],
+        "remaining_bytes": {"2": 1e6}, "plans": [plan], "unreadable_records": [hostile],
         "paused": {"by": hostile, "released": False},
         "overrides": [{"broker": 1, "side": "leader", "rate_bytes_per_s": 1e6, "by": hostile}],
         "last_decisions": [entry], "last_turns": [entry],
@@ -109,7 +116,7 @@ def tenants_of(hostile: str) -> dict[str, Any]:
 
 
 def shown_status(hostile: str, console: Console) -> None:
-    status.show(status_of(hostile), console)
+    status_text.show(status_of(hostile), console)
 
 
 def watched_status(hostile: str, console: Console) -> None:
@@ -194,7 +201,7 @@ def journal(hostile: str, console: Console) -> None:
 RENDERERS: dict[str, Renderer] = {
     "signal_tables": signals,
     "signals": signals,
-    "status": shown_status,
+    "status_text": shown_status,
     "status_picture": watched_status,
     "status_watch": watched_status,
     "quotas/live": quotas,
