@@ -180,7 +180,7 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
 
 
 def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]:
-    """Whether another name of the cluster has something on record, for which a tuner of ours waits.
+    """Whether the journal holds what keeps a tuner from acting: an unreadable record, or what another name has on record.
 
     Args:
         brokers: that are alive.
@@ -193,6 +193,8 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "see what is said of own topics and of rights on them, and the brokers' logs",
         )  # fmt: skip
         return
+    if known.blocked is not None:
+        yield Finding("journal", Verdict.FAILED, known.blocked, "rheostat journal check, then rheostat journal repair")
     others = ", ".join(f"{name!r} has {what}" for name, what in known.elsewhere.items())
     if not others:
         yield Finding("cluster name", Verdict.OK, f"nothing is on record under another name than {settings.cluster!r}")
