@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from streaming.contract.bounds import reason_of
 from tuner.api.board import MUTATION_QUOTAS, PLANS, THROTTLES, Board
 from tuner.early import LOOK_EVERY_S
 from tuner.journal.kafka_journal import KafkaJournal
@@ -136,7 +137,7 @@ def run(
 
 
 def _told(effect: str, error: Exception) -> str:
-    return f"{effect}: {type(error).__name__}: {error}"
+    return f"{effect}: {type(error).__name__}: {reason_of(error)}"
 
 
 def _in_order(stop: Callable[[], None]) -> None:

@@ -19,6 +19,7 @@ NODE_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit intege
 COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6  # Scrapes are divided by it.
 TEXT_CHARS_MAX = 4_096
 ITEMS_MAX = 10_000
+REASON_CHARS_MAX = 200
 
 AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
 Node = Annotated[int, Meta(ge=0, le=NODE_MAX)]
@@ -27,3 +28,8 @@ Number = Annotated[float, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 Completeness = Annotated[float, Meta(ge=COMPLETENESS_MIN, le=COMPLETENESS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 Some = Meta(max_length=ITEMS_MAX)  # For arrays.
+
+
+def reason_of(error: Exception) -> str:
+    """What is wrong with a record, in ASCII without control characters: msgspec's messages quote values of the record."""
+    return str(error).encode("unicode_escape").decode()[:REASON_CHARS_MAX]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from streaming.contract.basics import SCHEMA_VERSION
-from streaming.contract.bounds import RECORD_BYTES_MAX
+from streaming.contract.bounds import RECORD_BYTES_MAX, reason_of
 from streaming.contract.scrapes import canonical_labels
 from streaming.contract.signals import (
     BrokerSignal,
@@ -93,6 +93,6 @@ def decode_signal(value: bytes) -> Signal:
         what = f"{head.kind} signal"
         return _READERS[head.kind].decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ContractError(f"{what}: {error}") from error
+        raise ContractError(f"{what}: {reason_of(error)}") from error
     except RecursionError as error:
         raise ContractError(f"{what}: nested too deeply") from error

@@ -192,3 +192,11 @@ def test_a_value_out_of_its_fields_range_is_refused(kind: str, change: dict[str,
 def test_a_deep_or_long_record_raises_a_contract_error(value: bytes) -> None:
     with pytest.raises(ContractError):
         decode_signal(value)
+
+
+def test_a_refusal_quotes_no_control_characters_of_the_record() -> None:
+    move = encode_signal(MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1))
+    with pytest.raises(ContractError) as refused:
+        decode_signal(move.replace(b'"leader"', b'"\\u001b[31m\\n' + b"x" * 5_000 + b'"'))
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300

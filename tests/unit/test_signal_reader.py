@@ -180,6 +180,14 @@ def test_refused_records_are_told_once_a_minute_with_their_place() -> None:
     assert told[0]["key"] == "b'\\x1b[31m'"
 
 
+def test_invented_entities_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.observe.signals.ENTITIES_MAX", 3)
+    newer = replace(CONTROLLER, node=0, sampled_at_ms=NOW_MS + 1)
+    reader = reader_of(*(replace(CONTROLLER, node=node) for node in range(9)), newer)
+    assert set(reader.controllers) == {0, 1, 2}
+    assert reader.controllers[0] == newer
+
+
 def test_a_sample_from_far_ahead_is_forgotten() -> None:
     reader = reader_of(replace(CONTROLLER, sampled_at_ms=NOW_MS + 600_000), replace(TENANT, sampled_at_ms=NOW_MS + 1))
     reader.forget_old(NOW_MS)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streaming.contract import Side
-from streaming.contract.bounds import AtMs, Count, Node, Number, Text
+from streaming.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
 from tuner.model.reassigning import Ending, Wanted
 
 VERSION = 1
@@ -263,7 +263,7 @@ def decoded(value: bytes, kind: type[B], version: int = VERSION) -> B:
             raise ValueError(f"version {head.v}, this program reads {version}")
         body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a record of this version: {error}") from error
+        raise ValueError(f"not a record of this version: {reason_of(error)}") from error
     except RecursionError as error:
         raise ValueError("not a record of this version: nested too deeply") from error
     return body

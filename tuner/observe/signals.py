@@ -32,6 +32,8 @@ log = structlog.get_logger("tuner")
 
 # An entity that stopped sending: its age is shown and alerted on until then.
 FORGET_MS = 10 * 60 * 1000
+# Of each kind. More than any cluster has; a client that invents brokers or tenants must not fill the memory.
+ENTITIES_MAX = 50_000
 # What a poll gives at once was fetched ahead, right after the last look, or was then answered with nothing (fetch.max.wait.ms).
 # What has come since takes a fetch of its own: without a moment for its answer it would be read with the next look only.
 ANSWER_MS = 50
@@ -192,7 +194,8 @@ class SignalReader(NewestSignals):
 
 
 def _keep(known: dict[K, S], key: K, new: S) -> None:
-    if _better(new, known.get(key)):
+    old = known.get(key)
+    if (old is not None or len(known) < ENTITIES_MAX) and _better(new, old):
         known[key] = new
 
 
