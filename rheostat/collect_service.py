@@ -62,7 +62,8 @@ def run_collect(
                 server = serve(registry, host, port, settings.collector.http.token)
             except OSError as error:
                 raise SetupError(
-                    f"The collector cannot listen on {host}:{port}: {error}; set collector.http."
+                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop what listens there, or set "
+                    "collector.http.port (or host)."
                 ) from error
             stack.callback(server.close)
             where = {"http": f"http://{host}:{server.port}/metrics"}

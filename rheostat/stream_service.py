@@ -122,7 +122,10 @@ def run_stream(
             try:
                 server = serve(registry, host, port, settings.stream.http.token)
             except OSError as error:
-                raise SetupError(f"The stream cannot listen on {host}:{port}: {error}; set stream.http.") from error
+                raise SetupError(
+                    f"The stream cannot listen on {host}:{port}: {error.strerror or error}. Stop what listens there, or set "
+                    "stream.http.port (or host)."
+                ) from error
             stack.callback(server.close)
             log.info("the stream tells of itself", http=f"http://{host}:{server.port}/metrics")
         try:

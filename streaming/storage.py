@@ -36,7 +36,7 @@ class Place:
     @property
     def there(self) -> Path:
         """The folder itself, or as long as it is not there the nearest one above it."""
-        return next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
+        return next(path for path in (self.folder, *self.folder.absolute().parents) if os.path.exists(path))
 
     @property
     def mount_point(self) -> Path:
@@ -121,7 +121,7 @@ def foreign_file(folder: Path) -> str | None:
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
             needed = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
-            if path.exists() and not os.access(path, needed):
+            if os.path.exists(path) and not os.access(path, needed):
                 return (
                     f"The checkpoint {folder} is not this user's: {_owned(path)}. Run the stream as that user, give the folder to "
                     f"this one (chown -R {os.geteuid()} {folder}), or set another stream.checkpoint_dir."

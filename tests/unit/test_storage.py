@@ -81,6 +81,21 @@ def test_foreign_file_of_a_checkpoint_names_owner_and_remedy(tmp_path: Path) -> 
     assert f"chown -R 0 {tmp_path}" in done.stdout
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_fault_below_a_folder_of_another_user_names_that_folder(tmp_path: Path) -> None:
+    os.chown(tmp_path, 10002, 10002)
+    tmp_path.chmod(0o700)
+    program = (
+        "from pathlib import Path; from streaming.storage import Place, fault; "
+        f"print(fault(Place('the checkpoint', Path({str(tmp_path / 'a' / 'b')!r}), 'stream.checkpoint_dir')))"
+    )
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-dac_override,-dac_read_search", sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert f"{tmp_path} belongs to uid 10002, and this process runs as root (uid 0)" in done.stdout
+
+
 def test_places_without_a_temporary_folder_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def none() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
