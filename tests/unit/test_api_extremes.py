@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 
 from streaming.contract import decode_signal, encode_signal
-from streaming.contract.bounds import AT_MS_MAX, COUNT_MAX, NUMBER_MAX
+from streaming.contract.bounds import AT_MS_MAX, COMPLETENESS_MAX, COMPLETENESS_MIN, COUNT_MAX, NUMBER_MAX
 from tuner.api.limits import Buckets, Rate
 from tuner.api.server import HttpServer
 from tuner.model.cluster import Course
@@ -60,7 +60,7 @@ def extreme(signal: Any, draw: Any) -> Any:
         elif str(field.type).startswith("Count"):
             pool = COUNTS
         elif field.name == "completeness":
-            pool = (5e-324, 1.0, 1e6)
+            pool = (COMPLETENESS_MIN, 1.0, COMPLETENESS_MAX)
         if pool:
             changes[field.name] = draw(st.sampled_from(pool))
     return decode_signal(encode_signal(replace(signal, **changes)))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from api_rig import OPERATE_TOKEN, READ_TOKEN, Rig, bearer, entry
+from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig, bearer, entry
+from tuner_cases import live, observation
 
+from tuner.api.board import THROTTLES
+from tuner.model.cluster import NotSeen
 from tuner.model.limits import MB
 from tuner.model.orders import Orders
 
@@ -55,6 +59,26 @@ def holds_none(answer: Any, what: object) -> int:
 
 def everybody() -> Iterator[str | None]:
     yield from (*SECRETS, None)
+
+
+@pytest.mark.parametrize("what", ["it waits", "the cluster is away", "a cycle fails", "a controller rests"])
+def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) -> None:
+    why = "NoBrokersAvailable: broker-1.internal:9092 does not answer"
+    rig.cycle()
+    if what == "it waits":
+        rig.board.stands_by(why)
+    elif what == "the cluster is away":
+        rig.watched.observed(replace(observation(live()), live=NotSeen(why)), MEMORY, ())
+    elif what == "a cycle fails":
+        rig.board.cycle_failed(THROTTLES, why, 0.0)
+    else:
+        rig.board.resting["plans"] = why
+    for path in ("/readyz", "/-/ready"):
+        open_to_all, shown = rig.get(path, None), rig.get(path, READ_TOKEN)
+        assert open_to_all.status_code == shown.status_code
+        assert "broker-1" not in open_to_all.text
+        assert "broker-1" not in rig.get(path, WRONG_TOKEN).text
+        assert why in shown.text
 
 
 def test_no_answer_holds_a_token(rig: Rig) -> None:
