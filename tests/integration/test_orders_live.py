@@ -146,6 +146,9 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
     def modes() -> list[TunerMode]:
         return [tuner.mode for tuner in read_tuners(settings, round(time.time() * 1000))]
 
+    def status() -> str:
+        return rheostat("status", "--config", acts).stdout.splitlines()[0]
+
     with running(*RHEOSTAT, "tune", "--config", acts, log=acts.with_suffix(".log")) as first:
         until(lambda: modes() == [TunerMode.ACTING], 40, "the tuner reports that it acts")
         with running(*RHEOSTAT, "tune", "--config", looks, log=looks.with_suffix(".log")) as second:
@@ -156,6 +159,7 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
                 7 * MB,
             )
             assert acting.waits_for
+            assert status().startswith(f"Tuner: acting on {acting.holder} since ")
             first_line = second.said().splitlines()[0]
             assert "because tuner.dry_run is not in the settings. To let it act, write dry_run: false" in first_line
             assert "This tuner acts" in first.said().splitlines()[0]
@@ -163,6 +167,7 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
             assert modes() == [TunerMode.ACTING]
         first.end(signal.SIGTERM)
         assert modes() == []
+        assert status().startswith("Tuner: none runs.")
 
 
 def test_a_running_tuner_pauses_resumes_and_releases(

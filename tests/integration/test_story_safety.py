@@ -7,8 +7,9 @@ import json
 
 import pytest
 from lab_parts import rheostat as command
-from story_kit import make_topic, moving, running
+from story_kit import Running, make_topic, moving, running
 
+from rheostat.errors import EXIT_NOT_WELL
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status import gather, last_entries
@@ -24,6 +25,10 @@ def rates(client: ClusterClient) -> dict[tuple[int, Side], int]:
     live = LiveReader(client).look(full=False)
     assert isinstance(live, LiveCluster), live
     return {side: setting.bytes_per_s for side, setting in live.rates.items()}
+
+
+def status_begins(rheostat: Running, words: str) -> bool:
+    return command("status", "--config", rheostat.config).stdout.startswith(words)
 
 
 @pytest.mark.campaign
@@ -43,6 +48,15 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 told = gather(settings)
                 assert told["moves"]
                 assert any(d["reason"] == "stalled_below_keep_up" and d["broker"] == 1 for d in told["last_decisions"])
+                status = command("status", "--config", rheostat.config)
+                assert status.returncode == EXIT_NOT_WELL, "it has stalled, and no tuner acts"
+                lines = status.stdout.splitlines()
+                assert lines[0].startswith("Tuner: dry run on ")
+                assert any(line.startswith("Stalled: the move onto broker 3 since ") for line in lines)
+                assert any(
+                    line.startswith("Next: The dry run would do this: broker 1 leader throttle") for line in lines
+                )
+                assert "(dry run: not done)" in status.stdout
                 asked = ("plan", "--config", rheostat.config, "--rate", "30MB/s", "--write-rate", "1kB/s", "--json")
                 planned = json.loads(command(*asked).stdout)
                 # The logs were not watched: what clients write is in the signals, as the brokers count it.
@@ -58,9 +72,17 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 assert tuner.process is not None
                 tuner.process.kill()
                 rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)
+                rheostat.until("it says that it acts", lambda: status_begins(rheostat, "Tuner: acting on "), 60)
                 rheostat.until("the move ends", lambda: not moving(client), 150)
                 rheostat.until("nothing is left", lambda: not rates(client), 60)
                 live = LiveReader(client).look(full=True)
                 assert isinstance(live, LiveCluster)
                 assert live.lists == {}
             assert any(e.action == "put_back" and e.kind == "outcome" for e in last_entries(settings, 100))
+            ended = command("status", "--config", rheostat.config)
+            assert ended.returncode == 0, ended.stdout
+            assert ended.stdout.startswith("Tuner: none runs.")
+            lines = [line for line in ended.stdout.splitlines() if "the move has ended" in line]
+            assert len(lines) == 1, "one line for the end of the move, with its list"
+            assert "remove the throttles of broker 1 (" in lines[0]
+            assert lines[0].endswith("(done)")
