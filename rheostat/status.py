@@ -40,7 +40,7 @@ from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import ELSEWHERE, Reason
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders
-from tuner.model.presence import TunerPresence
+from tuner.model.presence import TunerMode, TunerPresence
 from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import NewestSignals
@@ -51,6 +51,8 @@ RECORDS = 1_000  # Of the journal: those that the last decision of each throttle
 TURNS = 5  # Seconds of the law.
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 _SIGNAL_BACKLOG = 400
+_JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
+_CHANGES = {"set", "start", "put_back"}
 # Of the page's own status.
 _AS_ON_THE_PAGE = (
     "headline", "moving_partitions", "done_ratio", "eta_s", "ends_at_ms", "stalled_brokers", "infeasible",
@@ -87,13 +89,8 @@ def gather(settings: Settings) -> dict[str, Any]:
 
 def _changed_at_ms(newest: Newest) -> int:
     """When a throttle was changed last."""
-    acts = [
-        entry
-        for entries in newest.entries.values()
-        for entry in entries
-        if entry.kind != "decision" and not entry.dry_run
-    ]
-    return max((entry.at_ms for entry in acts), default=0)
+    entries = [entry for some in newest.entries.values() for entry in some if entry.action in _CHANGES]
+    return max((e.at_ms for e in entries if e.kind != "decision" and not e.dry_run), default=0)
 
 
 def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> dict[str, Progress]:
@@ -129,19 +126,17 @@ def status_json(
         plans: how far the plans are that have not ended.
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
-    onlooker = onlooker or Onlooker(settings)
-    look = onlooker.look(
-        live,
-        signals,
-        newest.orders,
-        newest.memory,
-        now_ms,
-        moves_under_way(newest.plans),
-        tuner["rate_bytes_per_s_max"],
-    )
     entries, turns = newest.entries["entry"], newest.entries["turn"]
     decisions = Decisions(rows_max=RECORDS)
     decisions.begin_with(entries)
+    by_throttle = [
+        _decision(row) for broker, side in _sides_of(live) for row in decisions.page(Filter(broker, side.value), 1)[0]
+    ]
+    look = (onlooker or Onlooker(settings)).look(
+        live, signals, newest.orders, newest.memory, now_ms, moves_under_way(newest.plans),
+        rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
+        stalled_since_ms=_judged_stalled(by_throttle) if tuner["state"] in _JUDGES else None,
+    )  # fmt: skip
     page = views.status(look, plans)
     sides = {
         row["broker"]: {side["side"]: side for side in row["sides"]} for row in broker_rows(look, list(live.brokers))
@@ -203,11 +198,7 @@ def status_json(
             if p.active
         ],
         "unreadable_records": list(newest.unreadable),
-        "by_throttle": [
-            _decision(row)
-            for broker, side in _sides_of(live)
-            for row in decisions.page(Filter(broker, side.value), 1)[0]
-        ],
+        "by_throttle": by_throttle,
         "last_decisions": [_decision(row) for row in reversed(decisions.page(Filter(), DECISIONS)[0])],
         "last_turns": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in turns],
     }
@@ -217,6 +208,12 @@ def _sides_of(live: LiveCluster) -> list[BrokerSide]:
     """The sides that take part in a move."""
     found = {(broker, Side.FOLLOWER) for move in live.moves for broker in move.adding}
     return sorted(found | {(move.leader, Side.LEADER) for move in live.moves if move.leader >= 0})
+
+
+def _judged_stalled(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """The destinations whose last decision calls the move onto them stalled, and when that was decided."""
+    followers = [each for each in by_throttle if each["side"] == Side.FOLLOWER.value and each["broker"] is not None]
+    return {each["broker"]: each["at_ms"] for each in followers if each["reason"].startswith("stalled_")}
 
 
 def _decision(row: Row) -> dict[str, Any]:

@@ -84,12 +84,14 @@ class Onlooker:
         now_ms: int,
         plan_moves: PlanMoves = NO_PLANS,
         rate_bytes_per_s_max: float | None = None,
+        stalled_since_ms: Mapping[int, int] | None = None,
     ) -> Look:
         """
         Args:
             memory: the tuner's own; None: not known.
             plan_moves: what plans of rheostat move now.
             rate_bytes_per_s_max: the ceiling of the tuner that runs; None: that of the settings.
+            stalled_since_ms: destinations that the tuner has judged stalled, and since when at the latest.
         """
         if rate_bytes_per_s_max is not None:
             self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
@@ -104,7 +106,12 @@ class Onlooker:
         self._stalls = judge_destinations(MovesView(seen, live, self._limits), known, StallLimits()) if judged else {}
         self._history.observed(seen, self._limits)
         self._looks += 1
-        snapshot = Snapshot(self._limits, seen, replace(known, stalls=self._stalls), {}, [], {}, 0)
+        stalls = dict(self._stalls)
+        for broker, since_ms in (stalled_since_ms or {}).items() if judged else ():
+            state = stalls.get(broker, StallState())
+            if not state.stalled:
+                stalls[broker] = replace(state, stalled=True, stalled_since_ms=since_ms)
+        snapshot = Snapshot(self._limits, seen, replace(known, stalls=stalls), {}, [], {}, 0)
         # From one look nobody can say how far a move is.
         peaks = self._history.peaks() if self._looks > 1 else Peaks()
         return Look(Picture(snapshot, self._looks), peaks, self._objective, self._dry_run)

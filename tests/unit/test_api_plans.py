@@ -101,6 +101,7 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
         (row,) = rows(rig)
         assert (status["eta_s"], row["eta_s"], status["plans"]) == (ends_s, ends_s, 1)
         assert status["ends_at_ms"] == seen.now_ms + ends_s * 1000
+        assert rig.get("/status").json()["ends_at_ms"] == status["ends_at_ms"]
         assert f"done in about {span(ends_s)}." in status["headline"]
         assert f"done in about {span(ends_s)}." in rig.get("/page/plans").text
         page = rig.get("/page/now").text

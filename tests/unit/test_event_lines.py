@@ -132,6 +132,8 @@ def test_acts_that_belong_together_are_one_event_for_listeners() -> None:
     assert told[1]["failure"] == "1 of 2: broker 1 follower throttle 5.0 MB/s removed: refused"
     assert len(told) == 2
     assert (rig.board.actuations, rig.board.failures) == (14, 1)
+    rig.cycle(*ENDED)
+    assert [row["text"] for row in rig.get("/status").json()["last_decisions"]] == [TEXT]
 
 
 def test_end_of_a_move_is_one_line_of_the_log_and_one_event() -> None:

@@ -144,6 +144,20 @@ def test_one_look_judges_the_signals_of_the_last_minute() -> None:
     assert history.moves[SOURCE].steps == ()
 
 
+def test_verdict_of_the_running_tuner_counts() -> None:
+    """Where the law changes rates every second, one look cannot judge."""
+    said = {"broker": 3, "side": "follower"}
+    last = Entry(
+        NOW_MS - 9_000, "decision", "hold", "stalled_source_bound", "broker 3 follower throttle: stalled", said
+    )
+    for tuners, stalled in (([ACTS], [3]), ([DRY], [3]), ([WAITS], []), ([], [])):
+        found = status(None, None, last, tuners=tuners)
+        assert found["stalled_brokers"] == stalled
+    assert "Stalled: the move onto broker 3 since 2023-11-14 22:13:11 UTC." in told(status(None, None, last))
+    over = Entry(NOW_MS, "decision", "hold", "progressing", "broker 3 follower throttle: 600 MB remain", said)
+    assert status(None, None, last, over)["stalled_brokers"] == []
+
+
 def test_watch_follows_the_presence_of_tuners() -> None:
     followed = Followed("lab")
     key = presence_key("lab", "host:7")

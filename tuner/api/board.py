@@ -18,6 +18,8 @@ from tuner.decide.left_behind import idle_keys
 from tuner.decide.rescue_rate import infeasible
 from tuner.decide.signal_age import SignalAges
 from tuner.decide.urgency import lost_replicas
+from tuner.journal.entries import entry_of
+from tuner.journal.event_lines import event_text, events
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.model.decision import Acted, AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
 from tuner.model.limits import Limits
@@ -28,6 +30,7 @@ from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
+_GROUPED_MAX = 500  # New decisions of a cycle, of which those of one event are one line.
 THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
 FAILURES_IN_A_ROW_MAX = 3  # From so many on the tuner is not ready: it does not control the throttles.
 TELL_EVERY_S = 60.0
@@ -150,14 +153,10 @@ class Board:
             self._said = said  # Of this cycle alone: topics and brokers come and go for as long as a tuner runs.
             for decision, count in kinds.values():
                 self.decisions[(action_of(decision), decision.reason.value)] += count
+            told = [entry_of("", decision, observation.now_ms) for decision in new[-_GROUPED_MAX:]]
             self._last.extend(
-                {
-                    "at_ms": observation.now_ms,
-                    "action": action_of(decision),
-                    "reason": decision.reason.value,
-                    "text": decision.text,
-                }
-                for decision in new[-LAST_DECISIONS:]
+                {"at_ms": some[0].at_ms, "action": some[0].action, "reason": some[0].reason, "text": event_text(some)}
+                for some in events(told)[-LAST_DECISIONS:]
             )
 
     def acted(self, acts: Sequence[Acted]) -> None:

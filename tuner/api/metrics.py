@@ -17,11 +17,10 @@ from streaming.metric_page import family
 from tuner.api.board import PLANS, Board, Snapshot
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
+from tuner.api.ends import ends_at_ms
 from tuner.api.move_families import Collisions, move_families
-from tuner.api.plan_board import PlanBoard, PlanCollector
-from tuner.api.plan_views import progress_of
+from tuner.api.plan_board import PlanBoard, PlanCollector, ShownPlans
 from tuner.api.quota_board import QuotaBoard, QuotaCollector, Shown
-from tuner.decide.ends import end_of
 from tuner.decide.freshness import age_s
 
 
@@ -52,17 +51,9 @@ class BoardCollector(Collector):
         yield family(OfTuner.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
         yield from decision_families(snapshot, now_ms, c)
         yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
-        ends_at_s = self._ends_at_s(snapshot)
-        yield family(OfTuner.EXPECTED_END, {c: ends_at_s} if ends_at_s is not None else {})
+        ends_ms = ends_at_ms(snapshot, self._plans.shown() if self._plans is not None else ShownPlans())
+        yield family(OfTuner.EXPECTED_END, {c: ends_ms / 1000} if ends_ms is not None else {})
         yield from broker_families(board, snapshot, now_ms, c)
-
-    def _ends_at_s(self, snapshot: Snapshot) -> float | None:
-        """When everything ends, as the status has it; None while that is not known."""
-        plans = progress_of(self._plans.shown()) if self._plans is not None else {}
-        eta_s = end_of(snapshot.onto().values(), stalled=bool(snapshot.stalled()), plans=plans).eta_s
-        if eta_s is None or snapshot.observation is None:
-            return None
-        return round(snapshot.observation.now_ms / 1000 + eta_s, 3)
 
 
 def _input_ages(snapshot: Snapshot, now_ms: int) -> dict[str, float]:

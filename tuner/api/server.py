@@ -36,6 +36,7 @@ from tuner.api.certificate import Certificate
 from tuner.api.connection import Connection
 from tuner.api.connection_table import CONNECTIONS_MAX, ConnectionTable, OpenConnection
 from tuner.api.desktop import Desktop
+from tuner.api.ends import ends_at_ms
 from tuner.api.gate import Gate
 from tuner.api.lane import Lane
 from tuner.api.limits import READS, Buckets, Limited
@@ -111,7 +112,7 @@ def make_app(
         return desktop.version(), int(wall_clock())
 
     scraped = Shared(lambda: page(registry, desktop.giving_way()), of_this_second)
-    seen = Shared(lambda: json_bytes(_status(board, quotas)), of_this_second)
+    seen = Shared(lambda: json_bytes(_status(board, quotas, desktop.plans)), of_this_second)
 
     # A plain function each, so that a second's work in making them holds up one thread of many, and not the server.
     @app.get("/metrics", dependencies=[Depends(gate.scrape)], include_in_schema=False)
@@ -141,8 +142,9 @@ def make_app(
     return app
 
 
-def _status(board: Board, quotas: QuotaBoard) -> dict[str, Any]:
+def _status(board: Board, quotas: QuotaBoard, plans: PlanBoard) -> dict[str, Any]:
     ready, why = board.ready()
+    snapshot = board.snapshot()
     return {
         "cluster": board.cluster,
         "ready": ready,
@@ -150,7 +152,8 @@ def _status(board: Board, quotas: QuotaBoard) -> dict[str, Any]:
         "dry_run": board.dry_run,
         "dry_run_by_default": board.dry_run_by_default,
         "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
-        **board.snapshot().as_json(),
+        "ends_at_ms": ends_at_ms(snapshot, plans.shown()),
+        **snapshot.as_json(),
         "quotas": quotas.as_json(),
     }
 

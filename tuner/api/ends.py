@@ -1,0 +1,16 @@
+"""The moment at which everything ends, for what is made without a look: the metrics and the short status."""
+
+from __future__ import annotations
+
+from tuner.api.board import Snapshot
+from tuner.api.plan_board import ShownPlans
+from tuner.api.plan_views import progress_of
+from tuner.decide.ends import end_of
+
+
+def ends_at_ms(snapshot: Snapshot, shown: ShownPlans) -> int | None:
+    """Returns the same moment as the status; None while it is not known."""
+    eta_s = end_of(snapshot.onto().values(), stalled=bool(snapshot.stalled()), plans=progress_of(shown)).eta_s
+    if eta_s is None or snapshot.observation is None:
+        return None
+    return snapshot.observation.now_ms + round(eta_s * 1000)
