@@ -24,6 +24,8 @@ from streaming.contract import (
     encode_signal,
 )
 from streaming.contract.quotas import QuotaEntity
+from tuner.api.decision_rows import row_json
+from tuner.api.decisions import Decisions, Filter
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
@@ -168,6 +170,41 @@ def test_a_journal_of_hostile_records_is_read_to_its_end(cases: list[tuple[str, 
     assert isinstance(found.plans, PlanBook)
     assert found.plans.headless.keys() <= {"p"}
     assert (found.orders, found.quotas, found.memory_by, found.overtaken) is not None
+
+
+ENTRIES = [
+    entries.encode_entry(entry)
+    for entry in (
+        ENTRY,
+        Entry(
+            NOW_MS,
+            "outcome",
+            "set",
+            "why",
+            "broker 1 leader throttle 5 → 6: why",
+            {"broker": 1, "side": "leader"},
+            failure="no",
+        ),
+        Entry(NOW_MS, "turn", "set", "follows_clients", "t", {"rates": [[1, "leader", 5, 6]]}),
+        Entry(
+            NOW_MS, "quotas", "set_quota", "fair_share", "t", {"quotas": [[{"user": "kim"}, None, 5.0, "fair_share"]]}
+        ),
+        Entry(NOW_MS, "intent", "add_pairs", "why", "topic t: why", {"topics": [["t", "0:1", ""]]}),
+        Entry(NOW_MS, "decision", "clear_lists", "move_ended", "topic t: why", {"topic": "t"}, {"w": 1.0}),
+    )
+]
+
+
+@given(st.lists(records(st.sampled_from(ENTRIES)), min_size=1, max_size=8))
+@settings(max_examples=4 * EXAMPLES, deadline=None)
+def test_a_history_of_hostile_entries_is_shown(values: list[bytes]) -> None:
+    decisions = Decisions()
+    decisions.begin_with([entry for value in values if (entry := entries.decode_entry(value)) is not None])
+    decisions.take([entries.read_entry(ENTRIES[0])])
+    for wanted in (Filter(), Filter(broker=1, side="leader", acts=True), Filter(from_ms=NOW_MS)):
+        for turns in (False, True):
+            rows, _ = decisions.page(wanted, 50, turns=turns)
+            assert json.dumps([row_json(row) for row in rows])
 
 
 SIGNALS = (

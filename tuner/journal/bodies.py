@@ -78,6 +78,22 @@ class OrdersBody(Struct):
     by: Text = ""
 
 
+class SaidBody(Struct):
+    """The parts of an entry's ``decision`` that history, page and status read; an entry has some of them, and others."""
+
+    broker: Node | None = None
+    side: str | None = None
+    topic: str | None = None
+    topics: list[Annotated[list[str], Meta(min_length=1)]] = []
+    rates: list[tuple[Node, str, Rate | None, Rate | None]] = []
+    quotas: list[tuple[dict[str, str | None], float | None, float | None, str]] = []
+    live_bytes_per_s: Rate | None = None
+    wanted_bytes_per_s: Rate | None = None
+    value_bytes_per_s: Rate | None = None
+    ours_bytes_per_s: Rate | None = None
+    found_bytes_per_s: Rate | None = None
+
+
 class EntryBody(Struct):
     at_ms: AtMs
     kind: str
@@ -93,6 +109,7 @@ class EntryBody(Struct):
     def __post_init__(self) -> None:
         if too_deep(self.decision) or too_deep(self.inputs):
             raise ValueError("nested too deeply")
+        msgspec.convert(self.decision, SaidBody)
 
 
 class OwnedRow(Struct, array_like=True):
