@@ -21,6 +21,7 @@ from tuner.api.watched import Picture
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.plan_moves import PlanMoves
 from tuner.decide.policy import decide
+from tuner.decide.rate_changes import rates_since
 from tuner.journal import quota_records
 from tuner.journal.entries import Entry, memory_key, owned_prefix, seen_prefix
 from tuner.journal.list_records import listed_prefix
@@ -28,7 +29,7 @@ from tuner.journal.remembered import Remembered
 from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation
 from tuner.model.decision import Hold, LetGo, Steer
 from tuner.model.limits import StallLimits
-from tuner.model.memory import Memory, StallState
+from tuner.model.memory import Memory, RateSince, StallState
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.model.presence import TunerMode
@@ -73,6 +74,7 @@ class Onlooker:
         self._dry_run = tuner.dry_run
         self._history = History()
         self._stalls: Mapping[int, StallState] = {}
+        self._rates_since: Mapping[BrokerSide, RateSince] = {}
         self._looks = 0
 
     def look(
@@ -103,7 +105,9 @@ class Onlooker:
         known = replace(memory or Memory(), stalls=self._stalls)
         # As the tuner: what is paused is not judged, and what has ended is forgotten.
         judged = live.moves and orders.pause is None
-        self._stalls = judge_destinations(MovesView(seen, live, self._limits), known, StallLimits()) if judged else {}
+        self._rates_since = rates_since(seen, live, replace(known, rates_since=self._rates_since))
+        view = MovesView(seen, live, self._limits, rates_since=self._rates_since)
+        self._stalls = judge_destinations(view, known, StallLimits()) if judged else {}
         self._history.observed(seen, self._limits)
         self._looks += 1
         stalls = dict(self._stalls)

@@ -198,7 +198,7 @@ class OfTuner:
         "gauge",
         Unit.TRUTH,
         ("cluster",),
-        "1 while the tuner sees the cluster and fresh signals.",
+        "1 while the tuner sees the cluster and signals; 0 from twice tuner.signal_age_s_max on, 1 again within it.",
     )
     ACTING = MetricDef(
         "rheostat_tuner_acting",

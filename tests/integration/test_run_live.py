@@ -125,7 +125,14 @@ def run(lab: Lab, tmp_path: Path, port: int) -> Iterator[Running]:
 
 
 def test_run_becomes_ready_restarts_what_dies_and_leaves_nothing(run: Running, port: int, tmp_path: Path) -> None:
+    starting = b"starting: no broker signal has arrived yet; the stream takes about 30 to 60 s to start, "
+    until(lambda: body(port, "readyz").startswith(starting), 30, "/readyz says that the stream starts")
+    assert starting in body(port, "status")
     until(lambda: answer(port, "readyz") == 200 or not run.alive(), READY_S_MAX, "/readyz answers 200")
+    [spark] = [line for line in run.lines() if line["event"].startswith("Spark is starting.")]
+    assert "30 to 60 s" in spark["event"]
+    assert len(events(run, f"The status page is at http://127.0.0.1:{port}")) == 1
+    assert [line["why"].encode().startswith(starting) for line in events(run, "not ready")][:1] == [True]
     parts = {name: part(run, name) for name in ("collect", "stream", "tune")}
     assert all(parts.values()), parts
     assert len([p for p in run.descendants() if is_java(p)]) == 1  # Spark's; the tuner has none.

@@ -168,6 +168,13 @@ def test_what_a_look_has_judged_the_next_one_goes_on_from() -> None:
     assert seen["stalled_brokers"] == [3]
 
 
+def test_status_judges_no_stall_from_before_a_change_of_rate() -> None:
+    onlooker = Onlooker(SETTINGS)
+    assert status(measured(still_for(60)), onlooker=onlooker)["stalled_brokers"] == [3]
+    raised = live({SOURCE: 20 * MB, TARGET: 20 * MB})
+    assert status(measured(still_for(60)), onlooker=onlooker, cluster=raised)["stalled_brokers"] == []
+
+
 def test_a_move_that_never_ends_is_told_with_what_to_do() -> None:
     never = status(measured(keep_up=55 * MB))
     assert never["infeasible"] == [{"broker": 1, "side": "leader"}]
