@@ -72,6 +72,7 @@ class Lease:
         self.given = False  # What the group said last.
         # True while a rebalance runs in which this member, which held the lease until then, may be given it again.
         self.awaits_renewal = False
+        self._rebalanced = False  # Since ``was_rebalanced`` was asked last.
         self._asked_s: float | None = None  # Since when it has been asked what is given, and has not said.
         self._partition = TopicPartition(topic, 0)
         self._answered_s = float("-inf")  # When it was asked for what the group's coordinator answered last.
@@ -131,11 +132,16 @@ class Lease:
             still_member: False where the group has dropped this member, and may have given the lease to another already.
         """
         self.awaits_renewal = still_member and (self.given or self.awaits_renewal)
-        self.given, self._asked_s = False, self._monotonic()
+        self.given, self._asked_s, self._rebalanced = False, self._monotonic(), True
 
     def told(self, *, given: bool) -> None:
         self.given, self._asked_s, self.awaits_renewal = given, None, False
         self._answered_s = max(self._answered_s, self._monotonic())
+
+    def was_rebalanced(self) -> bool:
+        """Whether a rebalance has begun since this was asked last."""
+        rebalanced, self._rebalanced = self._rebalanced, False
+        return rebalanced
 
     def leave(self) -> None:
         """Hands the lease on at once, instead of after the session's timeout; who asks again comes as a new member."""

@@ -47,7 +47,7 @@ def serve(
     """
 
     def may_act() -> bool:
-        held = lease is None or lease.held() or wait_for_renewal(lease, journal, stop, monotonic)
+        held = lease is None or still_held(lease, journal, stop, monotonic)
         return held and not journal.lost and not reloads.waiting()
 
     board.acts()
@@ -59,22 +59,22 @@ def serve(
         log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
 
 
-def wait_for_renewal(
-    lease: Lease, journal: KafkaJournal, stop: threading.Event, monotonic: Callable[[], float]
-) -> bool:
-    """Waits for the end of a rebalance that other tuners caused; whether this tuner still has the lease after it.
+def still_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, monotonic: Callable[[], float]) -> bool:
+    """Whether this tuner still has the lease; waits for the end of a rebalance that other tuners caused.
 
     The group gives the partition back within a heartbeat, or when the session of a tuner that has died is over.
     """
     began_s = monotonic()
-    while lease.awaits_renewal and not stop.is_set():
-        if lease.held():
-            # Another member may have had the lease in between, where the group dropped this one during the rebalance.
-            journal.distrust()
-            paused_s = round(monotonic() - began_s, 1)
-            log.info("a tuner joined or left the group: this one keeps the lease and goes on", paused_s=paused_s)
-            return True
-    return False
+    held, waited = lease.held(), False
+    while not held and lease.awaits_renewal and not stop.is_set():
+        held, waited = lease.held(), True
+    if held and lease.was_rebalanced():
+        # Another member may have had the lease in between, where the group dropped this one during the rebalance.
+        journal.distrust()
+    if held and waited:
+        paused_s = round(monotonic() - began_s, 1)
+        log.info("a tuner joined or left the group: this one keeps the lease and goes on", paused_s=paused_s)
+    return held
 
 
 def run(

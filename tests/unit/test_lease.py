@@ -14,7 +14,7 @@ from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.lease import ASSIGNORS, SESSION_S, Lease
-from tuner.term import wait_for_renewal
+from tuner.term import still_held
 
 ONLY = TopicPartition("rheostat.journal", 0)
 
@@ -203,23 +203,51 @@ def test_lease_that_cannot_be_asked_for_awaits_no_renewal(error: Exception) -> N
     assert not rig.lease.awaits_renewal
 
 
+class FakeJournal:
+    def __init__(self) -> None:
+        self.distrusted = 0
+
+    def distrust(self) -> None:
+        self.distrusted += 1
+
+
+def still(rig: Rig, journal: FakeJournal, stop: threading.Event | None = None) -> bool:
+    return still_held(rig.lease, cast(KafkaJournal, journal), stop or threading.Event(), lambda: rig.now_s)
+
+
 def test_tuner_keeps_its_term_through_a_rebalance_and_proves_its_right_again() -> None:
-    rig = Rig()
+    rig, journal = Rig(), FakeJournal()
     [member] = rig.members
     member.given(ONLY)
-    assert rig.after(1.0)
+    assert still(rig, journal)
+    assert journal.distrusted == 1, "it has just joined"
+    assert still(rig, journal)
+    assert journal.distrusted == 1
     member.dealt_anew()
     assert not rig.after(1.0)
     member.given(ONLY)
-    journal = SimpleNamespace(distrust=lambda: distrusted.append(True))
-    distrusted: list[bool] = []
-    assert wait_for_renewal(rig.lease, cast(KafkaJournal, journal), threading.Event(), lambda: rig.now_s)
-    assert distrusted == [True]
+    assert still(rig, journal)
+    assert journal.distrusted == 2
     member.dealt_anew()
     assert not rig.after(1.0)
     member.given()
-    assert not wait_for_renewal(rig.lease, cast(KafkaJournal, journal), threading.Event(), lambda: rig.now_s)
-    assert distrusted == [True]
+    assert not still(rig, journal)
+
+
+def test_rebalance_within_one_look_asks_for_a_new_proof() -> None:
+    """The group dropped this member, which came back and was given the lease again before the look ended."""
+    rig, journal = Rig(), FakeJournal()
+    [member] = rig.members
+    member.given(ONLY)
+    assert still(rig, journal)
+
+    def come_back() -> None:
+        member.listener.on_partitions_lost([ONLY])
+        member.listener.on_partitions_assigned([ONLY])
+
+    member.next = come_back
+    assert still(rig, journal)
+    assert journal.distrusted == 2
 
 
 def test_stopped_tuner_waits_for_no_renewal() -> None:
@@ -231,8 +259,7 @@ def test_stopped_tuner_waits_for_no_renewal() -> None:
     assert not rig.after(1.0)
     stop = threading.Event()
     stop.set()
-    journal = cast(KafkaJournal, SimpleNamespace())
-    assert not wait_for_renewal(rig.lease, journal, stop, lambda: rig.now_s)
+    assert not still(rig, FakeJournal(), stop)
 
 
 def test_assignors_give_the_partition_to_its_holder_whatever_the_ids() -> None:
