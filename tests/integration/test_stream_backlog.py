@@ -27,6 +27,7 @@ from streaming.contract import Metric, Role, Sample, Scrape, Topics
 from streaming.formats.common import Source
 from streaming.kafka import KafkaSettings, admin_client, producer
 from streaming.kafka.cluster import ClusterClient
+from streaming.quarantine import Hears
 from streaming.session import spark_session
 from streaming.settings import StreamSettings
 from streaming.sources import Feed, kafka_ids
@@ -114,16 +115,17 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
             gone.set()
             make_metrics(one.kafka)
 
+    hears = Hears(lambda *_: None, lambda _: None)
     checkpoint_dir = folder / "checkpoint"
     checkpoint_dir.mkdir()
     settings = settings.model_copy(update={"checkpoint_dir": checkpoint_dir})
     # As a version has left it that did not ask for the cluster's id.
     before = checkpoint.opened(checkpoint_dir, pipeline.made_with(spark, [one], settings))
     assert before.made_with.kafka_ids == ()
-    with pipeline.start(spark, one.kafka, TOPICS, [one], settings, heard, failed):
+    with pipeline.start(spark, one.kafka, TOPICS, [one], settings, heard, failed, hears):
         finished = ended.wait(TIME_S_MAX)
     after = json.loads((checkpoint_dir / checkpoint.RECORD).read_text())
-    with pipeline.start(spark, elsewhere.kafka, TOPICS, [elsewhere], settings, heard, failed):
+    with pipeline.start(spark, elsewhere.kafka, TOPICS, [elsewhere], settings, heard, failed, hears):
         moved = json.loads((checkpoint_dir / checkpoint.RECORD).read_text())
     said.put((finished, states, causes, after, moved))
     spark.stop()
