@@ -1,4 +1,4 @@
-"""`rheostat pause | resume | override | release`: a person's word to the tuner, through the journal's topic.
+"""`rheostat pause | resume | override | release`: a person's word to the tuner, through the orders' topic.
 
 It works with a running tuner, which heeds it within a cycle, and without one: then the next that starts heeds it. Only
 ``release`` does not wait for that; it becomes a tuner itself for as long as it takes, unless another acts.
@@ -133,12 +133,12 @@ def give(settings: Settings, change: Change) -> Orders:
     topics = settings.topic_names()
     with ClusterClient(settings.kafka, "rheostat-orders") as client:
         try:
-            ensure_topics(client, topics)
+            ensure_topics(client, topics, [topics.orders])
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    desk = KafkaDesk(settings.kafka, topics.journal, settings.cluster, lambda: read(settings).orders, time.time)
+    desk = KafkaDesk(settings.kafka, topics.orders, settings.cluster, lambda: read(settings).orders, time.time)
     try:
         return desk.give(change)
     except NotTaken as error:

@@ -6,9 +6,10 @@ Read from the cluster, the signals and the journal, with or without a tuner.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from rheostat.errors import CommandError, UnreachableError
@@ -20,7 +21,7 @@ from rheostat.status_history import SignalHistory
 from rheostat.status_look import Onlooker, coming, would_do
 from rheostat.status_tuner import tuner_json
 from rheostat.tuner_presence import read_tuners
-from streaming.contract import Side
+from streaming.contract import Side, Topics
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.actuate.reassignments import KafkaReassignments
@@ -34,7 +35,8 @@ from tuner.decide.plan_moves import moves_under_way
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.reading import read_records
+from tuner.journal.orders_topic import belongs
+from tuner.journal.reading import JournalRecord, read_records
 from tuner.journal.remembered import Remembered
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import ELSEWHERE, Reason
@@ -268,21 +270,22 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
     prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
     if "entry" in counts:
         prefixes[entry_prefix("plan-entry", settings.cluster)] = "entry"  # Steps of plans are decisions, too.
-    topic = settings.topic_names().journal
+    topics = settings.topic_names()
+    topic = topics.journal
     found: dict[str, list[Entry]] = {ring: [] for ring in counts}
     remembered = Remembered(settings.cluster)
     try:
         # No daemon has run here yet; what stands in the cluster is still worth showing.
         if not reader.partitions_for_topic(topic):
             return Newest(found, memory=Memory())
-        for record in read_records(reader, topic):
+        for record in _on_record(reader, topics):
             remembered.take(*record)
             ring = next((ring for prefix, ring in prefixes.items() if record.key.startswith(prefix)), None)
             if ring is not None and record.value is not None and (entry := decode_entry(record.value)) is not None:
                 found[ring].append(entry)
     except (JournalError, KafkaError) as error:
         raise CommandError(
-            f"The journal cannot be read ({error}): it takes the right Read on Topic {topic}."
+            f"The journal cannot be read ({error}): it takes the right Read on Topics {topic} and {topics.orders}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)
@@ -291,6 +294,13 @@ def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
         newest, remembered.orders, remembered.plans.known, remembered.known_memory,
         tuple(each.text() for each in remembered.unreadable.values()),
     )  # fmt: skip
+
+
+def _on_record(reader: KafkaConsumer, topics: Topics) -> Iterator[JournalRecord]:
+    """The records of the journal, then those of the orders' topic."""
+    yield from read_records(reader, topics.journal)
+    if reader.partitions_for_topic(topics.orders):
+        yield from (record for record in read_records(reader, topics.orders) if belongs(topics.orders, record.key))
 
 
 def _signals(settings: Settings) -> SignalHistory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -35,6 +35,7 @@ from streaming.kafka.quotas import QuotaClient
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.orders_topic import belongs
 from tuner.journal.presence_records import decode_presence, presence_prefix
 from tuner.journal.reading import JournalError, read_all
 from tuner.model.cluster import LiveCluster
@@ -132,7 +133,9 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         signals = SignalReader(reading, topics.signals, settings.cluster)
         journal = consumer(settings.kafka, "rheostat-watch-journal", isolation_level="read_committed")
         stack.callback(journal.close, timeout_ms=2000)
-        tail, looks = SignalTail(journal, topics.journal), LiveReader(client)
+        ordering = consumer(settings.kafka, "rheostat-watch-orders", isolation_level="read_committed")
+        stack.callback(ordering.close, timeout_ms=2000)
+        tails, looks = (SignalTail(journal, topics.journal), SignalTail(ordering, topics.orders)), LiveReader(client)
         plans = Plans(
             stack.enter_context(following(settings)), KafkaReassignments(stack.enter_context(client_of(settings)))
         )
@@ -143,9 +146,9 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
         until_s = None if wait_s is None else time.monotonic() + wait_s
-        number, unread = 0, _read(followed, journal, topics.journal)
+        number, unread = 0, _read(followed, journal, (topics.journal, topics.orders))
         # Whatever the first says, the second looks back: what people have ordered is told from its first picture on.
-        trouble = _joined(_followed(followed, tail, first=True), unread)
+        trouble = _joined(_followed(followed, tails, first=True), unread)
         while not stop.is_set():
             live = _look(looks, full=number % _FULL_EVERY == 0)
             if isinstance(live, LiveCluster):
@@ -165,7 +168,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             number += 1
             signals.poll()
             signals.forget_old(round(time.time() * 1000))
-            trouble = _joined(_followed(followed, tail), unread)
+            trouble = _joined(_followed(followed, tails), unread)
     return EXIT_DONE
 
 
@@ -186,21 +189,25 @@ def _look(looks: LiveReader, *, full: bool) -> LiveCluster | str:
     return found if isinstance(found, LiveCluster) else f"The cluster is not seen now: {found.reason}"
 
 
-def _read(followed: Followed, journal: KafkaConsumer, topic: str) -> str | None:
+def _read(followed: Followed, journal: KafkaConsumer, topics: Sequence[str]) -> str | None:
     """All that is on record, once, for what the tuner remembers; what is to be said where it cannot be read."""
     try:
         # Where no tuner has run yet there is nothing to remember.
-        followed.take_all(read_all(journal, topic) if journal.partitions_for_topic(topic) else ())
+        there = [topic for topic in topics if journal.partitions_for_topic(topic)]
+        records = ((topic, *record) for topic in there for record in read_all(journal, topic))
+        followed.take_all((key, value) for topic, key, value in records if belongs(topic, key))
     except (JournalError, *TROUBLE) as error:
         return f"What the tuner remembers is not known here, so neither is all that is next: {error}"
     return None
 
 
-def _followed(followed: Followed, tail: SignalTail, *, first: bool = False) -> str | None:
+def _followed(followed: Followed, tails: Sequence[SignalTail], *, first: bool = False) -> str | None:
     """What is to be said where the journal cannot be read for a moment."""
     try:
-        for record in tail.rewound(_JOURNAL_BACKLOG) if first else tail.new():
-            followed.take(record.key or b"", record.value, record.timestamp)
+        for tail in tails:
+            for record in tail.rewound(_JOURNAL_BACKLOG) if first else tail.new():
+                if belongs(record.topic, record.key or b""):
+                    followed.take(record.key or b"", record.value, record.timestamp)
     except TROUBLE as error:
         return f"The journal cannot be read now: {error}"
     return None

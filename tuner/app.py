@@ -16,6 +16,7 @@ from functools import partial
 from importlib.metadata import version
 
 import structlog
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from prometheus_client.registry import Collector
 
@@ -114,7 +115,7 @@ def run_tuner(
         server = door(
             settings.http, board, quota_board, plan_board, watched,
             registry_of(board, quota_board, own, plan_board),
-            KafkaDesk(kafka, topics.journal, cluster, watched.orders, wall_clock),
+            KafkaDesk(kafka, topics.orders, cluster, watched.orders, wall_clock),
             cycle_s=settings.cycle_s, wall_clock=wall_clock, monotonic=monotonic,
         )  # fmt: skip
         server.start()
@@ -125,16 +126,25 @@ def run_tuner(
         client = ClusterClient(kafka, "rheostat-tuner")
         stack.callback(named("admin client", client.close))
         standing_by = StandBy(client, board, stop)
-        if not standing_by.until_topics(topics):
+        if not standing_by.until_topics(topics, acts=not settings.dry_run):
             return
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
         stack.callback(named("signals consumer", lambda: signal_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         signals = SignalReader(signal_consumer, topics.signals, cluster, monotonic=monotonic)
         board.refused["signals"] = lambda: signals.refused.count
-        order_consumer = consumer(kafka, "rheostat-tuner-orders")
+        # Where the topic was made anew, all of it is news.
+        order_consumer = consumer(kafka, "rheostat-tuner-orders", auto_offset_reset="earliest")
         stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
-        orders = OrdersReader(order_consumer, topics.journal, cluster, monotonic=monotonic)
-        board.refused["journal"] = lambda: orders.refused.count
+        plans_consumer: KafkaConsumer | None = None
+        if settings.dry_run:
+            plans_consumer = consumer(kafka, "rheostat-tuner-plans-seen")
+            stack.callback(named("plans consumer", partial(plans_consumer.close, timeout_ms=_READER_CLOSE_MS)))
+        orders = OrdersReader(
+            order_consumer, topics.orders, cluster,
+            (plans_consumer, topics.journal) if plans_consumer is not None else None,
+            monotonic=monotonic,
+        )  # fmt: skip
+        board.refused["orders"] = lambda: orders.refused.count
         lease: Lease | None = None
         if not settings.dry_run:
             member = partial(
@@ -200,7 +210,7 @@ def run_tuner(
                 if memory is None:
                     continue
                 ahead = None  # What this term does is in no memory of before.
-                orders.begin(journal.read_to)
+                orders.begin(journal.orders_read_to, journal.read_to)
                 if lease is not None and not standing_by.is_the_only_hand(journal, lease, kafka):
                     continue
                 orders.begin_with(journal.orders, journal.overtaken, journal.given)

@@ -25,7 +25,7 @@ from tenacity import (
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.topics import ensure_topics
+from streaming.topics import ensure_topics, forgetting
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
@@ -41,6 +41,7 @@ _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
 _MENDED_PAUSE_S = 10.0
+_FORGETS_PAUSE_S = 5.0
 _OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
 
 
@@ -51,9 +52,15 @@ class StandBy:
         self._client = client
         self._board = board
         self._stop = stop
+        self._topics: Topics | None = None
 
-    def until_topics(self, topics: Topics) -> bool:
-        """Until the cluster has our topics (True), or ``stop`` is set (False)."""
+    def until_topics(self, topics: Topics, *, acts: bool = True) -> bool:
+        """Until the cluster has our topics (True), or ``stop`` is set (False).
+
+        Args:
+            acts: it may change the cluster, and then never with a journal that Kafka deletes from.
+        """
+        self._topics = topics
         retrying = Retrying(
             retry=retry_if_exception_type(ClusterError),
             wait=wait_exponential_jitter(initial=1, max=_RETRY_S_MAX),
@@ -63,11 +70,18 @@ class StandBy:
             reraise=True,
         )
         try:
-            complaints = retrying(ensure_topics, self._client, topics)
+            complaints = retrying(ensure_topics, self._client, topics, used_by_tuner(topics))
+            for complaint in complaints:
+                log.warning(complaint)
+            while acts and (faults := retrying(forgetting, self._client, topics)):
+                self.wait_for(
+                    f"what is rheostat's own in the cluster would be forgotten, so no tuner acts: {faults[0]}",
+                    _FORGETS_PAUSE_S,
+                )
+                if self._stop.is_set():
+                    return False
         except ClusterError:
             return False
-        for complaint in complaints:
-            log.warning(complaint)
         return True
 
     def until_held(self, lease: Lease, journal_topic: JournalTopic, ahead: ReadAhead) -> bool:
@@ -127,9 +141,18 @@ class StandBy:
             raise
         except (JournalError, ClusterError) as error:
             self.wait_for(str(error))
+            self._make_topics()
         except KafkaError as error:
             self.wait_for(f"the journal has no reader: {type(error).__name__}: {error}")
         return None
+
+    def _make_topics(self) -> None:
+        """Makes a topic that was deleted: without the orders' topic no tuner begins."""
+        if self._topics is not None:
+            try:
+                ensure_topics(self._client, self._topics, used_by_tuner(self._topics))
+            except ClusterError as error:
+                log.error("rheostat's topics cannot be made anew", error=str(error))
 
     def is_the_only_hand(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
         """Whether nobody acts on this cluster, and nothing is left to be put back on it, under another name; where it was not so,
@@ -187,6 +210,11 @@ class StandBy:
         return None
 
 
+def used_by_tuner(topics: Topics) -> tuple[str, ...]:
+    """Returns the topics that a tuner reads or writes."""
+    return topics.signals, topics.journal, topics.orders, topics.inputs
+
+
 def journal_reader(kafka: KafkaSettings) -> KafkaConsumer:
     # What a predecessor did not commit it did not do. And a journal that ends before what is known of it is an error, where Kafka's
     # default would go on at its end.
@@ -199,6 +227,11 @@ def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, kno
         memory = journal.recover(reader, owed, known)
     finally:
         reader.close(timeout_ms=5000)
+    if journal.misplaced_orders:
+        log.warning(
+            "orders or plans of an earlier build stand in the journal's topic: they hold until the next order, which goes to "
+            "the orders' topic; look at them with `rheostat status`, and give them again or take them back"
+        )
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
         log.info(

@@ -1,4 +1,4 @@
-"""Plans in the journal's topic, from the side of the person who gives them: read, put on record, said a word about.
+"""Plans in the orders' topic, and what the journal says of them, as the commands that give plans read and write them.
 
 Written outside the tuner's transactions, as other orders are: a person may say something while any tuner, or none, runs.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.orders import HEEDED_S_MAX, who
@@ -22,6 +22,7 @@ from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.topics import ensure_topics
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
+from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
 from tuner.journal.sender import NotSent, Sender
@@ -114,6 +115,7 @@ class Follower:
                     return OnRecord()
                 journal = KafkaJournal.to_read(self._topic, self._cluster)
                 journal.recover(self._reader)
+                self._follow(journal)
                 self._journal = journal
             # A poll gives some hundred records, and the tuner of a busy cluster writes more of them between two looks.
             until_s = time.monotonic() + _TAKE_S_MAX
@@ -127,6 +129,20 @@ class Follower:
         except TROUBLE as error:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         return OnRecord(self._journal.plans.known, self._journal.orders)
+
+    def _follow(self, journal: KafkaJournal) -> None:
+        """From where both topics were read to."""
+        positions = {
+            TopicPartition(topic, partition): offset
+            for topic, read_to in (
+                (self._topic, journal.read_to),
+                (orders_topic_of(self._topic), journal.orders_read_to),
+            )
+            for partition, offset in read_to.items()
+        }
+        self._reader.assign(list(positions))
+        for partition, offset in positions.items():
+            self._reader.seek(partition, offset)
 
 
 @contextmanager
@@ -244,7 +260,7 @@ def _content(head: PlanHead) -> tuple[Wanted, bool, BatchLimits]:
 def ready_topics(settings: Settings) -> None:
     with ClusterClient(settings.kafka, _CLIENT_ID) as client:
         try:
-            ensure_topics(client, settings.topic_names())
+            ensure_topics(client, settings.topic_names(), [settings.topic_names().orders])
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
@@ -263,7 +279,7 @@ def _sender(settings: Settings) -> Iterator[Sender]:
         CommandError: it was not taken, or it is not known whether it was.
     """
     try:
-        sender = Sender(settings.kafka, settings.topic_names().journal, _CLIENT_ID)
+        sender = Sender(settings.kafka, settings.topic_names().orders, _CLIENT_ID)
         try:
             yield sender
         finally:

@@ -28,7 +28,7 @@ SILENT = kafka.errors.KafkaTimeoutError("Timeout after waiting for 10.0 secs.")
 NOT_ENOUGH = kafka.errors.NotEnoughReplicasAfterAppendError()
 FORBIDDEN = kafka.errors.TopicAuthorizationFailedError()
 SETTINGS: Any = SimpleNamespace(
-    cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal")
+    cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal", orders="rheostat.orders")
 )
 
 
@@ -50,7 +50,8 @@ class Broker:
             raise self.begins
         return self
 
-    def send(self, topic: str, *, key: bytes, value: bytes) -> SimpleNamespace:  # noqa: ARG002 - the client's shape
+    def send(self, topic: str, *, key: bytes, value: bytes) -> SimpleNamespace:
+        assert topic == "rheostat.orders", "nothing but orders, and nowhere else"
         if self.refuses is not None:
             raise self.refuses
         error = self.takes.pop(0) if self.takes else None
@@ -90,7 +91,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 def give(broker: Broker) -> str:
     """What is said."""
-    desk = KafkaDesk(None, "rheostat.journal", "c", Orders, lambda: 9.0)  # type: ignore[arg-type]  # only handed on
+    desk = KafkaDesk(None, "rheostat.orders", "c", Orders, lambda: 9.0)  # type: ignore[arg-type]  # only handed on
     try:
         desk.give(paused("kim"))
     except NotTaken as error:
@@ -118,13 +119,13 @@ def test_an_order_that_is_not_answered_may_be_taken_and_is_not_said_to_take_a_ri
     broker: Broker, answer: Exception
 ) -> None:
     broker.takes = [answer]
-    assert give(broker) == f"{NOT_KNOWN}rheostat.journal cannot be written: {answer}{LOOK}"
+    assert give(broker) == f"{NOT_KNOWN}rheostat.orders cannot be written: {answer}{LOOK}"
     assert len(broker.records) == 1, "as it may be"
 
 
 def test_an_order_that_takes_a_right_is_not_taken_and_says_which(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    assert give(broker) == "the order is not taken, as it takes the right Write on Topic rheostat.journal"
+    assert give(broker) == "the order is not taken, as it takes the right Write on Topic rheostat.orders"
 
 
 @pytest.mark.parametrize("where", ["begins", "refuses"])
@@ -186,14 +187,14 @@ def test_an_order_beside_anothers_is_not_said_to_be_refused_where_the_second_wri
 def test_a_plan_whose_head_is_not_answered_may_be_taken(broker: Broker) -> None:
     broker.takes = [None, SILENT]
     assert put(broker) == (
-        f"It is not known whether it was taken, as rheostat.journal cannot be written: {SILENT}: look "
+        f"It is not known whether it was taken, as rheostat.orders cannot be written: {SILENT}: look "
         "(`rheostat reassign status`) before you give it again."
     )
 
 
 def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
     broker.takes, broker.stuck = [SILENT], True
-    assert put(broker) == f"It was not taken, as rheostat.journal cannot be written: {SILENT}."
+    assert put(broker) == f"It was not taken, as rheostat.orders cannot be written: {SILENT}."
     assert broker.forced
     book = PlanBook("c")
     for key, value in broker.records:

@@ -1,4 +1,4 @@
-"""What comes in by the journal's topic: every order of a person, and of plans what concerns who reads it."""
+"""What comes in by the orders' topic: every order of a person, and of plans what concerns who reads it."""
 
 from __future__ import annotations
 
@@ -42,25 +42,27 @@ class Tail:
 
 @pytest.mark.parametrize("looks_on", [True, False])
 def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = OrdersReader(None, "journal", "c")
+    reader = OrdersReader(None, "orders", "c", (None, "journal"))
     reader.plans, reader.plans_whole = PlanBook("c"), looks_on
     given = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
-    ended = [Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2)))]
-    ended += [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
+    ended = Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2)))
+    gone = [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
+    monkeypatch.setattr(reader, "_journal_tail", Tail([]))
     monkeypatch.setattr(reader, "_tail", Tail(given))
     reader.follow()
     assert [plan.active for plan in reader.plans.plans] == [True]
-    monkeypatch.setattr(reader, "_tail", Tail(ended))
+    monkeypatch.setattr(reader, "_journal_tail", Tail([ended, *gone[1:]]))
+    monkeypatch.setattr(reader, "_tail", Tail(gone[:1]))
     reader.follow()
     assert any(plan.active for plan in reader.plans.plans) is not looks_on
 
 
 def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever brings it by: none is given twice."""
-    reader = OrdersReader(None, "journal", "c")
+    reader = OrdersReader(None, "orders", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     again = Orders(at_ms=3, pause=Pause(3, "kim@desk"))
@@ -77,7 +79,7 @@ def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monk
 
 def test_what_has_been_told_of_and_comes_by_once_more_is_not_in_force_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a dry run began to read, a tuner that acts told of both."""
-    reader = OrdersReader(None, "journal", "c")
+    reader = OrdersReader(None, "orders", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     reader.begin_with(resume, (), (pause, resume))
@@ -90,7 +92,7 @@ def test_what_has_been_told_of_and_comes_by_once_more_is_not_in_force_again(monk
 def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reader = OrdersReader(None, "journal", "c")
+    reader = OrdersReader(None, "orders", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     monkeypatch.setattr(
@@ -106,7 +108,7 @@ def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_dow
 
 
 def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = OrdersReader(None, "journal", "c")
+    reader = OrdersReader(None, "orders", "c")
     reader.plans = PlanBook("c")
     come = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
@@ -116,3 +118,18 @@ def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.Mo
     monkeypatch.setattr(reader, "_tail", Tail(come))
     reader.follow()
     assert (reader.plans.plans, list(reader.plans.unread), reader.refused.count) == ((), ["p"], 1)
+
+
+@pytest.mark.parametrize("looks_on", [True, False])
+def test_orders_topic_says_nothing_of_what_tuners_write(looks_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write orders may not say that a plan has ended."""
+    reader = OrdersReader(None, "orders", "c")
+    reader.plans, reader.plans_whole = PlanBook("c"), looks_on
+    given = [
+        Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+        Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
+        Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2))),
+    ]
+    monkeypatch.setattr(reader, "_tail", Tail(given))
+    reader.follow()
+    assert [plan.active for plan in reader.plans.plans] == [True]

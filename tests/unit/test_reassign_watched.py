@@ -21,7 +21,7 @@ PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): Part((3, 4), (1, 2))})
 DONE: Any = SimpleNamespace(plan=Plan(PLAN.head, {}, {}, PlanState(ending=Ending.DONE)), well=True)
 AWAY = CommandError("The journal cannot be read.")
 SETTINGS: Any = SimpleNamespace(
-    cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal")
+    cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal", orders="rheostat.orders")
 )
 ASKED: Any = Asked(plan=None, limits=BatchLimits())  # type: ignore[arg-type]  # the file was read before
 
@@ -162,6 +162,12 @@ class Reader:
     def partitions_for_topic(self, topic: str) -> set[int]:  # noqa: ARG002 - the client's shape
         return {0}
 
+    def assign(self, partitions: list[Any]) -> None:
+        assert {partition.topic for partition in partitions} == {"rheostat.journal", "rheostat.orders"}
+
+    def seek(self, partition: Any, offset: int) -> None:
+        assert offset == {"rheostat.journal": 7, "rheostat.orders": 2}[partition.topic]
+
     def poll(self, timeout_ms: int) -> dict[str, list[SimpleNamespace]]:  # noqa: ARG002 - the client's shape
         self.polls += 1
         if not self.records:
@@ -171,7 +177,10 @@ class Reader:
 
 
 def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> record.Follower:
-    monkeypatch.setattr(record.KafkaJournal, "recover", lambda *_: None)
+    def recover(journal: record.KafkaJournal, _: object) -> None:
+        journal.read_to, journal.orders_read_to = {0: 7}, {0: 2}
+
+    monkeypatch.setattr(record.KafkaJournal, "recover", recover)
     return record.Follower(reader, "rheostat.journal", "c")
 
 

@@ -129,6 +129,7 @@ class Journal:
     records_read = 0
     blocked: str | None = None
     unreadable = ()
+    misplaced_orders = False
 
     def __init__(self, error: Exception | None) -> None:
         self._error = error
@@ -246,6 +247,7 @@ class Read:
     holder = "us"
     records_read = 0
     blocked, unreadable = None, ()
+    misplaced_orders = False
 
     def __init__(self, *olds: Memory, ours: str = "") -> None:
         self._later, self.held = list(olds[1:]), ours
@@ -340,6 +342,7 @@ def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: p
         return answer
 
     monkeypatch.setattr(module, "ensure_topics", ensure)
+    monkeypatch.setattr(module, "forgetting", lambda *_: [])
     with capture_logs() as said:
         assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert [(line["log_level"], line["event"]) for line in said] == [
@@ -355,6 +358,25 @@ def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch:
 
     monkeypatch.setattr(module, "ensure_topics", ensure)
     assert not rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+
+
+def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
+    monkeypatch.setattr(module, "_FORGETS_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
+    monkeypatch.setattr(module, "forgetting", lambda *_: next(answers))
+    assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+    assert rig.waits_for == (
+        "what is rheostat's own in the cluster would be forgotten, so no tuner acts: topic rheostat.journal has "
+        "cleanup.policy=delete: alter it"
+    )
+    assert next(answers, None) is None
+
+
+def test_journal_that_forgets_does_not_stop_a_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ensure_topics", lambda *_: ["topic rheostat.journal has cleanup.policy=delete"])
+    monkeypatch.setattr(module, "forgetting", lambda *_: pytest.fail("a dry run owns nothing"))
+    assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"), acts=False)
 
 
 def test_what_cannot_be_taken_down_is_named_and_the_others_are() -> None:

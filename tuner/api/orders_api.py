@@ -1,6 +1,6 @@
 """Orders over HTTP: what may be asked for, who asked, and how it comes on record.
 
-An order becomes a record in the journal's topic, the same that `rheostat pause` writes, and no more: the loop finds it there within
+An order becomes a record in the orders' topic, the same that `rheostat pause` writes, and no more: the loop finds it there within
 a cycle, like everybody else's. No route turns a throttle.
 """
 

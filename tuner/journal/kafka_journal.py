@@ -36,6 +36,7 @@ from tuner.journal.entries import (
 )
 from tuner.journal.inputs import InputLog, topic_of
 from tuner.journal.list_records import encode_listed, listed_key
+from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.other_names import OtherNames, held
 from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
@@ -112,6 +113,8 @@ class KafkaJournal:
         self.unreadable: tuple[Unreadable, ...] = ()  # Records of this cluster; the same.
         self.held = ""  # In words: what is on record as ours; the same.
         self.read_to: Mapping[int, int] = {}  # By partition, where what is not known yet begins; the same.
+        self.orders_read_to: Mapping[int, int] = {}  # The same of the orders' topic.
+        self.misplaced_orders = False  # Orders or plans stand in the journal's topic itself; the same.
         self.records_read = 0  # By ``recover``, beside what was known before.
 
     @classmethod
@@ -164,11 +167,11 @@ class KafkaJournal:
         if known is None:
             known = nothing_known(self._cluster, owed.times_ms if owed is not None else frozenset())
         self.records_read = 0
-        for record in read_records(consumer, self._topic, known.read_to):
-            self.records_read += 1
-            known.take(*record)
+        self.read_to = self._take_all(consumer, self._topic, known)
+        # After the journal, so that no order is older than what the journal says of orders.
+        self.orders_read_to = self._take_all(consumer, orders_topic_of(self._topic), known)
         found, others = known.remembered, known.others
-        self.read_to = {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
+        self.misplaced_orders = known.misplaced_orders
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
         self.unreadable = tuple(found.unreadable.values())
         self.given, self.other_names, self.held = tuple(found.given), others, held(found)
@@ -183,6 +186,16 @@ class KafkaJournal:
     def blocked(self) -> str | None:
         """Why no tuner may act by what ``recover`` read, and what to do; None: one may."""
         return blocking(self.unreadable, self._topic)
+
+    def _take_all(self, consumer: KafkaConsumer, topic: str, known: Known) -> dict[int, int]:
+        """Returns where the topic ended, by partition; nothing of a topic of orders that is not there, where it is only read."""
+        if self._producer is None and topic != self._topic and not _is_there(consumer, topic):
+            return {}
+        take = known.take if topic == self._topic else known.take_order
+        for record in read_records(consumer, topic, known.read_to if topic == self._topic else None):
+            self.records_read += 1
+            take(*record)
+        return {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
 
     def write(
         self,
@@ -267,8 +280,10 @@ class KafkaJournal:
         if self.lost:
             raise JournalLost(f"{self._topic} is not ours to write any more")
         beside, key = topic_of(self._topic), self._cluster.encode()
+        orders = orders_topic_of(self._topic)
         every: Iterable[Record] = chain(
-            ((self._topic, key_, value) for key_, value in records), ((beside, key, value) for value in inputs)
+            ((orders if is_order(key_) else self._topic, key_, value) for key_, value in records),
+            ((beside, key, value) for value in inputs),
         )
         began_s = self._monotonic()
         try:
@@ -286,6 +301,17 @@ class KafkaJournal:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
         # Whoever took over before these were sent would have shut them out.
         self._ours_at_s = began_s
+
+
+def _is_there(consumer: KafkaConsumer, topic: str) -> bool:
+    """
+    Raises:
+        JournalError: it cannot be told.
+    """
+    try:
+        return bool(consumer.partitions_for_topic(topic))
+    except TROUBLE as error:
+        raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
 
 
 __all__ = ["JournalError", "JournalLost", "JournalUnreadable", "KafkaJournal"]

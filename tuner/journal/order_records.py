@@ -1,4 +1,4 @@
-"""Orders in the journal's topic: key ``orders|<cluster>``, one JSON value, the last one wins.
+"""Orders in the orders' topic: key ``orders|<cluster>``, one JSON value, the last one wins.
 
 Written by the program that a person runs, not by the tuner, and so outside its transactions.
 """

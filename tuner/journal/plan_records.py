@@ -1,4 +1,4 @@
-"""Plans of reassignments on record, all JSON, in the journal's topic.
+"""Plans of reassignments on record, all JSON: plan and plan-part in the orders' topic, plan-asked and plan-state in the journal's.
 
 plan        key ``plan|<cluster>|<id>``: who gave it and when, the newest word about it (running, paused, cancelling), its
             limits, and how many parts it has. A person's program writes it, after the parts.

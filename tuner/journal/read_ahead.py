@@ -20,6 +20,7 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.kafka.cluster import ClusterError
+from tuner.journal.orders_topic import is_order
 from tuner.journal.other_names import OtherNames
 from tuner.journal.remembered import Remembered
 from tuner.journal.transactions import TROUBLE
@@ -42,10 +43,19 @@ class Known:
     remembered: Remembered
     others: OtherNames
     read_to: dict[int, int] = field(default_factory=dict)  # By partition; one that isn't named was not begun.
+    misplaced_orders: bool = False  # An earlier build left orders of this cluster in the journal's topic.
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+        if value is not None and is_order(key) and key.split(b"|")[1] == self.remembered.cluster.encode():
+            self.misplaced_orders = True
         self.others.take(key, value, offset)
         self.remembered.take(key, value, offset)
+
+    def take_order(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+        """Takes in a record of the orders' topic; one that has no business there is passed over."""
+        if is_order(key):
+            self.others.take(key, value, offset)
+            self.remembered.take(key, value, offset)
 
 
 def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> Known:

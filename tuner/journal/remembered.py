@@ -31,7 +31,7 @@ from tuner.model.orders import Orders
 class Remembered:
     def __init__(self, cluster: str, times_ms: frozenset[int] = frozenset()) -> None:
         """Of ``times_ms`` the entries themselves are kept, too."""
-        self._cluster = cluster
+        self.cluster = self._cluster = cluster
         self._times_ms = times_ms
         self._quotas = Recovered(cluster)
         self.memory = Memory()
@@ -50,7 +50,8 @@ class Remembered:
 
     @property
     def orders(self) -> Orders:
-        return self.given[-1] if self.given else Orders()
+        # Where the orders' topic was emptied, what a tuner has told of holds: nobody has taken it back.
+        return self.given[-1] if self.given else self.memory.ordered
 
     @property
     def overtaken(self) -> tuple[Orders, ...]:

@@ -38,7 +38,7 @@ class NotSent(Exception):
 
 
 class Sender:
-    """To the journal's topic, in order."""
+    """To one topic, in order."""
 
     def __init__(self, settings: KafkaSettings, topic: str, client_id: str) -> None:
         """

@@ -1,4 +1,4 @@
-"""The orders that people have given, and their plans, as they come into the journal's topic."""
+"""The orders that people have given, and their plans, as they come into their topic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import structlog
 from kafka import KafkaConsumer
 
 from tuner.journal.order_records import decode_orders, orders_key
+from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_book import PlanBook
 from tuner.model.orders import Orders
 from tuner.observe.refused import RefusedRecords
@@ -19,11 +20,22 @@ log = structlog.get_logger("tuner")
 
 
 class OrdersReader:
-    """``begin`` says up to where the journal was read, so that none is missed, and ``begin_with`` what stood in it."""
+    """``begin`` says up to where the topics were read, so that none is missed, and ``begin_with`` what stood in them."""
 
     def __init__(
-        self, consumer: KafkaConsumer, topic: str, cluster: str, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        consumer: KafkaConsumer,
+        topic: str,
+        cluster: str,
+        journal: tuple[KafkaConsumer, str] | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """
+        Args:
+            topic: the orders' topic.
+            journal: a consumer of the journal's topic, and its name, for a tuner that only looks on (``plans_whole``).
+        """
         self.latest = Orders()
         self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
@@ -31,6 +43,8 @@ class OrdersReader:
         self._before: tuple[Orders, ...] = ()  # All that stood in the journal.
         self._consumer, self._topic = consumer, topic
         self._tail = SignalTail(consumer, topic)
+        self._journal = journal
+        self._journal_tail = SignalTail(*journal) if journal is not None else None
         self._key = orders_key(cluster)
         self.refused = RefusedRecords(
             topic,
@@ -38,9 +52,11 @@ class OrdersReader:
             monotonic=monotonic,
         )
 
-    def begin(self, read_to: Mapping[int, int]) -> None:
-        """From where the journal was read to, by partition: what came before, it tells, with what has come of it."""
+    def begin(self, read_to: Mapping[int, int], journal_read_to: Mapping[int, int]) -> None:
+        """From where both topics were read to, by partition: what came before, the journal tells, with what has come of it."""
         self._tail = SignalTail(self._consumer, self._topic, read_to)
+        if self._journal is not None:
+            self._journal_tail = SignalTail(*self._journal, journal_read_to)
 
     def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...], given: tuple[Orders, ...]) -> None:
         """``given``: all that were read, also those that have been told of."""
@@ -53,10 +69,13 @@ class OrdersReader:
             wait_ms: 0: only what is here already; the answer to what is asked for now is taken in the next time.
         """
         try:
+            if self.plans is not None and self.plans_whole and self._journal_tail is not None:
+                for record in self._journal_tail.new(wait_ms):
+                    self._take_plan(self.plans, record)
             for record in self._tail.new(wait_ms):
                 if record.key == self._key and record.value is not None:
                     self._take(record)
-                elif self.plans is not None:
+                elif self.plans is not None and is_order(record.key or b""):
                     self._take_plan(self.plans, record)
         except TROUBLE as error:
             log.warning("orders cannot be read", error=str(error))

@@ -1,0 +1,131 @@
+"""Orders apart from the journal: what is read of which topic, what goes where, and what holds where one was emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streaming.contract import Side, Topics
+from tuner.journal import kafka_journal
+from tuner.journal.entries import encode_memory, encode_owned, memory_key, owned_key
+from tuner.journal.kafka_journal import KafkaJournal
+from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.orders_topic import belongs, is_order, orders_topic_of
+from tuner.journal.plan_records import (
+    asked_key,
+    encode_head,
+    encode_parts,
+    encode_state,
+    head_key,
+    part_key,
+    state_key,
+    tombstones,
+)
+from tuner.model.memory import Memory, Owned
+from tuner.model.orders import Orders, Pause
+from tuner.model.reassigning import Part, PlanHead, PlanState
+
+TOPICS = Topics.with_prefix("rheostat")
+PAUSED = Orders(7, Pause(7, "kim@desk"), by="kim@desk")
+SIDE = (1, Side.LEADER)
+FORGED = (owned_key("c", SIDE), encode_owned(SIDE, Owned(None, 5, (5,))))
+PLAN = [
+    (part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+    (head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
+]
+Record = tuple[bytes, bytes | None]
+
+
+class Reader:
+    """A consumer of both topics; ``missing``: that are not there."""
+
+    def __init__(self, *missing: str) -> None:
+        self._missing = missing
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return set() if topic in self._missing else {0}
+
+    def assignment(self) -> set[Any]:
+        return set()
+
+
+def recovered(
+    monkeypatch: pytest.MonkeyPatch, journal: list[Record], orders: list[Record], *missing: str
+) -> tuple[KafkaJournal, Memory]:
+    stands = {TOPICS.journal: journal, TOPICS.orders: orders}
+
+    def read_all(_: object, topic: str, read_to: object = None) -> Iterator[Record]:
+        yield from stands[topic]
+
+    monkeypatch.setattr(kafka_journal, "read_all", read_all)
+    read = KafkaJournal.to_read(TOPICS.journal, "c")
+    reader: Any = Reader(*missing)
+    return read, read.recover(reader)
+
+
+def test_orders_topic_is_named_as_the_contract_names_it() -> None:
+    assert orders_topic_of(TOPICS.journal) == TOPICS.orders
+
+
+def test_orders_and_plans_are_read_from_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (state_key("c", "p"), encode_state(PlanState(9)))
+    journal, _ = recovered(monkeypatch, [said], [(orders_key("c"), encode_orders(PAUSED)), *PLAN])
+    assert journal.orders == PAUSED
+    assert [plan.state.heeded_at_ms for plan in journal.plans.plans] == [9]
+    assert not journal.misplaced_orders
+
+
+def test_orders_topic_cannot_say_what_is_owned(monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = (memory_key("c"), encode_memory(Memory(owned={SIDE: Owned(None, 5, (5,))})))
+    _, memory = recovered(monkeypatch, [], [FORGED, forged])
+    assert memory.owned == {}
+    assert recovered(monkeypatch, [FORGED], [])[1].owned.keys() == {SIDE}
+
+
+def test_pause_in_the_journal_of_an_earlier_build_holds_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = (orders_key("c"), encode_orders(PAUSED))
+    journal, _ = recovered(monkeypatch, [old], [])
+    assert journal.orders == PAUSED
+    assert journal.misplaced_orders
+    resumed = Orders(8, resumed_at_ms=8)
+    journal, _ = recovered(monkeypatch, [old], [(orders_key("c"), encode_orders(resumed))])
+    assert journal.orders == resumed
+    other, _ = recovered(monkeypatch, [(orders_key("another"), encode_orders(PAUSED))], [])
+    assert not other.misplaced_orders
+
+
+def test_pause_that_a_tuner_told_of_outlives_an_emptied_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = (memory_key("c"), encode_memory(Memory(ordered=PAUSED)))
+    journal, _ = recovered(monkeypatch, [told], [])
+    assert journal.orders == PAUSED
+    assert journal.overtaken == ()
+
+
+def test_reader_without_an_orders_topic_reads_the_journal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, memory = recovered(monkeypatch, [FORGED], [], TOPICS.orders)
+    assert memory.owned.keys() == {SIDE}
+    assert journal.orders == Orders()
+
+
+def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, bytes, bytes | None]] = []
+    monkeypatch.setattr(kafka_journal, "acknowledged", lambda _producer, records, _s: sent.extend(records))
+    producer: Any = object()
+    journal = KafkaJournal(producer, TOPICS.journal, "c")
+    beside = {**tombstones("c", "p", 1), head_key("c", "old"): None, state_key("c", "p"): b"{}"}
+    journal.write(beside=beside)
+    assert {key: topic for topic, key, _ in sent} == {
+        part_key("c", "p", 0): TOPICS.orders,
+        asked_key("c", "p", 0): TOPICS.journal,
+        head_key("c", "old"): TOPICS.orders,
+        state_key("c", "p"): TOPICS.journal,
+    }
+
+
+@pytest.mark.parametrize("key", [memory_key("c"), FORGED[0], asked_key("c", "p", 0), state_key("c", "p"), b"", b"plan"])
+def test_other_records_are_no_orders(key: bytes) -> None:
+    assert not is_order(key)
+    assert belongs(TOPICS.journal, key)
+    assert not belongs(TOPICS.orders, key)
