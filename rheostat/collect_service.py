@@ -42,7 +42,7 @@ def run_collect(
         settings.collector.access_files().load()
     except AccessError as error:
         raise SetupError(f"The collector cannot start: {error}.") from error
-    until_topics(settings, stop)
+    until_topics(settings, stop, [settings.topic_names().metrics])
     if stop.is_set():
         return
     with ExitStack() as stack:

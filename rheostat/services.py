@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Collection
 from types import FrameType
 
 import structlog
@@ -82,14 +83,18 @@ def probe(settings: Settings) -> None:
             ) from error
 
 
-def until_topics(settings: Settings, stop: threading.Event) -> None:
-    """Waits, with back-off, for a cluster that takes our topics."""
+def until_topics(settings: Settings, stop: threading.Event, of: Collection[str]) -> None:
+    """Waits, with back-off, for a cluster that takes our topics.
+
+    Args:
+        of: the names of those that the caller uses.
+    """
     log = structlog.get_logger("start")
     wait_s = 1.0
     with ClusterClient(settings.kafka, "rheostat-start") as client:
         while not stop.is_set():
             try:
-                for complaint in ensure_topics(client, settings.topic_names()):
+                for complaint in ensure_topics(client, settings.topic_names(), of):
                     log.warning(complaint)
                 return
             except ClusterError as error:

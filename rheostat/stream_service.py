@@ -48,7 +48,8 @@ def run_stream(
     artifacts = resolve_artifacts(log.info)
     jars = stream_jars(artifacts, log.info)
     archive = ClassArchive(artifacts.class_archive(java, jars))
-    until_topics(settings, stop)
+    names = settings.topic_names()
+    until_topics(settings, stop, [names.metrics, names.signals, names.rejects])
     if stop.is_set():
         return
     first = True

@@ -16,6 +16,7 @@ from rheostat.doctor.cluster import names_on_record, quota_window, rights, topic
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.sources import source_elsewhere, source_of
+from rheostat.doctor.writers import writers
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
 from rheostat.settings import Settings
 from streaming.kafka.cluster import ClusterError
@@ -53,6 +54,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield from topics(client, settings, create=create)  # First: rights on topics are tried on one that is there.
         yield from names_on_record(settings, sorted(brokers))
         yield from rights(client, sorted(brokers), settings)
+        yield from writers(client, settings)
         yield from quota_window(client, sorted(brokers))
         for source in settings.stream.sources:
             if source.kafka is None:

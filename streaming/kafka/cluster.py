@@ -15,8 +15,16 @@ from typing import Any, Self
 from uuid import UUID
 
 import kafka.errors
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import (
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    NewTopic,
+    ResourceType,
+)
 from kafka.protocol.admin import (
+    DescribeAclsRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     IncrementalAlterConfigsRequest,
@@ -143,6 +151,34 @@ class ClusterClient:
             for topic in self._wire.one("list rights on topics", request).topics
         }
         return {topic: missing for topic, missing in found.items() if missing}
+
+    def writers(self, topic: str) -> set[str] | None:
+        """Returns the principals that ACLs allow to write to the topic, as ``User:name``; None where the cluster has no authorizer,
+        so that every client may. Superusers are not among them: Kafka tells nobody who they are.
+
+        Raises:
+            MissingRight: Describe on Cluster.
+        """
+        request = DescribeAclsRequest(
+            resource_type_filter=ResourceType.TOPIC,
+            resource_name_filter=topic,
+            pattern_type_filter=ACLResourcePatternType.MATCH,
+            principal_filter=None,
+            host_filter=None,
+            operation=ACLOperation.ANY,
+            permission_type=ACLPermissionType.ANY,
+        )
+        answer = self._wire.one("describe ACLs", request)
+        if answer.error_code == words.ERROR_SECURITY_DISABLED:
+            return None
+        refuse(answer.error_code, "Describe on Cluster", "to describe ACLs")
+        found: dict[int, set[str]] = {ACLPermissionType.ALLOW: set(), ACLPermissionType.DENY: set()}
+        for acl in (acl for resource in answer.resources for acl in resource.acls):
+            if acl.operation in (ACLOperation.ALL, ACLOperation.WRITE) and acl.permission_type in found:
+                denies_some = acl.permission_type == ACLPermissionType.DENY and acl.host != "*"
+                if not denies_some:
+                    found[acl.permission_type].add(str(acl.principal))
+        return found[ACLPermissionType.ALLOW] - found[ACLPermissionType.DENY]
 
     def may_join(self, group: str) -> None:
         """

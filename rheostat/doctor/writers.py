@@ -1,0 +1,53 @@
+"""Who else may write to the topics that steer a tuner: its orders, its journal, and the signals that it goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rheostat.doctor.findings import Finding, Verdict
+from rheostat.settings import Settings
+from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
+
+_EVERYBODY = "User:*"
+_NAMES_MAX = 10
+
+
+def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
+    """One finding a topic, by the cluster's ACLs."""
+    names = settings.topic_names()
+    ours = f"User:{settings.kafka.sasl_username}" if settings.kafka.sasl_username else None
+    for topic, follows in (
+        (names.orders, "may pause, override and move partitions through rheostat"),
+        (names.journal, "may make a tuner forget or believe what is rheostat's own"),
+        (names.signals, "may make a tuner believe what brokers measure, within the bounds of the settings"),
+    ):
+        check = f"writers of {topic}"
+        try:
+            found = client.writers(topic)
+        except MissingRight as error:
+            yield Finding(
+                check, Verdict.ADVICE, f"cannot be seen: missing right: {error.right}",
+                "run the doctor once as a user that may describe the cluster",
+            )  # fmt: skip
+            return
+        except ClusterError as error:
+            yield Finding(check, Verdict.ADVICE, f"cannot be seen: {error}", "see the brokers' logs")
+            return
+        if found is None or _EVERYBODY in found:
+            why = "the cluster has no authorizer" if found is None else "an ACL allows it"
+            yield Finding(
+                check, Verdict.ADVICE, f"every client that reaches the brokers {follows}: {why}",
+                "restrict Write to the principals that docs/permissions.md names",
+            )  # fmt: skip
+            if found is None:
+                return  # The same of the others.
+            continue
+        others = sorted(found - {ours})
+        if not others:
+            yield Finding(check, Verdict.OK, "no other principal by ACLs; superusers are not seen here")
+            continue
+        more = f" and {len(others) - _NAMES_MAX} more" if len(others) > _NAMES_MAX else ""
+        yield Finding(
+            check, Verdict.ADVICE, f"{', '.join(others[:_NAMES_MAX])}{more}: each {follows}",
+            "leave Write to the principals that docs/permissions.md names",
+        )  # fmt: skip

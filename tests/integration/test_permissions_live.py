@@ -1,0 +1,194 @@
+"""docs/permissions.md on a cluster that refuses the rest: each process runs with exactly the rights of its table."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kafka.errors
+import pytest
+import yaml
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
+from lab_parts import RHEOSTAT, Running, rheostat, running, until
+
+from rheostat.lab import Lab, LabSpec
+from streaming import words
+from streaming.contract import Topics
+from streaming.kafka import KafkaSettings, producer
+from streaming.kafka.cluster import ClusterClient, MissingRight
+from streaming.topics import ensure_topics
+from tuner.lease import group_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text(encoding="utf-8")
+PREFIX, CLUSTER = "own", "lab"
+TOPICS = Topics.with_prefix(PREFIX)
+HEADINGS = {
+    "creator": "To make the topics, once",
+    "collector": "`rheostat collect`",
+    "stream": "`rheostat stream`",
+    "tuner": "`rheostat tune`",
+    "dry": "`rheostat tune` in a dry run",
+    "reader": "`rheostat status`, `signals`, `plan`",
+    "operator": "`rheostat pause`, `resume`, `override`",
+}
+# One broker: a right is then effective everywhere as soon as it is anywhere.
+LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in (*HEADINGS, "stranger")})
+KINDS = {"Topic": ResourceType.TOPIC, "Group": ResourceType.GROUP, "TransactionalId": ResourceType.TRANSACTIONAL_ID}
+STARTED_S_MAX = 60.0
+
+
+def rows(heading: str) -> list[tuple[list[str], str]]:
+    """The rights and the resources of a section's table."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
+    ]
+    return [(operations.split(", "), resource) for operations, resource, *_ in cells[2:]]
+
+
+def acls(user: str, operations: list[str], resource: str) -> Iterator[ACL]:
+    kind, _, rest = resource.partition(" ")
+    name = rest.removeprefix("prefix ").strip("`").replace("<prefix>", PREFIX).replace("<cluster>", CLUSTER)
+    prefixed = rest.startswith("prefix ") or name.endswith(".*")
+    pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
+    at = (
+        ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", ACLResourcePatternType.LITERAL)
+        if kind == "Cluster"
+        else ResourcePattern(KINDS[kind], name.removesuffix("*") if prefixed else name, pattern)
+    )
+    for operation in operations:
+        code = getattr(ACLOperation, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper())
+        yield ACL(f"User:{user}", "*", code, ACLPermissionType.ALLOW, at)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def granted(lab: Lab) -> None:
+    """Every table, each to a user of its own; the topics are made by the one that may."""
+    every = [
+        acl
+        for user, heading in HEADINGS.items()
+        for operations, resource in rows(heading)
+        for acl in acls(user, operations, resource)
+    ]
+    with lab.admin() as admin:
+        admin.create_acls(every)
+
+    def made() -> bool:
+        with ClusterClient(kafka_of(lab, "creator"), "test") as client:
+            try:
+                ensure_topics(client, TOPICS)
+                return len(client.partitions(vars_of(TOPICS))) > len(HEADINGS) - 2
+            except MissingRight:
+                return False  # Not effective yet.
+
+    until(made, 20, "the creator makes the topics")
+
+
+def vars_of(topics: Topics) -> list[str]:
+    return [topics.metrics, topics.signals, topics.rejects, topics.orders, topics.journal, topics.inputs]
+
+
+def kafka_of(lab: Lab, user: str) -> KafkaSettings:
+    return KafkaSettings(
+        bootstrap_servers=lab.sasl_bootstrap_servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
+        sasl_username=user, sasl_password=f"pw-{user}", request_timeout_s=5.0,
+    )  # fmt: skip
+
+
+def config_of(lab: Lab, user: str, folder: Path, **tuner: Any) -> Path:
+    body = {
+        "cluster": CLUSTER, "topics": {"prefix": PREFIX},
+        "kafka": kafka_of(lab, user).model_dump(mode="json", exclude_none=True) | {"sasl_password": f"pw-{user}"},
+        "collector": {"endpoints": lab.jmx_urls(), "timeout_s": 5, "interval_s": 1, "http": {"port": None}},
+        "stream": {"checkpoint_dir": str(folder / "checkpoint"), "http": {"port": None}},
+        "tuner": {"rate_bytes_per_s_max": 50_000_000, "dry_run": False, "http": {"port": 0}, **tuner},
+    }  # fmt: skip
+    file = folder / f"{user}.yaml"
+    file.write_text(yaml.safe_dump(body))
+    return file
+
+
+def started(run: Running, event: str) -> None:
+    until(
+        lambda: any(line["event"].startswith(event) for line in run.lines()), STARTED_S_MAX,
+        lambda: f"{event}: {run.said()[-2000:]}",
+    )  # fmt: skip
+
+
+def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path) -> None:
+    """From the brokers' metrics to a signal, a tuner that acts on it, and an operator who pauses it."""
+    for name in ("collector", "stream", "tuner", "dry"):
+        (tmp_path / name).mkdir()
+    files = {
+        "collector": config_of(lab, "collector", tmp_path / "collector"),
+        "stream": config_of(lab, "stream", tmp_path / "stream"),
+        "tuner": config_of(lab, "tuner", tmp_path / "tuner"),
+        "dry": config_of(lab, "dry", tmp_path / "dry", dry_run=True),
+        "reader": config_of(lab, "reader", tmp_path),
+        "operator": config_of(lab, "operator", tmp_path),
+    }
+    with (
+        running(*RHEOSTAT, "collect", "--config", files["collector"], log=tmp_path / "collect.log") as collect,
+        running(*RHEOSTAT, "stream", "--config", files["stream"], log=tmp_path / "stream.log") as stream,
+        running(*RHEOSTAT, "tune", "--config", files["tuner"], log=tmp_path / "tune.log") as tune,
+        running(*RHEOSTAT, "tune", "--config", files["dry"], log=tmp_path / "dry.log") as dry,
+    ):
+        started(tune, "acting")
+        started(dry, "looking on")
+        started(stream, "first batch")
+        seen = rheostat("signals", "--config", files["reader"], "--wait", "20")
+        assert seen.returncode == 0, seen.stdout + seen.stderr
+        paused = rheostat("pause", "--config", files["operator"])
+        assert paused.returncode == 0, paused.stdout + paused.stderr
+        said = rheostat("status", "--config", files["reader"], "--json")
+        assert "User:" not in said.stderr
+        assert '"paused"' in said.stdout or "pause" in said.stdout, said.stdout + said.stderr
+        resumed = rheostat("resume", "--config", files["operator"])
+        assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+        for run in (collect, stream, tune, dry):
+            assert run.alive()
+            assert "missing right" not in run.said()
+            assert "Authorization" not in run.said()
+        for run in (tune, dry, collect):
+            assert run.end(signal.SIGTERM, 20) == 0
+
+
+def test_operator_writes_orders_and_nothing_else(lab: Lab, tmp_path: Path) -> None:
+    for topic in (TOPICS.journal, TOPICS.signals, TOPICS.metrics, TOPICS.inputs):
+        sender = producer(kafka_of(lab, "operator"), "test")
+        with pytest.raises(kafka.errors.TopicAuthorizationFailedError):
+            sender.send(topic, key=b"memory|lab", value=b"{}").get(timeout=10)
+        sender.close(timeout=5)
+    stranger = rheostat("pause", "--config", config_of(lab, "stranger", tmp_path))
+    assert stranger.returncode != 0
+    assert f"Topic {TOPICS.orders}" in stranger.stderr
+
+
+@pytest.mark.parametrize("user", ["collector", "stream", "reader", "dry", "operator"])
+def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str) -> None:
+    with ClusterClient(kafka_of(lab, user), "test") as client:
+        for answers in (
+            client.alter_broker_configs({1: {words.LEADER_RATE: "1"}}, validate_only=True),
+            client.alter_topic_configs({TOPICS.metrics: {words.LEADER_REPLICAS: None}}, validate_only=True),
+        ):
+            assert all(isinstance(answer, MissingRight) for answer in answers.values())
+
+
+def test_doctor_names_who_else_may_write(lab: Lab, tmp_path: Path) -> None:
+    done = rheostat("doctor", "--config", config_of(lab, "tuner", tmp_path))
+    lines = {
+        topic: line
+        for line in done.stdout.splitlines()
+        for topic in (TOPICS.orders, TOPICS.journal)
+        if f"writers of {topic}" in line
+    }
+    assert "User:operator: each may pause" in lines[TOPICS.orders]
+    assert "User:dry: each may make a tuner forget" in lines[TOPICS.journal]
+    assert "User:reader" not in "".join(lines.values())
+
+
+def test_tables_name_the_group_and_the_id_that_tuners_use() -> None:
+    assert f"`{group_of('<cluster>')}`" in PAGE

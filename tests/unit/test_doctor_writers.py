@@ -1,0 +1,65 @@
+"""What the doctor says of others who may write to the topics that steer a tuner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rheostat.doctor import Finding, Verdict
+from rheostat.doctor.writers import writers
+from rheostat.settings import Settings
+from streaming.kafka.cluster import ClusterError, MissingRight
+
+SETTINGS = Settings.model_validate(
+    {
+        "cluster": "c",
+        "kafka": {
+            "bootstrap_servers": "k:1", "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
+            "sasl_username": "rheostat", "sasl_password": "x",
+        },
+        "stream": {"checkpoint_dir": "/tmp/x"},
+        "tuner": {"rate_bytes_per_s_max": 1e8},
+    }
+)  # fmt: skip
+
+
+def said(**by_topic: set[str] | ClusterError | None) -> list[Finding]:
+    class Client:
+        def writers(self, topic: str) -> set[str] | None:
+            found = by_topic[topic.removeprefix("rheostat.")]
+            if isinstance(found, ClusterError):
+                raise found
+            return found
+
+    client: Any = Client()
+    return list(writers(client, SETTINGS))
+
+
+def test_writers_names_all_but_the_own_principal() -> None:
+    many = {f"User:u{n:02}" for n in range(12)}
+    orders, journal, signals = said(orders={"User:rheostat", "User:kim"}, journal={"User:rheostat"}, signals=many)
+    assert (orders.check, orders.verdict) == ("writers of rheostat.orders", Verdict.ADVICE)
+    assert orders.found == "User:kim: each may pause, override and move partitions through rheostat"
+    assert "docs/permissions.md" in orders.do
+    assert journal.verdict is Verdict.OK
+    assert signals.found.startswith("User:u00, ")
+    assert "User:u09 and 2 more: each may make a tuner believe" in signals.found
+
+
+def test_writers_without_authorizer_is_told_once() -> None:
+    (finding,) = said(orders=None)
+    assert finding.verdict is Verdict.ADVICE
+    assert finding.found.startswith("every client that reaches the brokers may pause")
+    assert finding.found.endswith("the cluster has no authorizer")
+
+
+def test_writers_open_to_everybody_is_told_of_each_topic() -> None:
+    findings = said(orders={"User:*"}, journal=set(), signals={"User:*"})
+    assert [f.verdict for f in findings] == [Verdict.ADVICE, Verdict.OK, Verdict.ADVICE]
+    assert findings[0].found.endswith("an ACL allows it")
+
+
+def test_writers_that_cannot_be_seen_are_advice() -> None:
+    for error in (MissingRight("Describe on Cluster", "to describe ACLs"), ClusterError("nobody answers")):
+        (finding,) = said(orders=error)
+        assert finding.verdict is Verdict.ADVICE
+        assert finding.found.startswith("cannot be seen: ")
