@@ -223,7 +223,7 @@ class OfTuner:
     )  # fmt: skip
     RECORDS_REFUSED = MetricDef(
         "rheostat_tuner_refused_records_total", "counter", Unit.COUNT, ("cluster", "topic"),
-        "Records that the tuner could not read and passed over, by topic (signals, journal).",
+        "Records that the tuner could not read and passed over, by topic (signals, orders).",
     )  # fmt: skip
     SIGNAL_AGE_SECONDS = MetricDef(
         "rheostat_signal_age_seconds",

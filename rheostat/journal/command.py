@@ -21,6 +21,7 @@ from rheostat.terminal import console_of
 from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.kafka import consumer
 from tuner.journal.kafka_journal import JournalError
+from tuner.journal.orders_topic import belongs, is_order
 from tuner.journal.reading import read_records
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.unreadable import KEY_BYTES_SHOWN
@@ -37,7 +38,8 @@ def check(config: Path) -> int:
     """
     settings = load_settings(config)
     scan = _scan(settings)
-    show(scan, settings.topic_names().journal, console_of(sys.stdout))
+    names = settings.topic_names()
+    show(scan, names.journal, names.orders, console_of(sys.stdout))
     return EXIT_NOT_WELL if scan.in_force else EXIT_DONE
 
 
@@ -49,7 +51,7 @@ def repair(config: Path, *, yes: bool) -> int:
         CommandError: the journal cannot be read or written.
     """
     settings = load_settings(config)
-    scan = _scan(settings)
+    names, scan = settings.topic_names(), _scan(settings)
     if not scan.in_force:
         out("Every record of the journal that is in force can be read. Nothing was changed.")
         return EXIT_DONE
@@ -63,7 +65,13 @@ def repair(config: Path, *, yes: bool) -> int:
             "they stay, stop it, and repair then."
         )
     if todo:
-        confirm([f"To be written to {settings.topic_names().journal}:", *(f"  {each.text}" for each in todo)], yes=yes)
+        confirm(
+            [
+                f"To be written to {names.journal} and, of orders and plans, {names.orders}:",
+                *(f"  {each.text}" for each in todo),
+            ],
+            yes=yes,
+        )
         _write(settings, todo, scan)
         out(f"{len(todo)} records were written.")
     return EXIT_NOT_WELL if left else EXIT_DONE
@@ -77,13 +85,13 @@ def _divided(made: list[Mending], cluster: str, *, tuner_acts: bool) -> tuple[li
 
 def _scan(settings: Settings) -> Scan:
     probe(settings)
-    topic = settings.topic_names().journal
+    topics = settings.topic_names()
     # What is not committed no tuner reads.
     reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
     try:
-        if not reader.partitions_for_topic(topic):
-            return Scan()
-        return scanned(read_records(reader, topic))
+        there = [topic for topic in (topics.journal, topics.orders) if reader.partitions_for_topic(topic)]
+        records = ((topic, record) for topic in there for record in read_records(reader, topic))
+        return scanned(record for topic, record in records if belongs(topic, record.key))
     except (JournalError, KafkaError) as error:
         raise CommandError(f"The journal cannot be read: {error}.") from error
     finally:
@@ -92,36 +100,36 @@ def _scan(settings: Settings) -> Scan:
 
 def _write(settings: Settings, todo: list[Mending], scan: Scan) -> None:
     """Raises CommandError where it is not known that all is on record, and where a record has come in between."""
-    if (now := _scan(settings)).in_force.keys() != scan.in_force.keys():
-        raise CommandError(
-            f"The journal has changed since it was read (to offset {scan.end}, now {now.end}). Nothing was changed: ask again."
-        )
-    topic = settings.topic_names().journal
+    if _scan(settings).in_force.keys() != scan.in_force.keys():
+        raise CommandError("The records that cannot be read have changed meanwhile. Nothing was written: ask again.")
+    topics = settings.topic_names()
     try:
-        sender = Sender(settings.kafka, topic, _CLIENT_ID)
-        try:
-            for each in todo:
-                sender.send(each.key, each.value)
-            sender.settle()
-        finally:
-            sender.close()
+        for topic in (topics.journal, topics.orders):
+            sender = Sender(settings.kafka, topic, _CLIENT_ID)
+            try:
+                for each in (each for each in todo if is_order(each.key) is (topic == topics.orders)):
+                    sender.send(each.key, each.value)
+                sender.settle()
+            finally:
+                sender.close()
     except NotSent as error:
         raise CommandError(f"Not all was written, as {error}: look with `rheostat journal check`.") from error
 
 
-def show(scan: Scan, topic: str, console: Console) -> None:
+def show(scan: Scan, journal: str, orders: str, console: Console) -> None:
     if not scan.unreadable:
-        out(f"Every record of {topic} can be read.")
+        out(f"Every record of {journal} and {orders} can be read.")
         return
-    table = Table(title=f"Records of {topic} that cannot be read", title_justify="left")
+    table = Table(title=f"Records of {journal} and {orders} that cannot be read", title_justify="left")
     for column in ("partition", "offset", "bytes"):
         table.add_column(column, justify="right")
-    for column in ("key", "why", "what follows"):
+    for column in ("topic", "key", "why", "what follows"):
         table.add_column(column, overflow="fold")
     for each in scan.unreadable[-_ROWS_MAX:]:
         is_in_force = scan.in_force.get(each.key) is each
         table.add_row(
-            str(each.partition), str(each.offset), str(each.size), repr(each.key[:KEY_BYTES_SHOWN]), each.why[:200],
+            str(each.partition), str(each.offset), str(each.size), orders if is_order(each.key) else journal,
+            repr(each.key[:KEY_BYTES_SHOWN]), each.why[:200],
             each.effect if is_in_force else "nothing: a later record has taken its place",
         )  # fmt: skip
     console.print(table)

@@ -41,14 +41,12 @@ class Scan:
     in_force: dict[bytes, Unreadable] = field(default_factory=dict)  # Of these, the newest record of its key.
     readable: dict[bytes, bytes] = field(default_factory=dict)  # By key, of those in force: the newest readable value.
     remembered: dict[str, Remembered] = field(default_factory=dict)  # By cluster: what a tuner would know.
-    end: int = 0  # The offset after the last record.
 
 
 def scanned(records: Iterable[JournalRecord]) -> Scan:
-    """Read all records of a journal."""
+    """Read all records of a journal, then those of its orders' topic."""
     scan, newest = Scan(), dict[bytes, bytes]()
     for record in records:
-        scan.end = record.offset + 1
         read = _READERS.get(kind_of(record.key))
         cluster = Unreadable(record.key, None, 0, "").cluster
         if read is None or not cluster:

@@ -23,6 +23,7 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
+from tuner.journal.reading import JournalRecord
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders, Pause
 from tuner.model.reassigning import Part, PlanHead, PlanState
@@ -56,10 +57,10 @@ def recovered(
 ) -> tuple[KafkaJournal, Memory]:
     stands = {TOPICS.journal: journal, TOPICS.orders: orders}
 
-    def read_all(_: object, topic: str, read_to: object = None) -> Iterator[Record]:
-        yield from stands[topic]
+    def read_records(_: object, topic: str, read_to: object = None) -> Iterator[JournalRecord]:
+        yield from (JournalRecord(key, value, offset) for offset, (key, value) in enumerate(stands[topic]))
 
-    monkeypatch.setattr(kafka_journal, "read_all", read_all)
+    monkeypatch.setattr(kafka_journal, "read_records", read_records)
     read = KafkaJournal.to_read(TOPICS.journal, "c")
     reader: Any = Reader(*missing)
     return read, read.recover(reader)

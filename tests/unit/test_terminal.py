@@ -194,7 +194,7 @@ def demo(hostile: str, console: Console) -> None:
 
 def journal(hostile: str, console: Console) -> None:
     record = Unreadable(hostile.encode(errors="replace"), 7, 99, hostile)
-    journal_command.show(Scan([record], {record.key: record}), "rheostat.journal", console)
+    journal_command.show(Scan([record], {record.key: record}), "rheostat.journal", "rheostat.orders", console)
 
 
 # Module → what is printed from it. A module that prints or makes a table and is not here fails the test below.
