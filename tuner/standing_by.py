@@ -41,7 +41,7 @@ _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
 _MENDED_PAUSE_S = 10.0
-_FORGETS_PAUSE_S = 5.0
+_SETTINGS_SEEN_S, _FORGETS_PAUSE_S = 1.0, 5.0
 _OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
 
 
@@ -73,11 +73,16 @@ class StandBy:
             complaints = retrying(ensure_topics, self._client, topics, used_by_tuner(topics))
             for complaint in complaints:
                 log.warning(complaint)
+            looks = 0
             while acts and (faults := retrying(forgetting, self._client, topics)):
-                self.wait_for(
-                    f"what is rheostat's own in the cluster would be forgotten, so no tuner acts: {faults[0]}",
-                    _FORGETS_PAUSE_S,
-                )
+                looks += 1
+                if looks == 1:  # A broker may not know yet what a topic was made with a moment ago.
+                    self._stop.wait(_SETTINGS_SEEN_S)
+                else:
+                    self.wait_for(
+                        f"what is rheostat's own in the cluster would be forgotten, so no tuner acts: {faults[0]}",
+                        _FORGETS_PAUSE_S,
+                    )
                 if self._stop.is_set():
                     return False
         except ClusterError:

@@ -361,8 +361,10 @@ def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch:
 
 
 def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
+    forgets = ["topic rheostat.journal has cleanup.policy=delete: alter it"]
+    answers = iter([forgets, forgets, []])
     monkeypatch.setattr(module, "_FORGETS_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
     monkeypatch.setattr(module, "forgetting", lambda *_: next(answers))
     assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
@@ -371,6 +373,16 @@ def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch
         "cleanup.policy=delete: alter it"
     )
     assert next(answers, None) is None
+
+
+def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
+    monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
+    monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
+    monkeypatch.setattr(module, "forgetting", lambda *_: next(answers))
+    with capture_logs() as said:
+        assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+    assert said == []
 
 
 def test_journal_that_forgets_does_not_stop_a_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
