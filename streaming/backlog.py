@@ -61,9 +61,7 @@ _PEEK_MS = 5000
 _RETRY_S_MAX = 60.0
 _STOP_S_MAX = 10.0
 _POLL_S = 0.2
-# A chunk with a record that ends the JVM: smaller ones keep what is around it, until it is as small as can be.
-_SHRINKS_BY = 16
-_FAILURES_MAX = 4
+_FAILURES_MAX = 2  # Of one chunk that ends the JVM; the second is as small as can be.
 
 # Chunk → its records, written. Made by the pipeline, which knows how.
 Work = Callable[["Chunk"], None]
@@ -270,15 +268,17 @@ def _down(time_ms: int, step_ms: int) -> int:
 # -- working it off ----------------------------------------------------------------------------------------------------
 
 
-def next_chunk(skipped: Skipped, times: Sequence[Timeline], settings: StreamSettings, failures: int = 0) -> Chunk:
-    """Returns the newest part of a stretch; a smaller one after each failure to read it."""
-    records_max = settings.backlog_records_per_chunk // _SHRINKS_BY**failures
+def next_chunk(
+    skipped: Skipped, times: Sequence[Timeline], settings: StreamSettings, *, smallest: bool = False
+) -> Chunk:
+    """Returns the newest part of a stretch: a window long if ``smallest``, else with about as many records as are set."""
+    records_max = 0 if smallest else settings.backlog_records_per_chunk
     hop_ms, window_ms = settings.hop_s * 1000, settings.window_s * 1000
     ends = [one.at(skipped.to_ms) for one in times]
 
     def fits(from_ms: int) -> bool:
         records = sum(_count(one.at(from_ms), end) for one, end in zip(times, ends, strict=True))
-        return bool(records <= records_max)
+        return records <= records_max
 
     latest_ms = max(skipped.from_ms, skipped.to_ms - window_ms)
     starts = range(skipped.from_ms, latest_ms, hop_ms)
@@ -289,21 +289,27 @@ def next_chunk(skipped: Skipped, times: Sequence[Timeline], settings: StreamSett
 
 
 def failures_of_newest(record: Record) -> int:
-    """Returns how often the chunk that comes next has ended Spark's JVM."""
+    """Returns how often in a row the chunk that comes next has ended Spark's JVM."""
     known = record.failing_chunk
     return known.times if known is not None and known.to_ms == record.skipped[-1].to_ms else 0
 
 
-def with_failure(record: Record) -> Record:
-    """Returns the record that knows of one failure more of the chunk that comes next."""
-    return replace(record, failing_chunk=FailingChunk(record.skipped[-1].to_ms, failures_of_newest(record) + 1))
+def is_suspect(record: Record, settings: StreamSettings) -> bool:
+    """Returns whether the chunk that comes next may read a record that has ended Spark's JVM."""
+    known, late_ms = record.failing_chunk, settings.lateness_s * 1000
+    return known is not None and record.skipped[-1].to_ms + late_ms > known.suspect_from_ms
+
+
+def with_failure(record: Record, chunk: Chunk, settings: StreamSettings) -> Record:
+    """Returns the record that knows of one failure more of this chunk."""
+    suspect_from_ms = chunk.from_ms - settings.window_s * 1000
+    return replace(record, failing_chunk=FailingChunk(chunk.to_ms, failures_of_newest(record) + 1, suspect_from_ms))
 
 
 def given_up(record: Record, chunk: Chunk, times: Sequence[Timeline]) -> Record:
     """Returns the record without the chunk, whose records are lost."""
     before, after = state(record).remaining_records, shortened(record, chunk, times)
-    lost = max(0, before - state(after).remaining_records)
-    return replace(after, lost_records=record.lost_records + lost)
+    return replace(after, lost_records=record.lost_records + max(0, before - state(after).remaining_records))
 
 
 def counted(record: Record, times: Sequence[Timeline]) -> Record:
@@ -362,6 +368,7 @@ class Worker:
         self._present_is_served = present_is_served
         self._on_state = on_state
         self._on_failure = on_failure
+        self._chunk: Chunk | None = None  # That is worked off now.
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="backlog", daemon=True)
 
@@ -399,7 +406,8 @@ class Worker:
                 if self._stop.is_set():
                     return
                 if isinstance(error, Py4JNetworkError) and ran_out_of_memory():
-                    self._record = with_failure(self._record)
+                    if self._chunk is not None:
+                        self._record = with_failure(self._record, self._chunk, self._settings)
                     checkpoint.write(self._checkpoint_dir, self._record)
                     return  # The process ends with the JVM, and its successor goes on.
                 # The live query does not depend on it; whatever is wrong, the next try is cheap, and it is said each time.
@@ -410,7 +418,8 @@ class Worker:
     def _one_chunk(self, times: Sequence[Timeline]) -> None:
         self._record = counted(self._record, times)
         failures = failures_of_newest(self._record)
-        chunk = next_chunk(self._record.skipped[-1], times, self._settings, failures)
+        smallest = is_suspect(self._record, self._settings)
+        chunk = self._chunk = next_chunk(self._record.skipped[-1], times, self._settings, smallest=smallest)
         if failures >= _FAILURES_MAX:
             self._record = given_up(self._record, chunk, times)
             checkpoint.write(self._checkpoint_dir, self._record)

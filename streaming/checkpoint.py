@@ -89,10 +89,11 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class FailingChunk:
-    """The same of the backlog's newest chunk, by where it ends."""
+    """A chunk of the backlog that has ended Spark's JVM, by where it ends."""
 
     to_ms: int
-    times: int
+    times: int  # In a row.
+    suspect_from_ms: int  # The record that did it is not older.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from streaming.backlog import Chunk, State, counted, next_chunk, planned, shortened, state
+from streaming.backlog import (
+    _FAILURES_MAX,
+    Chunk,
+    State,
+    counted,
+    failures_of_newest,
+    given_up,
+    is_suspect,
+    next_chunk,
+    planned,
+    shortened,
+    state,
+    with_failure,
+)
 from streaming.checkpoint import MadeWith, Record, Skipped
 from streaming.settings import StreamSettings
 from streaming.sources import Offsets
@@ -127,6 +140,31 @@ def test_a_chunk_is_about_as_large_as_asked_for_and_never_shorter_than_a_window(
     assert end["t"][0] - first["t"][0] == 50 + WINDOW_MS // 1000
     chunk = next_chunk(Skipped(3_000, 12_000, 0), [idle], SETTINGS)
     assert (chunk.from_ms, chunk.to_ms) == (3_000, 12_000)
+
+
+def test_chunk_that_ends_the_jvm_shrinks_and_is_given_up_alone() -> None:
+    """What a poisoned record costs: the windows that are made from it, and a few starts."""
+    topic, poisoned_ms = Topic(every(100, 0, HOUR_MS // 10)), 200_000
+    settings = SETTINGS.model_copy(update={"backlog_records_per_chunk": 2000})
+    record = counted(replace(NEW, skipped=(Skipped(0, HOUR_MS // 10, 0),), skipped_records=3600), [topic])
+    deaths, made, lost = 0, [], []
+    while record.skipped:
+        chunk = next_chunk(record.skipped[-1], [topic], settings, smallest=is_suspect(record, settings))
+        if failures_of_newest(record) >= _FAILURES_MAX:
+            lost.append((chunk.from_ms, chunk.to_ms))
+            record = given_up(record, chunk, [topic])
+        elif poisoned_ms in topic.read(*chunk.reads[0]):
+            deaths += 1
+            record = with_failure(record, chunk, settings)
+        else:
+            made.append((chunk.from_ms, chunk.to_ms))
+            record = shortened(record, chunk, [topic])
+    assert deaths <= 3 * _FAILURES_MAX
+    assert lost[0][1] - lost[-1][0] <= 3 * WINDOW_MS
+    assert all(to_ms - from_ms == WINDOW_MS for from_ms, to_ms in lost)
+    assert sum(to_ms - from_ms for from_ms, to_ms in made + lost) == HOUR_MS // 10
+    assert record.lost_records == sum(to_ms - from_ms for from_ms, to_ms in lost) // 100
+    assert state(record).remaining_records == 0
 
 
 def test_what_retention_took_is_counted_and_the_rest_goes_on() -> None:
