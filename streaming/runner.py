@@ -120,7 +120,7 @@ def run(
                 ) as live:  # fmt: skip
                     watch.until_end(live)
             except (Py4JNetworkError, ConnectionError) as error:
-                if ran_out_of_memory():
+                if watch.ran and ran_out_of_memory():
                     quarantine.note_failure(settings.checkpoint_dir)
                     raise StreamError(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
