@@ -25,6 +25,7 @@ from tuner.journal.entries import (
 )
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_records import decode_head, encode_head, head_key
 from tuner.journal.reading import JournalRecord
 from tuner.model.memory import Memory, Owned
@@ -123,14 +124,14 @@ class Topic:
     ) -> None:
         self.records = list(records)
         self.looks = 0
-        settings: Any = type(
-            "S", (), {"cluster": "c", "kafka": None, "topic_names": lambda _: type("T", (), {"journal": "r.journal"})}
-        )()
+        topics = {"journal": "r.journal", "orders": "r.orders"}
+        settings: Any = type("S", (), {"cluster": "c", "kafka": None, "topic_names": lambda _: type("T", (), topics)})()
         monkeypatch.setattr(command, "load_settings", lambda _: settings)
         monkeypatch.setattr(command, "_scan", self._scan)
         tuners = (TunerPresence("host:1", TunerMode.ACTING, 0, "1", 5e6, 1e6),) if acting else ()
         monkeypatch.setattr(command, "read_tuners", lambda *_: tuners)
-        monkeypatch.setattr(command, "Sender", lambda *_, **__: self)
+        monkeypatch.setattr(command, "Sender", self._sender)
+        self.topic = ""
         self.comes: list[tuple[bytes, bytes | None]] = []  # Between the first look and the write.
 
     def _scan(self, _: object) -> Scan:
@@ -139,7 +140,12 @@ class Topic:
             self.records += self.comes
         return scan_of(*self.records)
 
+    def _sender(self, _: object, topic: str, __: str) -> Topic:
+        self.topic = topic
+        return self
+
     def send(self, key: bytes, value: bytes | None) -> None:
+        assert self.topic == ("r.orders" if is_order(key) else "r.journal")
         self.records.append((key, value))
 
     def settle(self) -> None: ...
@@ -184,6 +190,6 @@ def test_repair_leaves_a_tuners_own_records_alone_while_one_acts(monkeypatch: py
 def test_repair_writes_nothing_where_the_journal_has_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic(monkeypatch, (orders_key("c"), BAD))
     topic.comes = [(orders_key("c"), PAUSED)]
-    with pytest.raises(CommandError, match="Nothing was changed: ask again"):
+    with pytest.raises(CommandError, match="Nothing was written: ask again"):
         command.repair(None, yes=True)  # type: ignore[arg-type]
     assert topic.records[-1] == (orders_key("c"), PAUSED)

@@ -34,7 +34,11 @@ class Cluster:
     def brokers(self) -> list[int]:
         return [1]
 
-    def create_topic(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:  # noqa: ARG002
+    def create_topic(
+        self, name: str, partitions: int, factor: int, configs: Mapping[str, str], *, validate_only: bool
+    ) -> None:
+        assert (partitions, factor) == (1, 1)
+        assert not validate_only
         if self.refuses is not None:
             raise self.refuses
         self.made.append((name, configs))
