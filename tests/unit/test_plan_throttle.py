@@ -353,6 +353,20 @@ def test_plan_side_needs_no_measurement_for_its_rate() -> None:
     assert "10.0 MB/s → 48.0 MB/s: the rate of a plan of rheostat" in found.text
 
 
+def test_rate_of_a_plan_stands_however_long_nothing_is_measured() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    written = len(rig.writes())
+    for _ in range(60):
+        rig.now_ms += 5_000
+        cycle(rig)
+        rig.run_ramps()
+    assert rig.throttles.rates[SOURCE] == CEILING
+    assert len(rig.writes()) == written, "nothing is turned to and fro"
+
+
 def test_override_comes_before_the_rate_of_a_plan() -> None:
     order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
     found = decided(orders=order)

@@ -348,6 +348,8 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     """
     limits, ours, signal = view.limits, memory.owned.get(side), view.signal(side)
     setting = view.live.rates.get(side)
+    if side in view.plan_rates:
+        return None  # A plan's rate is the operator's, whatever is measured.
     if limits.steers or ours is None or setting is None or view.freshness(side) is Freshness.FRESH:
         return None
     if side in view.recovering:
