@@ -43,7 +43,7 @@ JSON_VALUES = (
     str(2**53 + 1), "2592000", "2592000.1", "true", "null", "[]", "{}", '""', '"3"', '"\\ud800"', '"\\u0000"', "[" * 3_000 + "]" * 3_000,
 )  # fmt: skip
 GENERATED = settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck),
+    max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.generate),
 )  # fmt: skip
 

@@ -213,6 +213,30 @@ def test_answers_that_no_client_reads_are_given_up(
     until(lambda: len(server._server._table) == 0, "the answers are kept for ever")
 
 
+def test_slow_clients_are_told_once_a_period_and_idle_ones_not(
+    client: Client, server: HttpServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(PHASE_S_MAX, Phase.HEAD, 0.2)
+    monkeypatch.setitem(PHASE_S_MAX, Phase.IDLE, 0.2)
+    monkeypatch.setattr(acceptor, "_SUMMARY_S", 1.5)
+    for _ in range(20):
+        client.connect().sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+    until(lambda: client.ended() == 20, "idle connections stay")
+    time.sleep(1.6)  # A whole period.
+    assert "closed early" not in capsys.readouterr().out
+    for _ in range(20):
+        client.connect().sendall(b"G")
+    said = ""
+
+    def told() -> bool:
+        nonlocal said
+        said += capsys.readouterr().out
+        return "closed early" in said
+
+    until(told, "slow connections are not told")
+    assert "most_from={'127.0.0.1': " in said
+
+
 @only_tls
 def test_handshakes_that_never_end_give_their_descriptors_back(
     client: Client, server: HttpServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

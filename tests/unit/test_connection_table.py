@@ -18,11 +18,15 @@ class Closed:
         self.aborted: list[str] = []
         self.expired: list[str] = []
 
+    def expire(self, name: str, phase: Phase) -> bool:
+        self.expired.append(name)
+        return phase is not Phase.IDLE
+
     def open(self, address: str, name: str, now_s: float, phase: Phase = Phase.HEAD) -> OpenConnection | None:
         connection = self.table.admit(address, now_s)
         if connection is not None:
             connection.abort = lambda: self.aborted.append(name)
-            connection.expire = lambda: self.expired.append(name)
+            connection.expire = lambda: self.expire(name, phase)
             connection.enter(phase, now_s)
         return connection
 
@@ -95,6 +99,8 @@ def test_connection_expires_when_its_phase_is_over(phase: Phase) -> None:
     assert closed.expired == []
     closed.table.expire_late(100.1 + PHASE_S_MAX[phase])
     assert closed.expired == ["slow"]
+    told = closed.table.take_closed_early()
+    assert told == ({} if phase is Phase.IDLE else {REMOTE: 1})
 
 
 def test_answer_expires_only_while_its_client_reads_nothing() -> None:

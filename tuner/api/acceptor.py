@@ -22,6 +22,7 @@ log = structlog.get_logger("tuner")
 HANDSHAKE_S_MAX = 5.0
 _RETRY_S = 0.5
 _SUMMARY_S = 60.0
+_TOLD_MIN = 10  # In a minute; fewer are a slow client or a load balancer that only connects.
 _ADDRESSES_NAMED_MAX = 3
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -51,7 +52,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._failed_handshakes = 0
-        self._told_s = -_SUMMARY_S
+        self._told_s = time.monotonic()
         self._accepting = self._loop.create_task(self._accept_all())
 
     def close(self) -> None:
@@ -125,10 +126,9 @@ class Acceptor:
 
     def _tell(self, now_s: float) -> None:
         closed, failed = self._table.take_closed_early(), self._failed_handshakes
-        self._failed_handshakes = 0
-        if not closed and not failed:
+        self._failed_handshakes, self._told_s = 0, now_s
+        if closed.total() + failed < _TOLD_MIN:
             return
-        self._told_s = now_s
         most = dict(closed.most_common(_ADDRESSES_NAMED_MAX))
         log.warning(
             "connections over HTTP were closed early: their clients were too slow, or there were too many of them",

@@ -137,12 +137,16 @@ class Connection(HttpToolsProtocol):
     def _enter(self, phase: Phase) -> None:
         self._place.enter(phase, time.monotonic())
 
-    def _expire(self) -> None:
-        """Closes the connection: politely first, and at once where that has not helped."""
-        phase = self._place.phase
-        if self.transport.is_closing() or self._place.is_unread(time.monotonic()):
+    def _expire(self) -> bool:
+        """Closes the connection: politely first, and at once where that has not helped.
+
+        Returns:
+            whether its client was too slow.
+        """
+        phase, is_unread = self._place.phase, self._place.is_unread(time.monotonic())
+        if self.transport.is_closing() or is_unread:
             self.transport.abort()
-            return
+            return is_unread
         can_refuse = self._head_has_begun if phase is Phase.HEAD else not self.cycle.response_started
         if phase in _TOO_SLOW and can_refuse:
             self.transport.write(_request_timeout(_TOO_SLOW[phase]))
@@ -151,6 +155,7 @@ class Connection(HttpToolsProtocol):
         self._enter(Phase.CLOSING)
         if not has_answer_to_send:
             self._place.deadline_s = time.monotonic() + _LAST_WORD_S_MAX
+        return phase is Phase.BODY or (phase is Phase.HEAD and self._head_has_begun)
 
 
 def _request_timeout(body: bytes) -> bytes:

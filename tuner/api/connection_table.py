@@ -53,13 +53,18 @@ def _nothing() -> None:
     """Before the owner of the socket has said how to close it."""
 
 
+def _nothing_expires() -> bool:
+    return False
+
+
 @dataclass(eq=False, slots=True)
 class OpenConnection:
     """One place in the table.
 
     Attributes:
         abort: closes the connection at once; set by the code that owns its socket.
-        expire: called when the time of the phase is over; closes the connection, with an answer where one is possible.
+        expire: called when the time of the phase is over; closes the connection, with an answer where one is possible, and
+            returns whether its client was too slow: one that has just nothing more to ask is not.
         unread_since_s: since when the client has left so much of an answer unread that no more of it can be sent.
     """
 
@@ -67,7 +72,7 @@ class OpenConnection:
     is_loopback: bool
     since_s: float
     abort: Callable[[], None] = _nothing
-    expire: Callable[[], None] = _nothing
+    expire: Callable[[], bool] = _nothing_expires
     phase: Phase = Phase.HANDSHAKE
     deadline_s: float = math.inf
     unread_since_s: float | None = None
@@ -135,12 +140,11 @@ class ConnectionTable:
     def expire_late(self, now_s: float) -> None:
         """Ends the connections whose time is up."""
         for connection in [each for each in self._open if each.is_late(now_s)]:
-            self._closed_early[connection.address] += 1
-            connection.expire()
+            self._closed_early[connection.address] += connection.expire()
 
     def take_closed_early(self) -> Counter[str]:
         """How many connections of each address were closed or refused for these limits since the last call."""
-        closed, self._closed_early = self._closed_early, Counter()
+        closed, self._closed_early = +self._closed_early, Counter()
         return closed
 
     def _give_up(self, candidates: list[OpenConnection]) -> bool:
