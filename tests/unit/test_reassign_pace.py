@@ -46,6 +46,14 @@ def test_what_is_brought_up_as_its_window_fills_carries_all_of_it_whatever_stand
     assert (found.meant, found.most) == ({L1: 60 * MB}, {L1: 60 * MB})
 
 
+def test_side_that_no_plan_uses_yet_is_reckoned_with_the_plans_rate() -> None:
+    """A replica that only may lead has a twelfth: with that its side would be given hardly anything to begin."""
+    standby = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(1 * MB), F1: RateSetting(9 * MB)})
+    found = throttling_of(standby, {}, Limits(100 * MB), {}, {F1: 12 * MB}, 12.0 * MB)
+    assert found.meant == {L1: 12 * MB, F1: 9 * MB, (2, Side.LEADER): 12 * MB, (2, Side.FOLLOWER): 12 * MB}
+    assert found.most == dict.fromkeys(found.meant, 12 * MB)
+
+
 def plan_of(name: str, *keys: Key) -> Plan:
     return Plan(PlanHead(name, "kim", 0, 0, 1), {key: Part((3, 2), (1, 2), 1e9) for key in keys})
 

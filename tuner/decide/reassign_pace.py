@@ -67,7 +67,10 @@ def throttling_of(
     if loosest_bytes_per_s is not None:
         most = dict.fromkeys(every, loosest_bytes_per_s)
     if not limits.steers:
-        return Throttling(meant, {**stands, **most, **plan_rates})
+        # A side that no plan copies through yet is given the plan's rate as soon as one does. Until then a replica that only may
+        # lead has a twelfth of it.
+        idle = {side: rate for side, rate in most.items() if side not in plan_rates}
+        return Throttling({**meant, **idle}, {**stands, **most, **plan_rates})
     # The law raises to the ceiling what it needs, also where nothing stands yet if it puts throttles on by itself.
     ceilings = dict.fromkeys(every if limits.throttles_moves else stands, limits.rate_bytes_per_s_max)
     return Throttling(meant, {**ceilings, **most, **plan_rates})
