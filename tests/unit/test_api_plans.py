@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api_rig import Rig
+from api_rig import WELL, Rig
 from reassign_rig import Rig as Executor
 from reassign_rig import still
 from tuner_cases import STALLED, TARGET, live, move, move_signal
@@ -50,7 +50,7 @@ def test_before_any_plan_nothing_is_shown() -> None:
 
 def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -> None:
     rig = Rig()
-    rig.cycle(cluster=live(moves=[]), memory=Memory())
+    rig.cycle(WELL, cluster=live({}, moves=()), memory=Memory())
     executor = executing(rig)
     executor.give(TO, BatchLimits(leader_movements_max=7))
     executor.cycle()
@@ -68,6 +68,7 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     assert row["copied_bytes"] == 1000.0
     # A third of it in two seconds: two thirds take four.
     assert row["eta_s"] == 4.0
+    assert rig.get("/api/v1/status").json()["next"] == ["It waits for the next step of a plan."]
     page = rig.get("/page/plans").text
     assert "<b>33 %</b>: 0 MB of 0 MB; done in about 4 s." in page
     assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page

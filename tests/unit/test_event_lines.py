@@ -84,6 +84,19 @@ def test_what_failed_of_an_event_is_named_and_tried_again_in_another() -> None:
     assert (again["outcome"], again["text"], before) == ("done", ENDED[3].text, row)
 
 
+def test_ends_that_name_no_throttle_are_told_one_by_one() -> None:
+    side, topic = {"broker": 1, "side": "leader"}, {"topic": "orders"}
+    strange = [
+        ("clear_lists", side),
+        ("clear_lists", {**side, "broker": 2}),
+        ("put_back", topic),
+        ("put_back", {"topic": "t"}),
+    ]
+    decisions = Decisions()
+    decisions.take([Entry(NOW_MS, "intent", action, "move_ended", "it ends", said) for action, said in strange])
+    assert [row["text"] for row in rows(decisions)] == ["it ends"] * 4
+
+
 def test_two_ends_are_two_rows() -> None:
     decisions = Decisions()
     decisions.take([entry("intent", ENDED[2]), entry("intent", ENDED[3], NOW_MS + 16_000)])

@@ -109,8 +109,13 @@ def next_steps(
     stall_limits: StallLimits,
     *,
     dry_run: bool,
+    planned: bool = False,
 ) -> list[str]:
-    """What would be done next, as things are now."""
+    """What would be done next, as things are now.
+
+    Args:
+        planned: there are plans of rheostat that have not ended.
+    """
     if seen is None or not isinstance(seen.live, LiveCluster):
         return ["It waits until the cluster is seen: what is not known changes nothing."]
     live = seen.live
@@ -127,7 +132,11 @@ def next_steps(
     if not acts:
         steps += _left_behind(live, memory, limits)
     if not steps and not live.moves:
-        steps.append("It waits for a reassignment to begin, with any tool.")
+        steps.append(
+            "It waits for the next step of a plan."
+            if planned
+            else "It waits for a reassignment to begin, with any tool."
+        )
     return steps or ["It goes on watching: nothing that it may turn would help."]
 
 

@@ -71,7 +71,7 @@ def status(look: Look, plans: Mapping[str, Progress] | None = None) -> dict[str,
         **orders_json(orders, look.seen.now_ms if look.seen is not None else 0),
         "orders_by": orders.by,
         "orders_heeded_at_ms": snapshot.memory.orders_at_ms,
-        "next": upcoming(look),
+        "next": upcoming(look, planned=bool(plans)),
     }
 
 
@@ -117,10 +117,20 @@ def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
     }
 
 
-def upcoming(look: Look) -> list[str]:
+def upcoming(look: Look, *, planned: bool = False) -> list[str]:
+    """
+    Args:
+        planned: there are plans that have not ended.
+    """
     snapshot = look.picture.snapshot
     return next_steps(
-        look.seen, snapshot.memory, look.picture.decisions, snapshot.limits, StallLimits(), dry_run=look.dry_run
+        look.seen,
+        snapshot.memory,
+        look.picture.decisions,
+        snapshot.limits,
+        StallLimits(),
+        dry_run=look.dry_run,
+        planned=planned,
     )
 
 

@@ -16,7 +16,6 @@ NAMED_MAX = 12
 TOGETHER_MS_MAX = 1_000  # Between two records of one cycle.
 ENDING_MS_MAX = 15_000  # The end of a large move takes several cycles.
 _TEXTS_MAX = 3
-_ENDINGS = {"put_back", "clear_lists"}
 _ENDING_WHY = {"move_ended": "the move has ended", "released": "released by order"}
 
 
@@ -40,7 +39,11 @@ def subject_of(entry: Entry) -> Hashable | None:
 
 
 def is_ending(entry: Entry) -> bool:
-    return entry.action in _ENDINGS
+    """Whether it puts a throttle back or clears a topic's lists, and says which."""
+    said = entry.decision
+    if entry.action == "put_back":
+        return said.get("broker") is not None and said.get("side") is not None
+    return entry.action == "clear_lists" and said.get("topic") is not None
 
 
 def events(entries: Iterable[Entry]) -> list[list[Entry]]:
