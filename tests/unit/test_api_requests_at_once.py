@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tuner.api.connection_table import limits_within
 from tuner.api.requests_at_once import RequestsAtOnce
 
 LIMIT_S = 5.0
@@ -19,9 +21,9 @@ def asked(path: str, address: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("limits", "second"),
     [
-        ({"per_address_max": 2}, "192.0.2.1"),
-        ({"from_network_max": 2}, "192.0.2.2"),
-        ({"requests_max": 2}, "127.0.0.1"),
+        ({"requests_per_address": 2}, "192.0.2.1"),
+        ({"requests_from_network": 2}, "192.0.2.2"),
+        ({"requests": 2}, "127.0.0.1"),
     ],
     ids=["of one address", "from the network", "in all"],
 )
@@ -40,7 +42,7 @@ async def _refused_and_answered(limits: dict[str, int], second: str) -> None:
             await may_end.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    limited = RequestsAtOnce(app, **limits)
+    limited = RequestsAtOnce(app, replace(limits_within(-1), **limits))
 
     async def status(path: str, address: str) -> int:
         sent: list[Any] = []
@@ -55,7 +57,7 @@ async def _refused_and_answered(limits: dict[str, int], second: str) -> None:
     while under_way < 2:
         await asyncio.sleep(0)
     assert await status("/api/v1/status", second) == 503
-    if "from_network_max" in limits:
+    if "requests_from_network" in limits:
         assert await status("/api/v1/status", "127.0.0.1") == 200, "this machine has places of its own"
     assert [await status(path, second) for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
     may_end.set()

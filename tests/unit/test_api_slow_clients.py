@@ -19,7 +19,7 @@ from api_rig import OPERATE_TOKEN, READ_TOKEN, Rig, bearer
 from tls_files import certificate_files
 
 from tuner.api import acceptor, connection_table
-from tuner.api.connection_table import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX, PHASE_S_MAX, Phase
+from tuner.api.connection_table import CONNECTIONS_MAX, PHASE_S_MAX, Phase, limits_within
 from tuner.api.log_rate import LogRate
 from tuner.api.server import HttpServer
 
@@ -114,7 +114,7 @@ def test_health_checks_pass_while_one_address_sends_single_bytes(client: Client,
     assert health(client) == [200, 200]
     assert health(client, ELSEWHERE) == [200, 200]
     assert client.get("/api/v1/status", READ_TOKEN, ELSEWHERE) == 200
-    assert len(server._server._table) <= CONNECTIONS_PER_ADDRESS_MAX + 4
+    assert len(server._server._table) <= limits_within(-1).connections_per_address + 4
 
 
 def test_health_checks_pass_while_many_addresses_fill_the_server(client: Client, server: HttpServer) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tuner.api.addresses import counted_address, is_loopback
-from tuner.api.connection_table import PHASE_S_MAX, UNREAD_S_MAX, ConnectionTable, OpenConnection, Phase
+from tuner.api.connection_table import PHASE_S_MAX, UNREAD_S_MAX, ConnectionTable, OpenConnection, Phase, limits_within
 
 REMOTE, OTHER, LOCAL = "192.0.2.1", "192.0.2.2", "127.0.0.1"
+
+
+def table(connections_max: int = 200, per_address_max: int = 64) -> ConnectionTable:
+    return ConnectionTable(connections_max, per_address_max)
 
 
 class Closed:
@@ -32,7 +36,7 @@ class Closed:
 
 
 def test_table_when_full_closes_the_longest_waiting() -> None:
-    closed = Closed(ConnectionTable(connections_max=3))
+    closed = Closed(table(connections_max=3))
     for number in range(3):
         closed.open(f"192.0.2.{number}", f"c{number}", float(number))
     assert closed.open(OTHER, "new", 3.0) is not None
@@ -41,7 +45,7 @@ def test_table_when_full_closes_the_longest_waiting() -> None:
 
 
 def test_table_when_full_spares_the_address_with_one_connection() -> None:
-    closed = Closed(ConnectionTable(connections_max=4))
+    closed = Closed(table(connections_max=4))
     closed.open(OTHER, "dashboard", 0.0, Phase.IDLE)
     for number in range(5):
         closed.open(REMOTE, f"slow{number}", 1.0 + number)
@@ -49,7 +53,7 @@ def test_table_when_full_spares_the_address_with_one_connection() -> None:
 
 
 def test_address_with_too_many_closes_its_own() -> None:
-    closed = Closed(ConnectionTable(per_address_max=2))
+    closed = Closed(table(per_address_max=2))
     closed.open(OTHER, "other", 0.0)
     for number in range(4):
         closed.open(REMOTE, f"slow{number}", 1.0 + number)
@@ -58,7 +62,7 @@ def test_address_with_too_many_closes_its_own() -> None:
 
 
 def test_remote_connection_never_takes_the_place_of_a_local_one() -> None:
-    closed = Closed(ConnectionTable(connections_max=2))
+    closed = Closed(table(connections_max=2))
     closed.open(LOCAL, "local", 0.0)
     closed.open(LOCAL, "local too", 0.0)
     assert closed.open(REMOTE, "remote", 1.0) is None
@@ -67,7 +71,7 @@ def test_remote_connection_never_takes_the_place_of_a_local_one() -> None:
 
 
 def test_local_connection_takes_the_place_of_a_remote_one() -> None:
-    closed = Closed(ConnectionTable(connections_max=2))
+    closed = Closed(table(connections_max=2))
     closed.open(REMOTE, "remote", 0.0)
     closed.open(OTHER, "other", 1.0)
     assert closed.open(LOCAL, "local", 2.0) is not None
@@ -75,7 +79,7 @@ def test_local_connection_takes_the_place_of_a_remote_one() -> None:
 
 
 def test_answered_connection_is_closed_for_no_other() -> None:
-    closed = Closed(ConnectionTable(connections_max=2))
+    closed = Closed(table(connections_max=2))
     closed.open(REMOTE, "events", 0.0, Phase.ANSWER)
     closed.open(REMOTE, "events too", 0.0, Phase.ANSWER)
     assert closed.open(LOCAL, "local", 9.0) is None
@@ -83,7 +87,7 @@ def test_answered_connection_is_closed_for_no_other() -> None:
 
 
 def test_answer_that_its_client_leaves_unread_is_given_up() -> None:
-    closed = Closed(ConnectionTable(connections_max=1))
+    closed = Closed(table(connections_max=1))
     connection = closed.open(REMOTE, "deaf", 0.0, Phase.ANSWER)
     assert connection is not None
     connection.unread_since_s = 1.0
@@ -93,7 +97,7 @@ def test_answer_that_its_client_leaves_unread_is_given_up() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.HEAD, Phase.BODY, Phase.IDLE, Phase.CLOSING])
 def test_connection_expires_when_its_phase_is_over(phase: Phase) -> None:
-    closed = Closed(ConnectionTable())
+    closed = Closed(table())
     closed.open(REMOTE, "slow", 100.0, phase)
     closed.table.expire_late(100.0 + PHASE_S_MAX[phase])
     assert closed.expired == []
@@ -104,7 +108,7 @@ def test_connection_expires_when_its_phase_is_over(phase: Phase) -> None:
 
 
 def test_answer_expires_only_while_its_client_reads_nothing() -> None:
-    closed = Closed(ConnectionTable())
+    closed = Closed(table())
     connection = closed.open(REMOTE, "events", 0.0, Phase.ANSWER)
     assert connection is not None
     closed.table.expire_late(1e9)
@@ -129,3 +133,11 @@ def test_answer_expires_only_while_its_client_reads_nothing() -> None:
 def test_counted_address_is_the_network_of_one_client(address: str, counted: str, loopback: bool) -> None:
     assert counted_address(address) == counted
     assert is_loopback(address) == loopback
+
+
+@pytest.mark.parametrize("descriptors", [-1, 4, 64, 256, 1024, 10**6])
+def test_limits_leave_places_whatever_the_process_may_open(descriptors: int) -> None:
+    limits = limits_within(descriptors)
+    assert 1 <= limits.requests_per_address <= limits.connections_per_address <= limits.connections <= 200
+    assert limits.requests_per_address < limits.requests_from_network < limits.requests < limits.connections
+    assert descriptors < 20 or limits.connections <= descriptors // 4

@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import math
+import resource
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,9 +22,33 @@ from enum import Enum
 
 from tuner.api.addresses import counted_address, is_loopback
 
-CONNECTIONS_MAX = 200  # The tuner's own connections to Kafka need file descriptors, too.
-CONNECTIONS_PER_ADDRESS_MAX = 64
+CONNECTIONS_MAX = 200
 UNREAD_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections may be open, and how many of them may be being answered (requests)."""
+
+    connections: int
+    connections_per_address: int
+    requests: int
+    requests_from_network: int
+    requests_per_address: int
+
+
+def limits_within(descriptors: int) -> ConnectionLimits:
+    """The limits of a process that may open so many files; negative: as many as it likes.
+
+    Three quarters of them are for the tuner's own files and its connections to Kafka.
+    """
+    most = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(5, descriptors // 4))
+    return ConnectionLimits(most, most * 8 // 25, most * 4 // 5, most * 3 // 5, most * 6 // 25)
+
+
+def limits_here() -> ConnectionLimits:
+    """The limits of this process."""
+    return limits_within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 class Phase(Enum):
@@ -98,9 +123,7 @@ class OpenConnection:
 class ConnectionTable:
     """All open connections. To be used by one thread."""
 
-    def __init__(
-        self, connections_max: int = CONNECTIONS_MAX, per_address_max: int = CONNECTIONS_PER_ADDRESS_MAX
-    ) -> None:
+    def __init__(self, connections_max: int, per_address_max: int) -> None:
         self._max = connections_max
         self._per_address_max = per_address_max
         self._open: dict[OpenConnection, None] = {}

@@ -13,28 +13,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tuner.api.addresses import counted_address, is_loopback
 from tuner.api.answers import refusal
-from tuner.api.connection_table import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
+from tuner.api.connection_table import ConnectionLimits, limits_here
 from tuner.api.limits import HEALTH_CHECKS, peer
-
-REQUESTS_MAX = CONNECTIONS_MAX - 40
-REQUESTS_FROM_NETWORK_MAX = REQUESTS_MAX - 40
-REQUESTS_PER_ADDRESS_MAX = CONNECTIONS_PER_ADDRESS_MAX - 16
 
 
 class RequestsAtOnce:
     """Middleware: answers 503 while too many requests are under way. Health checks are not counted."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        requests_max: int = REQUESTS_MAX,
-        from_network_max: int = REQUESTS_FROM_NETWORK_MAX,
-        per_address_max: int = REQUESTS_PER_ADDRESS_MAX,
-    ) -> None:
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits | None = None) -> None:
+        """
+        Args:
+            limits: None: those of this process.
+        """
         self._app = app
-        self._max = requests_max
-        self._from_network_max = from_network_max
-        self._per_address_max = per_address_max
+        self._limits = limits or limits_here()
         self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +48,10 @@ class RequestsAtOnce:
                 del self._under_way[address]
 
     def _has_room(self, address: str) -> bool:
-        if self._under_way[address] >= self._per_address_max or self._under_way.total() >= self._max:
+        if (
+            self._under_way[address] >= self._limits.requests_per_address
+            or self._under_way.total() >= self._limits.requests
+        ):
             return False
         from_network = sum(count for each, count in self._under_way.items() if not is_loopback(each))
-        return is_loopback(address) or from_network < self._from_network_max
+        return is_loopback(address) or from_network < self._limits.requests_from_network

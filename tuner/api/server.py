@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import resource
 import socket
 import time
 from collections.abc import Callable
@@ -34,7 +33,7 @@ from tuner.api.auth import Tokens
 from tuner.api.board import Board
 from tuner.api.certificate import Certificate
 from tuner.api.connection import Connection
-from tuner.api.connection_table import CONNECTIONS_MAX, ConnectionTable, OpenConnection
+from tuner.api.connection_table import ConnectionTable, OpenConnection, limits_here
 from tuner.api.desktop import Desktop
 from tuner.api.ends import ends_at_ms
 from tuner.api.gate import Gate
@@ -247,7 +246,8 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._listening = listening
         self._certificate = certificate
-        self._table = ConnectionTable(_connections_max())
+        limits = limits_here()
+        self._table = ConnectionTable(limits.connections, limits.connections_per_address)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own
         await self.lifespan.startup()
@@ -267,9 +267,3 @@ class _Server(uvicorn.Server):
         if self._certificate is not None and counter % _TICKS_PER_LOOK == 0:
             self._certificate.look()
         return await super().on_tick(counter)
-
-
-def _connections_max() -> int:
-    """The tuner's own files and connections keep three quarters of its descriptors."""
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(1, descriptors // 4))
