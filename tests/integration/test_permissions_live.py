@@ -118,6 +118,7 @@ def started(run: Running, event: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path) -> None:
     """From the brokers' metrics to a signal, a tuner that acts on it, and an operator who pauses it."""
     for name in ("collector", "stream", "tuner", "dry"):
@@ -175,6 +176,26 @@ def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str)
             client.alter_topic_configs({TOPICS.metrics: {words.LEADER_REPLICAS: None}}, validate_only=True),
         ):
             assert all(isinstance(answer, MissingRight) for answer in answers.values())
+
+
+def test_tuner_refuses_a_journal_that_forgets_until_it_does_not(lab: Lab, tmp_path: Path) -> None:
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+
+        def set_policy(policy: str) -> None:
+            (failed,) = client.alter_topic_configs({TOPICS.journal: {"cleanup.policy": policy}}).values()
+            assert failed is None
+
+        set_policy("delete")
+        try:
+            with running(
+                *RHEOSTAT, "tune", "--config", config_of(lab, "tuner", tmp_path), log=tmp_path / "t.log"
+            ) as tune:
+                until(lambda: "would be forgotten, so no tuner acts" in tune.said(), STARTED_S_MAX, tune.said)
+                assert f"--entity-name {TOPICS.journal} --add-config cleanup.policy=compact" in tune.said()
+                set_policy("compact")
+                started(tune, "acting")
+        finally:
+            set_policy("compact")
 
 
 def test_doctor_names_who_else_may_write(lab: Lab, tmp_path: Path) -> None:
