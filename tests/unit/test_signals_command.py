@@ -254,7 +254,7 @@ def test_a_raw_record_that_is_no_signal_is_shown_with_the_reason(value: bytes | 
     assert shown["unreadable"]
 
 
-@pytest.mark.parametrize("later", ["1" * 5_000, "[" * 900 + "]" * 900], ids=["digits", "nested"])
+@pytest.mark.parametrize("later", ["1" * 5_000, "[" * 5_000], ids=["digits", "nested"])
 def test_raw_line_of_an_unparsable_unknown_field_is_unreadable(later: str) -> None:
     value = encode_signal(BROKER)[:-1] + f', "later": {later}}}'.encode()
     shown = json.loads(raw_line(value, OURS) or "")
