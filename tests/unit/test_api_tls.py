@@ -13,7 +13,7 @@ import pytest
 from api_rig import READ_TOKEN, Rig, bearer
 from tls_files import certificate_files
 
-from tuner.api import server as server_module
+from tuner.api import uvicorn_server
 from tuner.api.certificate import Certificate
 from tuner.api.server import HttpServer, make_app
 
@@ -65,7 +65,7 @@ def test_over_tls_a_token_is_safe_and_the_browser_is_told_to_come_back_that_way(
 def test_server_shows_a_new_certificate_without_a_restart(
     server: HttpServer, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "_TICKS_PER_LOOK", 1)
+    monkeypatch.setattr(uvicorn_server, "_TICKS_PER_LOOK", 1)
     before = shown(server)
     new = certificate_files(tmp_path, "new")
     replace(files, new)

@@ -18,7 +18,7 @@ from rheostat.errors import EXIT_FAULT, ThreadEndedError
 from streaming.metrics_server import serve
 from streaming.own_metrics import OwnCollector
 from streaming.thread_watch import ThreadWatch, VitalThread
-from tuner.api import server as server_module
+from tuner.api import uvicorn_server
 from tuner.api.server import HttpServer
 
 WAIT_S_MAX = 10.0
@@ -100,7 +100,7 @@ def test_http_server_that_ends_stops_the_tuner(
             raise RuntimeError("the event loop is broken")
         return True
 
-    monkeypatch.setattr(server_module._Server, "on_tick", tick)
+    monkeypatch.setattr(uvicorn_server.Server, "on_tick", tick)
     server.start()
     assert stop.wait(WAIT_S_MAX), "the tuner goes on without its HTTP server"
     server.stop()

@@ -12,14 +12,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
@@ -27,13 +25,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 from streaming.metric_page import page
 from streaming.own_metrics import installed_version
 from streaming.thread_watch import VitalThread
-from tuner.api.acceptor import Acceptor
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import Tokens
 from tuner.api.board import Board
 from tuner.api.certificate import Certificate
-from tuner.api.connection import Connection
-from tuner.api.connection_table import ConnectionTable, OpenConnection, limits_here
 from tuner.api.desktop import Desktop
 from tuner.api.ends import ends_at_ms
 from tuner.api.gate import Gate
@@ -47,6 +42,7 @@ from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.requests_at_once import RequestsAtOnce
 from tuner.api.routes import read_routes
+from tuner.api.uvicorn_server import Server
 from tuner.api.watched import Watched
 
 STOP_S_MAX = 10.0
@@ -54,10 +50,7 @@ _CYCLES_MISSED_MAX = 12
 _FIRST_CYCLE_S_MAX = (
     300.0  # It looks at everything, on a large and busy cluster for minutes; who is killed for that begins anew.
 )
-_GOODBYE_S = 2  # For answers under way when the server stops.
 _UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
-_NEVER_S = 86_400  # The connection table ends idle connections.
-_TICKS_PER_SWEEP, _TICKS_PER_LOOK = 5, 20  # uvicorn's, of a tenth of a second each.
 _MESSAGES_MAX = 5
 _MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else may be a token in the wrong place.
 
@@ -206,7 +199,7 @@ class HttpServer:
         self._socket.bind((host, port))
         self._socket.listen()  # Who asks before the server runs waits, and is not refused.
         self.port: int = self._socket.getsockname()[1]
-        self._server = _Server(_uvicorn_config(app), self._socket, self._certificate)
+        self._server = Server(app, self._socket, self._certificate)
         limit_library_logs()  # After uvicorn has set up its own.
         self._thread = VitalThread(target=self._serve, name="http", daemon=True)
 
@@ -228,42 +221,3 @@ class HttpServer:
         self._server.should_exit = True
         self._thread.join(timeout=STOP_S_MAX)
         self._socket.close()
-
-
-def _uvicorn_config(app: FastAPI) -> uvicorn.Config:
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
-        timeout_keep_alive=_NEVER_S, timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection, ws="none",
-    )  # fmt: skip
-    config.load()
-    return config
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server with an acceptor of ours, as asyncio's accepts without a limit."""
-
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, certificate: Certificate | None) -> None:
-        super().__init__(config)
-        self._listening = listening
-        self._certificate = certificate
-        limits = limits_here()
-        self._table = ConnectionTable(limits.connections, limits.connections_per_address)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own
-        await self.lifespan.startup()
-        loop = asyncio.get_running_loop()
-
-        def protocol(place: OpenConnection) -> Connection:
-            return Connection(self.config, self.server_state, self.lifespan.state, loop, place, self._table.remove)
-
-        tls = self._certificate.context if self._certificate is not None else lambda: None
-        self._acceptor = Acceptor(self._listening, self._table, protocol, tls)
-        self.servers = [cast(asyncio.Server, self._acceptor)]  # For their end, which is all that uvicorn asks of them.
-        self.started = True
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % _TICKS_PER_SWEEP == 0:
-            self._acceptor.tick()
-        if self._certificate is not None and counter % _TICKS_PER_LOOK == 0:
-            self._certificate.look()
-        return await super().on_tick(counter)
