@@ -97,7 +97,7 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
     executor.cycle()
     slow = move_signal(*TARGET, remaining=600 * MB, slope=-2 * MB)
     for signals, ends_s in (([], 4.0), ([slow], 300.0)):  # At its pace so far; no sooner than what is under way.
-        seen = rig.cycle(cluster=live(moves=[move(adding=(3,))]), memory=Memory(), signals=signals)
+        seen = rig.cycle(cluster=live(moves=(move(adding=(3,)),)), memory=Memory(), signals=signals)
         status = rig.get("/api/v1/status").json()
         (row,) = rows(rig)
         assert (status["eta_s"], row["eta_s"], status["plans"]) == (ends_s, ends_s, 1)
@@ -112,7 +112,7 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
         assert metric.get_sample_value(
             "rheostat_move_expected_end_timestamp_seconds", {"cluster": rig.board.cluster}
         ) == (status["ends_at_ms"] / 1000)
-    rig.cycle(cluster=live(moves=[move(adding=(3,))]), memory=Memory(stalls={3: STALLED}), signals=[slow])
+    rig.cycle(cluster=live(moves=(move(adding=(3,)),)), memory=Memory(stalls={3: STALLED}), signals=[slow])
     assert rig.get("/api/v1/status").json()["eta_s"] is None
     assert rows(rig)[0]["eta_s"] is None
 
