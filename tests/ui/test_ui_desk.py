@@ -32,7 +32,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
         topics = settings.topic_names()
         ensure_topics(client, topics)
         # A loop that never reads: all that the desk knows it has read itself.
-        desk = KafkaDesk(settings.kafka, topics.journal, settings.cluster, Orders, time.time)
+        desk = KafkaDesk(settings.kafka, topics.orders, settings.cluster, Orders, time.time)
 
         given = desk.give(paused("kim over HTTP from 10.1.2.3"))
         assert given.pause is not None
@@ -63,7 +63,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
 def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_empty() -> None:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
     with pytest.raises(NotTaken, match="the order is not taken"):
-        KafkaDesk(nowhere, "rheostat.journal", "lab", Orders, time.time).give(resumed("kim"))
+        KafkaDesk(nowhere, "rheostat.orders", "lab", Orders, time.time).give(resumed("kim"))
     found: list[Entry] = []
     tell_of_before(nowhere, "rheostat.journal", "lab", found.extend)
     assert found == []
