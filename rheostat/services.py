@@ -52,7 +52,7 @@ def announce_mode(tuner: TunerSettings) -> None:
         log.warning(dry_run_notice(by_default=tuner.dry_run_by_default))
     else:
         log.info(
-            "Starting. This tuner acts.",
+            "Starting. The tuner acts once it has the lease.",
             rate_bytes_per_s_min=tuner.rate_bytes_per_s_min,
             rate_bytes_per_s_max=tuner.rate_bytes_per_s_max,
         )

@@ -162,7 +162,7 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
             assert status().startswith(f"Tuner: acting on {acting.holder} since ")
             first_line = second.said().splitlines()[0]
             assert "because tuner.dry_run is not in the settings. To let it act, write dry_run: false" in first_line
-            assert "This tuner acts" in first.said().splitlines()[0]
+            assert "The tuner acts once it has the lease" in first.said().splitlines()[0]
             second.end(signal.SIGTERM)
             assert modes() == [TunerMode.ACTING]
         first.end(signal.SIGTERM)
