@@ -46,6 +46,7 @@ ERROR_NO_REASSIGNMENT_IN_PROGRESS = 85
 ERROR_THROTTLING_QUOTA_EXCEEDED = 89
 
 GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 # FindCoordinator's key_type.
 COORDINATOR_OF_GROUP = 0

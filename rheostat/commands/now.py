@@ -112,7 +112,11 @@ def doctor(
     as_json: Json = False,
     fetch: Annotated[bool, typer.Option("--fetch", help="fetch the JVM artifacts now, if they are missing")] = False,
     create: Annotated[
-        bool, typer.Option("--create", help="create rheostat's own topics now, if they are missing")
+        bool,
+        typer.Option(
+            "--create",
+            help="create rheostat's own topics now, if they are missing; and try rights for which Kafka creates one of its own",
+        ),
     ] = False,
 ) -> None:
     """Checks Java, artifacts, reachability and rights, and says what to do about each failure. Changes nothing by itself."""

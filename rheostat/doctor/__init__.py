@@ -53,7 +53,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield Finding(_REACHABILITY, Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
         yield from topics(client, settings, create=create)  # First: rights on topics are tried on one that is there.
         yield from names_on_record(settings, sorted(brokers))
-        yield from rights(client, sorted(brokers), settings)
+        yield from rights(client, sorted(brokers), settings, create=create)
         yield from writers(client, settings)
         yield from quota_window(client, sorted(brokers))
         for source in settings.stream.sources:

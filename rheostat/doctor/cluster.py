@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from kafka.errors import KafkaError
 
@@ -23,7 +24,22 @@ from tuner.lease import group_of
 from tuner.observe.creation_probe import BROKERS_MAX
 
 _OWN_TOPICS = "own topics"
-_Try = tuple[str, str, Callable[[], object]]  # The right, what it is for, and a call that needs it.
+
+
+class _Try(NamedTuple):
+    """One right, and how it is tried.
+
+    Attributes:
+        right: such as ``Alter on Cluster``.
+        purpose: what rheostat needs it for.
+        attempt: a call that needs the right and changes nothing of what is there.
+        creates: the internal topic that Kafka creates for the call where it is missing.
+    """
+
+    right: str
+    purpose: str
+    attempt: Callable[[], object]
+    creates: str | None = None
 
 
 def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
@@ -44,7 +60,12 @@ def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     ]  # fmt: skip
 
 
-def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
+def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *, create: bool) -> Iterator[Finding]:
+    """Tries each right that the settings need.
+
+    Args:
+        create: also those for which Kafka may have to create an internal topic of its own.
+    """
     anywhere = {broker: {words.LEADER_RATE: "1000000"} for broker in brokers}
     own, lease = settings.topic_names().metrics, group_of(settings.cluster)
 
@@ -67,28 +88,37 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings) -
     def settings_of_topics() -> None:
         client.topic_configs({state.topic for state in client.partitions()} | {own}, [words.LEADER_REPLICAS])
 
-    reads: list[_Try] = [
-        ("Describe on Cluster", "see reassignments", client.reassignments),
-        ("Describe on Cluster (log dirs)", "see log sizes", sizes),
-        ("DescribeConfigs on Cluster", "see brokers' throttles", settings_of_brokers),
-        ("DescribeConfigs on Topic", "see topics' throttles", settings_of_topics),
+    groups, transactions = words.GROUPS_TOPIC, words.TRANSACTIONS_TOPIC
+    reads = [
+        _Try("Describe on Cluster", "see reassignments", client.reassignments),
+        _Try("Describe on Cluster (log dirs)", "see log sizes", sizes),
+        _Try("DescribeConfigs on Cluster", "see brokers' throttles", settings_of_brokers),
+        _Try("DescribeConfigs on Topic", "see topics' throttles", settings_of_topics),
     ]
-    writes: list[_Try] = [
-        ("AlterConfigs on Cluster", "change brokers' throttles", alter_brokers),
-        ("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
-        (f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease)),
-        (f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease)),
-    ]
+    writes = [
+        _Try("AlterConfigs on Cluster", "change brokers' throttles", alter_brokers),
+        _Try("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
+        _Try(f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease), groups),
+        _Try(
+            f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease), transactions
+        ),
+    ]  # fmt: skip
     if settings.tuner.reassign.enabled:
         plans = "carry out plans of reassignments (tuner.reassign.enabled)"
         writes += [
-            ("Alter on Cluster", plans, client.may_alter),
-            (f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease)),
+            _Try("Alter on Cluster", plans, client.may_alter),
+            _Try(f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease), groups),
         ]
-    for right, purpose, attempt in reads:
-        yield _try(f"right: {right}", purpose, attempt, settings.kafka)
-    for right, purpose, attempt in writes:
-        found = _try(f"right: {right}", purpose, attempt, settings.kafka)
+    for one in reads:
+        yield _tried(one, settings.kafka)
+    for one in writes:
+        if one.creates is not None and not create and not _is_there(client, one.creates):
+            yield Finding(
+                f"right: {one.right}", Verdict.ADVICE, f"not tried: Kafka would create its topic {one.creates} for it",
+                "nothing, or let it be tried: rheostat doctor --create",
+            )  # fmt: skip
+            continue
+        found = _tried(one, settings.kafka)
         yield _not_needed_yet(found) if settings.tuner.dry_run else found
     quotas = settings.tuner.mutation_quota
     if quotas is not None and quotas.objective.create_felt_ms_max is not None:
@@ -127,14 +157,23 @@ def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
     )
 
 
-def _try(check: str, purpose: str, attempt: Callable[[], object], kafka: KafkaSettings) -> Finding:
+def _is_there(client: ClusterClient, topic: str) -> bool:
+    """Whether a topic is there for sure; also False where the right to see it is missing, which another check tells."""
     try:
-        attempt()
-        return Finding(check, Verdict.OK, f"may {purpose}")
+        return bool(client.partitions([topic]))
+    except ClusterError:
+        return False
+
+
+def _tried(one: _Try, kafka: KafkaSettings) -> Finding:
+    check = f"right: {one.right}"
+    try:
+        one.attempt()
+        return Finding(check, Verdict.OK, f"may {one.purpose}")
     except MissingRight as error:
-        return _lacking(check, purpose, error, kafka)
+        return _lacking(check, one.purpose, error, kafka)
     except ClusterError as error:
-        return Finding(check, Verdict.FAILED, f"cannot {purpose}: {error}", "see the brokers' logs")
+        return Finding(check, Verdict.FAILED, f"cannot {one.purpose}: {error}", "see the brokers' logs")
 
 
 def _lacking(check: str, purpose: str, error: MissingRight, kafka: KafkaSettings) -> Finding:

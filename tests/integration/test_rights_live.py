@@ -246,10 +246,13 @@ def test_with_the_minimal_set_all_is_well(lab: Lab, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return {f["check"]: f for f in json.loads(done.stdout)}
 
+    with lab.admin() as admin:
+        before = set(admin.list_topics())
     found = doctor()["own topics"]
     assert (found["verdict"], found["found"]) == ("advice", f"missing, made at the first start: {', '.join(own)}")
-    with ClusterClient(lab.kafka_settings(), "test") as client:
-        assert client.partitions(own) == [], "the doctor changes nothing unless it is asked to"
+    with lab.admin() as admin:
+        assert set(admin.list_topics()) == before, "the doctor changes nothing unless it is asked to"
+    assert not before & set(own)
     assert doctor("--create")["own topics"]["found"] == f"created: {', '.join(own)}"
 
     findings = doctor()
@@ -292,7 +295,11 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
         grant(lab, OBSERVER, operation, topic=f"{OBSERVER}.", prefixed=True)
     dry = load_settings(config_of(lab, OBSERVER, tmp_path, dry_run=True), {})
     until(lambda: failed(list(examine(dry, create=True))) == [], 10, "a dry run is content")
-    advised = {f.check: f.found for f in examine(dry) if f.verdict is Verdict.ADVICE and f.check.startswith("right: ")}
+    advised = {
+        f.check: f.found
+        for f in examine(dry, create=True)
+        if f.verdict is Verdict.ADVICE and f.check.startswith("right: ")
+    }
     assert advised.keys() == {
         "right: AlterConfigs on Cluster", "right: AlterConfigs on Topic", f"right: Read on Group {LEASE}",
         f"right: Write on TransactionalId {LEASE}", "right: Alter on Cluster", f"right: Describe on Group {LEASE}",
@@ -302,7 +309,7 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
     )
 
     acting = load_settings(config_of(lab, OBSERVER, tmp_path), {})
-    assert [f.found.split("missing right: ")[1] for f in failed(list(examine(acting)))] == [
+    assert [f.found.split("missing right: ")[1] for f in failed(list(examine(acting, create=True)))] == [
         "AlterConfigs on Cluster",
         "AlterConfigs on Topic",
         f"Read on Group {LEASE}",

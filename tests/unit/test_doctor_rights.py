@@ -1,0 +1,105 @@
+"""The rights that the doctor tries: which in a dry run, and which only when it may have Kafka create a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from rheostat.doctor.cluster import rights
+from rheostat.doctor.findings import Finding, Verdict
+from rheostat.settings import parse_settings
+from streaming import words
+from streaming.kafka.cluster import MissingRight, PartitionState
+
+INTERNAL = {words.GROUPS_TOPIC, words.TRANSACTIONS_TOPIC}
+COORDINATED = {
+    "right: Read on Group rheostat-tuner-c", "right: Write on TransactionalId rheostat-tuner-c",
+    "right: Describe on Group rheostat-tuner-c",
+}  # fmt: skip
+WRITES = COORDINATED | {"right: AlterConfigs on Cluster", "right: AlterConfigs on Topic", "right: Alter on Cluster"}
+
+
+class Cluster:
+    """One broker that allows all reads, and no write."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self.topics = set(topics)
+        self.coordinators_found = 0
+
+    def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
+        found = self.topics if topics is None else self.topics & set(topics)
+        return [PartitionState(topic, 0, 1, (1,), (1,)) for topic in found]
+
+    def reassignments(self) -> list[PartitionState]:
+        return []
+
+    def log_sizes(self, *_: object) -> dict[int, object]:
+        return {}
+
+    def broker_configs(self, *_: object) -> dict[int, object]:
+        return {}
+
+    def topic_configs(self, *_: object) -> dict[str, object]:
+        return {}
+
+    def alter_broker_configs(self, *_: object, validate_only: bool) -> dict[int, MissingRight]:
+        assert validate_only
+        return {1: MissingRight("AlterConfigs on Cluster", "a call")}
+
+    def alter_topic_configs(self, *_: object, validate_only: bool) -> dict[str, MissingRight]:
+        assert validate_only
+        return {"orders": MissingRight("AlterConfigs on Topic", "a call")}
+
+    def may_alter(self) -> None:
+        raise MissingRight("Alter on Cluster", "a call")
+
+    def may_join(self, group: str) -> None:
+        self._coordinator(f"Read on Group {group}")
+
+    def may_describe(self, group: str) -> None:
+        self._coordinator(f"Describe on Group {group}")
+
+    def may_transact(self, transactional_id: str) -> None:
+        self._coordinator(f"Write on TransactionalId {transactional_id}")
+
+    def _coordinator(self, right: str) -> None:
+        self.coordinators_found += 1
+        raise MissingRight(right, "a call")
+
+
+def tried(cluster: Cluster, dry_run: str, *, create: bool) -> dict[str, Finding]:
+    client: Any = cluster
+    settings = parse_settings(
+        "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\n"
+        f"tuner: {{rate_bytes_per_s_max: 50MB/s{dry_run}}}\n",
+        "f.yaml", {},
+    )  # fmt: skip
+    return {finding.check: finding for finding in rights(client, [1], settings, create=create)}
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "verdict"),
+    [("", Verdict.ADVICE), (", dry_run: true", Verdict.ADVICE), (", dry_run: false", Verdict.FAILED)],
+)
+def test_missing_right_to_write_is_advice_in_a_dry_run(dry_run: str, verdict: Verdict) -> None:
+    found = tried(Cluster({"orders", *INTERNAL}), dry_run, create=False)
+    assert {check for check, finding in found.items() if finding.verdict is not Verdict.OK} == WRITES
+    for check in WRITES:
+        assert found[check].verdict is verdict
+        assert "missing right: " in found[check].found
+        assert found[check].found.endswith("with dry_run: false it is needed") is (verdict is Verdict.ADVICE)
+
+
+def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:
+    cluster = Cluster({"orders"})
+    found = tried(cluster, ", dry_run: false", create=False)
+    assert cluster.coordinators_found == 0
+    for check in COORDINATED:
+        assert found[check].verdict is Verdict.ADVICE
+        assert found[check].found.startswith("not tried: Kafka would create its topic __")
+        assert "rheostat doctor --create" in found[check].do
+
+    found = tried(cluster, ", dry_run: false", create=True)
+    assert {found[check].verdict for check in COORDINATED} == {Verdict.FAILED}
