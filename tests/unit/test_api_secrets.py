@@ -81,6 +81,15 @@ def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) ->
         assert why in shown.text
 
 
+def test_readyz_does_not_help_to_guess_a_token(rig: Rig) -> None:
+    rig.board.stands_by("the journal has no producer")
+    for _ in range(10):
+        assert rig.get("/readyz", WRONG_TOKEN).text == "it cannot act yet\n"
+    assert rig.get("/readyz", READ_TOKEN).text == "it cannot act yet\n", "after ten wrong ones no token is looked at"
+    rig.clock.now_s += 60
+    assert rig.get("/readyz", READ_TOKEN).text == "the journal has no producer\n"
+
+
 def test_no_answer_holds_a_token(rig: Rig) -> None:
     came = set()
     for who in everybody():

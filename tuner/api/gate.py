@@ -63,6 +63,20 @@ class Gate:
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         return self._tokens.find(secret) if scheme.lower() == "bearer" else None
 
+    def may_read(self, scope: Scope) -> bool:
+        """Whether the caller may read everything, for routes that answer all callers.
+
+        A wrong token is counted; an address with too many of them is told nothing about another one.
+        """
+        where = counted_address(peer(scope))
+        if self._wrong.wait_s(where) > 0:
+            return False
+        if self.reader(scope) is not None:
+            return True
+        if "authorization" in Headers(scope=scope):
+            self._wrong.take(where)
+        return False
+
     async def scrape(self, request: Request, shown: Shown) -> None:
         """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
         if not (is_loopback(peer(request.scope)) and _by_own_name(request.headers)):

@@ -123,8 +123,7 @@ def make_app(
     @app.get("/readyz", include_in_schema=False)
     @app.get("/-/ready", include_in_schema=False)
     async def readyz(request: Request) -> Response:
-        may_read = gate.reader(request.scope) is not None
-        ready, why = board.ready() if may_read else board.ready_in_public()
+        ready, why = board.ready() if gate.may_read(request.scope) else board.ready_in_public()
         return Response(f"{why}\n", status_code=200 if ready else 503)
 
     @app.get("/status", dependencies=[Depends(gate.read)], include_in_schema=False)
