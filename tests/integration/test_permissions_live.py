@@ -178,6 +178,7 @@ def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str)
             assert all(isinstance(answer, MissingRight) for answer in answers.values())
 
 
+@pytest.mark.campaign
 def test_tuner_refuses_a_journal_that_forgets_until_it_does_not(lab: Lab, tmp_path: Path) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
 
