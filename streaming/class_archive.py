@@ -51,7 +51,10 @@ class ClassArchive:
         try:
             process.wait(DUMP_S_MAX)
         except subprocess.TimeoutExpired:
-            self._too_slow.touch()  # The JVM goes with us, and its file with the next sweep.
+            self._too_slow.touch()
+            process.kill()  # Otherwise it writes on after this process has ended.
+            process.wait()
+            recording.unlink(missing_ok=True)
         else:
             if recording.exists():
                 recording.replace(self.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,12 +53,14 @@ class Gateway:
         """The socket; the process goes on."""
 
 
-def keep(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def keep(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    """Returns the exit code of the process that stands for the JVM; None: it lives still."""
     gateway = Gateway(script)
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
     monkeypatch.setattr(SparkContext, "_jvm", None)
     try:
         ClassArchive(path).keep()
+        return gateway.proc.poll()
     finally:
         gateway.proc.kill()
         gateway.proc.wait(30)
@@ -76,6 +79,7 @@ def test_the_archive_is_put_in_place_when_the_jvm_has_written_it(
 def test_a_machine_that_is_too_slow_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_archive, "DUMP_S_MAX", 0.2)
     path = tmp_path / "classes.jsa"
-    keep(path, "import threading; threading.Event().wait(60)", monkeypatch)
-    assert not path.exists()
+    written = f"open('{path}.{os.getpid()}', 'w').write('half'); import threading; threading.Event().wait(60)"
+    assert keep(path, written, monkeypatch) == -signal.SIGKILL, "it would write on after us"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.jsa.too-slow"]
     assert options(path) == ""
