@@ -40,7 +40,9 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
     orders.plans, orders.plans_whole = journal.plans, settings.dry_run
     for plan, why in journal.plans.unread.items():
         log.error(
-            "a plan on record is not carried out: run the version of rheostat that wrote it", plan=plan, error=why
+            "a plan on record is not carried out: run the version of rheostat that wrote it, or look with `rheostat journal check`",
+            plan=plan,
+            error=why,
         )
     client = ReassignmentClient(means.kafka, "rheostat-tuner-plans")
     means.ends.callback(named("plans client", client.close))
