@@ -83,12 +83,10 @@ def test_hostile_records_of_the_journal(make_stage: MakeStage, record_property: 
     stage.move()
     stage.until_turned()
     own = [(memory_key(cluster), DEEP), (owned_key(cluster, SOURCE), b'{"v": 1, "owned": [1, "leader", null, -5, []]}')]
-    others = [
-        (orders_key(cluster), INFINITE), (orders_key(cluster), DEEP), (entry_key("entry", cluster, 7), DEEP),
-        (head_key(cluster, "p"), b'{"v": 1}'), (f"tuner|{cluster}|x".encode(), DEEP), (b"\xff|\xff", DEEP),
-    ]  # fmt: skip
-    put(stage, stage.topics.journal, [*own, *others])
-    put(stage, stage.topics.orders, [(orders_key(cluster), INFINITE), (orders_key(cluster), DEEP)])
+    entries = [(entry_key("entry", cluster, 7), DEEP), (f"tuner|{cluster}|x".encode(), DEEP), (b"\xff|\xff", DEEP)]
+    orders = [(orders_key(cluster), INFINITE), (orders_key(cluster), DEEP), (head_key(cluster, "p"), b'{"v": 1}')]
+    put(stage, stage.topics.journal, [*own, *entries, *orders])
+    put(stage, stage.topics.orders, orders)
     for command in ("pause", "resume"):
         done = rheostat(command, "--config", stage.config)
         assert done.returncode == 0, done.stderr + done.stdout

@@ -93,7 +93,7 @@ class Board:
             dict.fromkeys(CONTROLLERS, 0)
         )  # By controller, since the process began.
         # By topic: how many of its records could not be read.
-        self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "journal"), lambda: 0)
+        self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders"), lambda: 0)
         self._told_failures: dict[str, tuple[str, float]] = {}  # By controller: what was logged last, and when.
         self._failures_in_a_row = 0  # Of the throttles' cycles and the steps between them.
         self._failed_why: str | None = None
