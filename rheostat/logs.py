@@ -47,7 +47,7 @@ def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
 
 
 def _escaped(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """Texts without what steers a terminal; the line breaks of a trace stay. In JSON they are escaped anyway."""
+    """Returns the line with escapes for control characters; the line breaks of a trace stay. JSON escapes them anyway."""
     return {
         key: "\n".join(map(escaped, value.split("\n"))) if isinstance(value, str) else value
         for key, value in line.items()

@@ -17,8 +17,7 @@ def out(*lines: str) -> None:
 def tell(*lines: str, end: str = "\n") -> None:
     """Writes to standard error what is said besides. Line breaks within a line stay.
 
-    A terminal that has gone takes no more (EIO): nobody is there to hear it, and who is putting something back, as it has
-    gone, must not break off for that.
+    A terminal that has gone takes no more (EIO). A command that puts something back because of that must not break off.
     """
     with suppress(OSError):
         sys.stderr.write("".join(f"{_shown(line)}{end}" for line in lines))

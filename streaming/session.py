@@ -130,7 +130,7 @@ def spark_session(
         local_dir: scratch space; worthless after the session.
         cores: threads, over all executors.
         shuffle_partitions: a query with a checkpoint keeps the number it was first started with.
-        output: reads what the JVM prints; without one nobody hears it.
+        output: reads what the JVM prints; without one it is dropped.
     """
     host = "127.0.0.1" if standalone is None else standalone.driver_host
     if host == "127.0.0.1":
