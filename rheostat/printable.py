@@ -12,7 +12,7 @@ NAME_CHARS_MAX = 249  # The longest topic; a client-id has no limit of its own.
 
 
 def printable(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
-    """Returns the text on one line of at most ``chars_max`` characters, with ``\\x1b`` and the like in place of what steers."""
+    r"""Returns the text on one line, cut to ``chars_max`` characters, with escapes such as ``\x1b`` for control characters."""
     return escaped(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
 
 
