@@ -48,6 +48,10 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
         def there() -> dict[int, list[int]]:
             return {s.partition: list(s.replicas) for s in client.partitions(["many"])}
 
+        def rates_left() -> dict[int, object]:
+            left = client.broker_configs(brokers, RATE_KEYS.values())
+            return {broker: configs for broker, configs in left.items() if configs}
+
         records = record_count(lab)
         for life in range(KILLS):
             with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / f"life-{life}.log") as tune:
@@ -64,6 +68,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
         assert there() != target
         with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "last.log"):
             until(lambda: not record.read(settings).active, 240, "the plan has ended", every_s=1.0)
+            until(lambda: not rates_left(), 60, "the rates of four tuners are removed", every_s=1.0)
         until(lambda: there() == target, 20, "every broker knows")
         first = {p: replicas[0] for p, replicas in target.items()}
         moved = {p for p in target if target[p] != before[p]}
@@ -74,8 +79,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
         assert client.reassignments() == []
         assert all(set(s.isr) == set(s.replicas) for s in client.partitions(["many"]))
         assert {s.partition: list(s.replicas) for s in client.partitions(["beside"])} == {0: [1, 2]}
-        left = client.broker_configs(brokers, RATE_KEYS.values())
-        assert {broker: configs for broker, configs in left.items() if configs} == {}
+        assert rates_left() == {}
     assert record_count(lab) == records, "every record is readable"
     (ended,) = record.read(settings).plans
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
