@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from loop_rig import Rig
 from test_listing import unthrottled
+from test_plan_throttle import plan
 from test_steering import seconds, steered
 from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle
 
 from streaming.throttles import TopicThrottle
+from tuner.announcing import Announcing
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Pause
@@ -201,6 +203,79 @@ def test_released_while_nobody_else_throttles_it_what_stood_before_stands() -> N
         assert rig.throttles.rates == {}, at
         assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": STANDING["payments"]}, at
         assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
+
+
+class Planned(Rig):
+    """A plan of rheostat, without an objective, on a cluster where nothing moves and nothing is throttled."""
+
+    def __init__(self) -> None:
+        self.plans = [plan(asked=False)]
+        super().__init__(Memory())
+        self.throttles.rates.clear()
+        self.throttles.lists = {"orders": TopicThrottle(), "payments": TopicThrottle()}
+        self.live.moves = ()
+        self.signals.moves = {}
+        self.heed()
+
+    def heed(self) -> None:
+        self.announcing = Announcing()
+        self.loop.heed_plans(dict, self.announcing, lambda: self.plans)
+
+    def begin_another_term(self) -> None:
+        super().begin_another_term()
+        self.heed()
+
+    def check(self) -> None:
+        """What moves has rates within the ceiling, and is listed."""
+        if self.live.moves:
+            assert {SOURCE, TARGET} <= self.throttles.rates.keys()
+            assert max(self.throttles.rates.values()) <= self.limits.rate_bytes_per_s_max
+            assert self.throttles.lists["orders"] == throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])
+
+
+def the_step_is_announced(rig: Rig) -> None:
+    """It is on record as asked for, and asked for where the tuner lets it go."""
+    assert isinstance(rig, Planned)
+    rig.plans[0] = plan()
+    if not rig.live.moves:
+        rig.announcing.begin([move()])
+    cycle(rig)
+    if rig.announcing.withheld == {}:
+        rig.live.moves = (move(),)
+        rig.announcing.end()
+
+
+def checked_tick(rig: Rig) -> None:
+    assert isinstance(rig, Planned)
+    rig.now_s += 1.0
+    rig.loop.tick()
+    rig.check()
+
+
+def checked_cycle(rig: Rig) -> None:
+    assert isinstance(rig, Planned)
+    cycle(rig)
+    rig.check()
+
+
+def the_plan_ends(rig: Rig) -> None:
+    assert isinstance(rig, Planned)
+    rig.plans[0] = plan(asked=False)
+    rig.live.moves = ()
+
+
+PLAN: tuple[Step, ...] = (
+    cycle, *[the_step_is_announced] * 3, *[checked_tick] * 4, checked_cycle, *[checked_tick] * 16, checked_cycle, the_plan_ends,
+    *[cycle] * 8,
+)  # fmt: skip
+
+
+def test_plan_is_throttled_throughout_and_leaves_nothing_behind() -> None:
+    for at, rig in run(Planned, PLAN):
+        assert rig.throttles.rates == {}, at
+        assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": TopicThrottle()}, at
+        assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
+        assert rig.loop.memory.theirs_until_ms == {}, at
 
 
 def test_the_fuse_burns_at_each_point_and_a_memory_that_is_lost_is_noticed() -> None:
