@@ -28,7 +28,7 @@ from tuner.actuate.reassignments import KafkaReassignments
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
 from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter, Row
+from tuner.api.decisions import Decisions, Filter, Row, sides_of
 from tuner.api.views import orders_json
 from tuner.decide.ends import UNKNOWN, Progress
 from tuner.decide.plan_moves import moves_under_way
@@ -131,9 +131,7 @@ def status_json(
     entries, turns = newest.entries["entry"], newest.entries["turn"]
     decisions = Decisions(rows_max=RECORDS)
     decisions.begin_with(entries)
-    by_throttle = [
-        _decision(row) for broker, side in _sides_of(live) for row in decisions.page(Filter(broker, side.value), 1)[0]
-    ]
+    by_throttle = _by_throttle(decisions, live)
     look = (onlooker or Onlooker(settings)).look(
         live, signals, newest.orders, newest.memory, now_ms, moves_under_way(newest.plans),
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
@@ -210,6 +208,17 @@ def _sides_of(live: LiveCluster) -> list[BrokerSide]:
     """The sides that take part in a move."""
     found = {(broker, Side.FOLLOWER) for move in live.moves for broker in move.adding}
     return sorted(found | {(move.leader, Side.LEADER) for move in live.moves if move.leader >= 0})
+
+
+def _by_throttle(decisions: Decisions, live: LiveCluster) -> list[dict[str, Any]]:
+    """The last decision about each side that takes part in a move, as far as it is among the newest records."""
+    newest: dict[tuple[int | None, str | None], Row] = {}
+    for row in decisions.page(Filter(), RECORDS)[0]:
+        for act in row.acts:
+            for side in sides_of(act.entry):
+                newest.setdefault(side, row)
+    taking_part = [(broker, side.value) for broker, side in _sides_of(live)]
+    return [_decision(newest[side]) for side in taking_part if side in newest]
 
 
 def _judged_stalled(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:

@@ -15,6 +15,7 @@ from tuner.decide import words
 from tuner.model.limits import MB
 
 _NAMED_MAX = 6
+_LINES_MAX = 20
 
 
 def show(status: dict[str, Any], console: Console) -> None:
@@ -26,7 +27,9 @@ def show(status: dict[str, Any], console: Console) -> None:
     tell(*ordered(status))
     tell(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
     if status["by_throttle"]:
-        tell("Last decision of each throttle:", *_decision_lines(_once(status["by_throttle"])))
+        lines = _decision_lines(_once(status["by_throttle"]))
+        more = [f"  and {len(lines) - _LINES_MAX} more (--json has all)"] if len(lines) > _LINES_MAX else []
+        tell("Last decision of each throttle:", *lines[:_LINES_MAX], *more)
     console.print(_brokers(status))
     for plan in status.get("plans", ()):
         tell(
@@ -91,7 +94,7 @@ def _decision_lines(decisions: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _once(decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One decision may be about several throttles."""
-    return [each for number, each in enumerate(decisions) if each not in decisions[:number]]
+    return [*{(each["at_ms"], each["text"]): each for each in decisions}.values()]
 
 
 def outcome_text(decision: Mapping[str, Any]) -> str:

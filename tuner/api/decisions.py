@@ -84,7 +84,7 @@ class Filter:
         if self.acts and entry.kind == "decision" and entry.action not in ("let_go", ORDER):
             return False
         return (self.broker is None and self.side is None) or any(
-            self.broker in (None, broker) and self.side in (None, side) for broker, side in _sides(entry)
+            self.broker in (None, broker) and self.side in (None, side) for broker, side in sides_of(entry)
         )
 
 
@@ -217,7 +217,8 @@ class OnRecord:
         self._decisions.take(entries)
 
 
-def _sides(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
+def sides_of(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
+    """Returns the throttles that a record is about."""
     yield entry.decision.get("broker"), entry.decision.get("side")
     for broker, side, *_ in entry.decision.get("rates", ()):
         yield broker, side
