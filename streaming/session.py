@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -20,6 +21,8 @@ from streaming import compiler_thread, java_output, kernel, lookups
 from streaming.class_archive import ClassArchive
 from streaming.java_output import JavaOutput
 from streaming.settings import Compiler
+
+log = structlog.get_logger("stream")
 
 # The live query's jobs are in Spark's default pool. They get their cores first, and what is left goes to the backlog's; a
 # task that runs is not taken off its core, so the backlog has one at a time.
@@ -186,7 +189,10 @@ def spark_session(
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         **kernel.SETTINGS,
     }
-    if standalone is not None:
+    if standalone is None:
+        # Its RPC deserializes Java objects. Spark makes the secret itself and keeps it in memory, so no other process has it.
+        settings["spark.authenticate"] = "true"
+    else:
         settings |= standalone.settings(jars, cores)
     master = f"local[{cores}]" if standalone is None else standalone.master
     settings |= {"spark.master": master, "spark.app.name": app_name}
@@ -196,6 +202,12 @@ def spark_session(
     with compiler_thread.steps_back() if compiler == "thorough" else nullcontext():
         _start_java(settings, output or JavaOutput(lambda _: None))
         spark = builder.getOrCreate()
+    if spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
+        log.warning(
+            "Spark's own connections are not authenticated: every host that reaches driver, master or a worker can run code there. "
+            "Set spark.authenticate and spark.authenticate.secret on all of them (docs/streaming.md)",
+            master=master,
+        )
     lookups.remember()
     return spark
 

@@ -25,6 +25,12 @@ from streaming.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 WORKERS = 2
+# As docs/streaming.md says: the same on master, workers and driver.
+SECURED = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": "of-this-test-alone",
+    "spark.network.crypto.enabled": "true",
+}
 
 
 @pytest.fixture
@@ -33,7 +39,8 @@ def master(tmp_path: Path) -> Iterator[str]:
     java, spark_home = find_java().executable, Path(pyspark.__file__).parent
     port = free_ports(1)[0]
     url = f"spark://127.0.0.1:{port}"
-    small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{spark_home}/jars/*"]
+    secured = [f"-D{name}={value}" for name, value in SECURED.items()]
+    small = [*secured, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{spark_home}/jars/*"]
     # What workers start executors with.
     here = {
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -85,7 +92,11 @@ def test_the_pipeline_runs_on_executors_that_know_nothing_of_us(lab: Lab, master
             found.update({one.broker: one for one in signals if isinstance(one, BrokerSignal)})
         return len(found) == 2 or not stream.alive()
 
-    with running(*RHEOSTAT, "stream", "--config", config, "--master", master, log=tmp_path / "stream.log") as stream:
+    folder = tmp_path / "spark-conf"
+    folder.mkdir()
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SECURED.items()))
+    command = (*RHEOSTAT, "stream", "--config", config, "--master", master)
+    with running(*command, log=tmp_path / "stream.log", env={"SPARK_CONF_DIR": str(folder)}) as stream:
         until(look, 60, "signals arrive")
         executors = [one.name for i in range(WORKERS) for one in (tmp_path / f"worker-{i}").iterdir()]
         assert stream.alive()
@@ -94,3 +105,4 @@ def test_the_pipeline_runs_on_executors_that_know_nothing_of_us(lab: Lab, master
     assert {broker: one.leaders for broker, one in found.items()} == {1: 10.0, 2: 20.0}
     assert len(executors) == WORKERS, "one application's folder on each worker"
     assert "Traceback" not in stream.said()
+    assert "are not authenticated" not in stream.said()
