@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +27,8 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_slow_connections(tls: bool, make_stage: MakeStage, tmp_path: Path, record_property: Tell) -> None:
     """Each loses its place in time, every health check is answered, and the tuner goes on turning."""
-    both = str(papers(tmp_path).broker)
-    http = {"port": 0, **({"tls_certfile": both, "tls_keyfile": both} if tls else {})}
+    both = papers(tmp_path).broker
+    http = {"port": 0, **({"tls_certfile": str(both), "tls_keyfile": str(both)} if tls else {})}
     stage = make_stage(f"slow-{'tls' if tls else 'plain'}", megabytes=60, http=http)
     tuner = stage.start_tuner()
     stage.until("it acts", tuner.acts, 45)
@@ -53,6 +55,12 @@ def test_slow_connections(tls: bool, make_stage: MakeStage, tmp_path: Path, reco
     assert descriptors < DESCRIPTORS_MAX
     grown = tuner.log.stat().st_size - written
     assert grown < LOG_BYTES_MAX
+    if tls:
+        (tmp_path / "new").mkdir()
+        before = shown(port)
+        both.write_bytes(papers(tmp_path / "new").broker.read_bytes())
+        tuner.process.send_signal(signal.SIGHUP)
+        stage.until("the new certificate is shown", lambda: shown(port) != before, 20)
     stage.cancel()  # The rest would only take time.
     stage.end()
     record_property(
@@ -60,6 +68,11 @@ def test_slow_connections(tls: bool, make_stage: MakeStage, tmp_path: Path, reco
         f"{checks} health checks answered, the slowest in {slowest_s:.2f} s; of {clients.made} slow connections the longest lived "
         f"{clients.lived_s_max:.0f} s; {descriptors} descriptors, {grown / 1000:.0f} kB of log",
     )
+
+
+def shown(port: int) -> str:
+    """The certificate that a new connection is shown."""
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
 
 
 def port_of(tuner: Tuner) -> int:
