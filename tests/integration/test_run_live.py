@@ -111,7 +111,7 @@ def test_a_port_that_is_taken_is_one_sentence(lab: Lab, tmp_path: Path) -> None:
         ) as tune:  # fmt: skip
             assert tune.process.wait(timeout=20) == 1
     mode, error = tune.said().strip().splitlines()
-    assert "This tuner acts" in mode
+    assert "Starting." in mode
     assert "set tuner.http.port" in error
 
 
