@@ -23,11 +23,13 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from streaming.contract.bounds import NUMBER_MAX
+
 RAW = "value binary, topic string, partition int, offset long, timestamp timestamp"
 SAMPLES_TYPE = "array<struct<n string, l string, v double>>"
 SCRAPE_TYPE = f"struct<reason string, cluster string, node int, role string, ts long, samples {SAMPLES_TYPE}>"
 
-VALUE_MAX = 1e300  # Beyond it sums and squares would overflow; no measured quantity comes near.
+VALUE_MAX = NUMBER_MAX  # Kafka's own largest is about 1e20; kernel/Fold.java has the same bound.
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * counts; of a tenant's the first; those that are summed over labels are all added, or, in parts, kept.
  */
 final class Fold {
-    /** Beyond it sums and squares would overflow; as formats/common.py has it. */
-    static final double VALUE_MAX = 1e300;
+    /** No measured quantity comes near; contract/bounds.py refuses a signal with a larger one, and formats/common.py has it too. */
+    static final double VALUE_MAX = 1e24;
 
     /**
      * No topic, user or client has a name nearly as long, and they are in keys and values of signals: what Kafka does not take
@@ -27,7 +27,7 @@ final class Fold {
      */
     private static final int LABELS_LENGTH_MAX = 2048;
     private static final long MICROS_PER_MS = 1000;
-    private static final double COUNT_MAX = 1L << 62;
+    private static final double COUNT_MAX = 1L << 53;
     private static final UTF8String BROKER = UTF8String.fromString("broker");
     private static final UTF8String CONTROLLER = UTF8String.fromString("controller");
     private static final UTF8String MOVE = UTF8String.fromString("move");
