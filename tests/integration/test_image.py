@@ -6,6 +6,7 @@ Nothing is removed after a build: its layers are the cache that makes the next o
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import os
 import re
@@ -147,7 +148,8 @@ def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: 
         until(healthy, 30, "the image's own health check passes")
 
         # From an address that is not loopback, as Prometheus elsewhere has one.
-        outside = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+        (network,) = engine.networks.get("bridge").attrs["IPAM"]["Config"]
+        outside = ipaddress.ip_network(network["Subnet"])[1]  # The machine's own end of the bridge.
         for part, its_port in ports.items():
             metrics = f"http://{outside}:{its_port}/metrics"
             assert http_status(metrics) == 401, part
