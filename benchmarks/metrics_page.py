@@ -29,6 +29,7 @@ from streaming.contract import BrokerSignal, decode_signal
 from streaming.kafka.cluster import ClusterClient
 from streaming.metric_page import page
 from streaming.own_metrics import ConfigState, OwnCollector
+from streaming.thread_watch import ThreadWatch
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.decide.policy import decide
@@ -90,7 +91,8 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
         decisions = tuple(Hold(*side, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle") for side in live.rates)
     board.acts()
     board.observed(observation, memory, decisions)
-    own = OwnCollector(CLUSTER, "tune", lambda: ConfigState(good=True, good_at_s=0.0, in_force=True))
+    config = ConfigState(good=True, good_at_s=0.0, in_force=True)
+    own = OwnCollector(CLUSTER, "tune", lambda: config, threads=ThreadWatch())
     quotas, plans = metrics_extras.quotas(CLUSTER, now_ms(cycle)), metrics_extras.plans(CLUSTER)
     return registry_of(board, quotas, own, plans)
 

@@ -18,6 +18,7 @@ from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, Movin
 from streaming.own_metrics import ConfigState, OwnCollector
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
+from streaming.thread_watch import ThreadWatch
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard
@@ -81,7 +82,7 @@ class Everything:
 
         def own(part: str) -> OwnCollector:
             state = ConfigState(good=True, good_at_s=self.wall_clock(), in_force=True)
-            return OwnCollector(CLUSTER, part, lambda: state, self.wall_clock)
+            return OwnCollector(CLUSTER, part, lambda: state, self.wall_clock, ThreadWatch())
 
         return {
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
