@@ -125,11 +125,13 @@ def stream_panels() -> list[timeseries.Panel]:
         ).min(0),
         bars(
             "Records read, refused, late",
-            "refused: could not be read. not written: nor are they in the rejects topic. late: too late for their windows.",
+            "refused: could not be read. not written: nor are they in the rejects topic. late: too late for their windows. "
+            "left out: they ended the stream whenever they were read.",
             query(grown(OfStream.INPUT_ROWS), "read"),
             query(grown(OfStream.REJECTS), "refused"),
             query(grown(OfStream.REJECTS_LOST), "refused, not written"),
             query(grown(OfStream.LATE_ROWS), "late"),
+            query(grown(OfStream.QUARANTINED), "left out"),
         ),
         bars(
             "Batches and restarts of the query",

@@ -30,7 +30,6 @@ from tuner.api.broker_views import broker_rows
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter, Row, sides_of
 from tuner.api.views import orders_json
-from tuner.decide.ends import UNKNOWN, Progress
 from tuner.decide.plan_moves import moves_under_way
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
@@ -46,6 +45,7 @@ from tuner.model.presence import TunerMode, TunerPresence
 from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
 from tuner.observe.signals import NewestSignals
+from tuner.plan.ends import UNKNOWN, Progress
 from tuner.plan.move_time import SideLoad
 
 DECISIONS = 10

@@ -12,7 +12,7 @@ from rheostat.reassign.words import sentences
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import Reassignments
 from tuner.api.sentences import moment
-from tuner.decide.ends import UNKNOWN, Progress
+from tuner.plan.ends import UNKNOWN, Progress
 
 _PLANS_MAX = 3  # A terminal is no longer than that.
 _REST_PER_LOOK = 4.0

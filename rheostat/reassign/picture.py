@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.decide.ends import Progress, plan_eta_s
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_parts import Parts, Recent, stand
 from tuner.decide.reassign_words import grown
 from tuner.model.reassigning import ClusterLook, Ending, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
+from tuner.plan.ends import Progress, plan_eta_s
 from tuner.plan.reassignment_steps import UNLIMITED
 
 Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.

@@ -18,11 +18,11 @@ from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate
 from tuner.api.orders_api import Change
 from tuner.api.server import make_app
-from tuner.decide.ends import move_eta_s
 from tuner.decide.orders import heard, permitted
 from tuner.model.limits import MB, Limits
 from tuner.model.memory import Memory
 from tuner.model.orders import Orders, Override
+from tuner.plan.ends import move_eta_s
 
 LIMITS = Limits(rate_bytes_per_s_max=50 * MB)
 

@@ -28,7 +28,6 @@ from rheostat.status_watch import Followed
 from streaming.contract import MoveSignal, MoveStep, Signal
 from streaming.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
-from tuner.decide.ends import Progress
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.model.cluster import LiveCluster
@@ -40,6 +39,7 @@ from tuner.model.presence import TunerMode, TunerPresence
 from tuner.model.quota_entity import QuotaEntity
 from tuner.model.reassigning import ClusterLook, Key
 from tuner.observe.signals import NewestSignals
+from tuner.plan.ends import Progress
 
 
 def settings_of(more: str = "") -> Settings:

@@ -6,7 +6,7 @@ import pytest
 from tuner_cases import move_signal
 
 from streaming.contract import MoveSignal, Side
-from tuner.decide.ends import Progress, end_of
+from tuner.plan.ends import Progress, end_of
 
 
 def moves(remaining: dict[int, float | None], slopes: dict[int, float | None]) -> list[MoveSignal]:

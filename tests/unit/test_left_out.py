@@ -53,9 +53,9 @@ def test_nobody_else_is_left_out() -> None:
 def test_all_of_what_is_observed_is_on_record() -> None:
     """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
     told = "what is new here belongs into journal/seen.py, journal/members.py and replay/play.py"
-    seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders", "empty"}
+    seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders", "empty", "plan_moves"}
     assert {f.name for f in fields(Observation)} == seen, told
-    asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours", "planned"}
+    asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours", "planned", "most"}
     assert {f.name for f in fields(LawView)} == asked, told
     looked = {"now_ms", "quotas", "controllers", "tenants", "beside"}
     assert {f.name for f in fields(QuotaView)} == looked, told

@@ -23,11 +23,11 @@ from rheostat.status_text import show
 from rheostat.status_tuner import tuner_json, tuner_lines
 from rheostat.status_watch import Followed
 from streaming.contract import MoveStep
-from tuner.decide.ends import Progress
 from tuner.journal.entries import Entry
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.model.limits import MB
 from tuner.model.presence import TunerMode, TunerPresence
+from tuner.plan.ends import Progress
 
 AT = "on host:7 since 2023-11-14 22:12:20 UTC"
 DRY = replace(ACTS, mode=TunerMode.DRY_RUN)

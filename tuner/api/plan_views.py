@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.api.plan_board import ShownPlans, copies_bytes, states
-from tuner.decide.ends import Progress
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_turn import PlanTurn
 from tuner.model.reassigning import Wanted
 from tuner.plan.batches import BatchLimits
+from tuner.plan.ends import Progress
 from tuner.plan.reassignment_steps import UNLIMITED, Step
 
 BATCH_MAX = 20  # Steps under way that are named, of each plan.
