@@ -67,8 +67,8 @@ def test_who_is_told_what_is_kept_from_them_and_that_it_is_over(page: Page, tmp_
     ports = dict.fromkeys(("rheostat-tuner", "rheostat-collector", "rheostat-stream"), page.port)
     with Monitoring(tmp_path / "monitoring", ports, wait_s_max=3, every_s=1) as monitoring:
         ear = monitoring.ear
-        told = until(lambda: ear.heard("ReassignmentStalled", broker="3"), 40, "a person is called")
-        assert (told.receiver, told.labels["cluster"]) == ("page", "prod")
+        told = until(lambda: ear.heard("ReassignmentStalled", broker="3"), 40, "a warning is sent")
+        assert (told.receiver, told.labels["cluster"]) == ("ticket", "prod")
         assert told.description.startswith("The move onto broker 3 of cluster prod")
 
         # The signals of one cluster grow old; what is judged from them is kept back from then on, and the other's is not.
