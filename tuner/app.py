@@ -46,6 +46,7 @@ from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.owed import Owed
 from tuner.journal.read_ahead import ReadAhead
+from tuner.journal.transactions import transactional
 from tuner.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits
@@ -184,7 +185,7 @@ def run_tuner(
                 settings, partition_limits = reloads.take()
                 shown_from_now_on(settings, partition_limits, board, quota_board)
             fenced = lease is not None
-            extra = {"transactional_id": group_of(cluster), "retry_backoff_ms": 20} if fenced else {}
+            extra = transactional(group_of(cluster)) if fenced else {}
             try:
                 journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
             except KafkaError as error:

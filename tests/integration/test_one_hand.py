@@ -26,6 +26,7 @@ from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal import reading
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
+from tuner.journal.transactions import transactional
 from tuner.lease import group_of
 from tuner.model.memory import Memory, Owned
 
@@ -212,6 +213,25 @@ def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_fo
     finally:
         killed.close(timeout=2)
         ours.close()
+
+
+@pytest.mark.campaign
+def test_a_killed_tuners_open_transaction_is_aborted_before_a_reader_gives_up(lab: Lab) -> None:
+    topics = Topics.with_prefix("killed")
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        ensure_topics(client, topics)
+    killed = producer(lab.kafka_settings(), "test-killed", **transactional("killed"))
+    try:
+        killed.init_transactions()
+        killed.begin_transaction()
+        killed.send(topics.journal, key=b"of the tuner that is killed", value=b"1").get(timeout=10)
+        reader = consumer(lab.kafka_settings(), "test-recovery", isolation_level="read_committed")
+        try:
+            assert KafkaJournal.to_read(topics.journal, "test").recover(reader) == Memory()
+        finally:
+            reader.close(timeout_ms=2000)
+    finally:
+        killed.close(timeout=2)
 
 
 def test_only_the_newest_journal_can_be_written_and_what_was_not_committed_was_not_done(lab: Lab) -> None:

@@ -12,9 +12,19 @@ import pytest
 
 from streaming.kafka.clients import end
 from tuner.journal import transactions
+from tuner.journal.reading import SILENCE_S_MAX
 from tuner.journal.transactions import NotWritten, OutOfUse, StillUnderWay, Transactions, bounded
 
 RECORDS = [("journal", b"key", b"value"), ("inputs", b"key", None)]
+
+
+def test_a_reader_outwaits_the_transaction_of_a_killed_tuner() -> None:
+    """And no transaction of a tuner that lives reaches the time-out."""
+    cleanup_interval_s = 10.0  # Kafka's transaction.abort.timed.out.transaction.cleanup.interval.ms.
+    given = transactions.transactional("tuner")
+    assert given["transactional_id"] == "tuner"
+    assert transactions.ACK_S_MAX + transactions.COMMIT_S_MAX < given["transaction_timeout_ms"] / 1000
+    assert given["transaction_timeout_ms"] / 1000 + cleanup_interval_s < SILENCE_S_MAX
 
 
 class Sent:

@@ -9,7 +9,11 @@ from typing import NamedTuple
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
-SILENCE_S_MAX = 30.0
+from tuner.journal.transactions import TRANSACTION_S_MAX
+
+# A tuner that was killed can leave a transaction open. Kafka aborts it after TRANSACTION_S_MAX, and looks for such every 10 s
+# (transaction.abort.timed.out.transaction.cleanup.interval.ms): a reader waits for that, and a little longer.
+SILENCE_S_MAX = TRANSACTION_S_MAX + 15.0
 
 
 class JournalError(Exception):

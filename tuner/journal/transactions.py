@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
+from typing import Any
 
 import kafka.errors
 from kafka import KafkaProducer
@@ -24,12 +25,23 @@ from kafka import KafkaProducer
 ACK_S_MAX = 6.0
 # Longer than Kafka takes to give a dead coordinator's work to another: a commit of unknown outcome costs the producer.
 COMMIT_S_MAX = 15.0
+# The transaction.timeout.ms: longer than the records and the commit together, so that Kafka aborts only what a dead tuner left.
+TRANSACTION_S_MAX = 30.0
 # Longer than Kafka takes for a new leader: who can write nothing for so long has lost more than a broker; the topic, say.
 GIVE_UP_S = 20.0
 _ABORT_SEEN_S = 1.0  # With brokers that answer an abort takes some milliseconds.
 TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError, TimeoutError)
 
 Record = tuple[str, bytes, bytes | None]  # Topic, key, value.
+
+
+def transactional(transactional_id: str) -> dict[str, Any]:
+    """Returns the settings of the producer that writes the transactions of this ``transactional.id``."""
+    return {
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": round(TRANSACTION_S_MAX * 1000),
+        "retry_backoff_ms": 20,
+    }
 
 
 class NotWritten(Exception):
