@@ -1,15 +1,24 @@
-"""A limit on what a consumer unpacks. A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole.
+"""Limits on what a consumer unpacks and decodes, so that no record that a broker takes can stop it.
 
-A compressed batch that unpacks to more than the limit, or is compressed in a way that this program does not read, is left out:
-the consumer goes on behind it, and ``on_refused`` is called. None of them is rheostat's own: its producers write gzip, and no
-record above ``RECORD_BYTES_MAX``. A fetch that has unpacked ``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
+**Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole. A compressed batch that unpacks to more
+than the limit, or is compressed in a way that this program does not read, is left out: the consumer goes on behind it, and
+``on_refused`` is called. None of them is rheostat's own: its producers write gzip, and no record above ``RECORD_BYTES_MAX``. A
+fetch that has unpacked ``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
+
+**Form.** kafka-python raises an error for a header key that is not UTF-8, and brokers take such a key. So records are decoded
+here, and their headers are skipped: rheostat uses none. A batch with a malformed record is left out from that record on: one
+producer wrote all of it.
+
+**Errors.** After an error in a partition's records kafka-python's ``poll`` does not return any more: it waits for records of
+a generator that has ended. So the records are given up at an error. The next poll fetches them again, and raises again if a
+checksum is wrong.
 
 Brokers are not asked to unpack instead (``compression.type=uncompressed``): they too unpack a batch whole, and a broker with a
 heap of 400 MB ran out of memory by one record of 0.7 MB (Kafka 4.2).
 
 kafka-python has no hook for this, so the class of a consumer's fetcher that reads batches is replaced by a subclass. It uses
-these private names of kafka-python 3.0.12: ``KafkaConsumer._fetcher``, ``Fetcher.PartitionRecords._unpack_records``,
-``DefaultRecordBatch._buffer``, ``_pos`` and ``_decompressed``. tests/unit/test_unpacking.py fails where they change.
+these private names of kafka-python 3.0.12: ``KafkaConsumer._fetcher``, ``Fetcher.PartitionRecords`` with ``_unpack_records`` and
+``drain``, ``DefaultRecordBatch._buffer`` and ``_pos``. tests/unit/test_unpacking.py fails where they change.
 """
 
 from __future__ import annotations
@@ -22,7 +31,8 @@ from typing import Any
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import Fetcher
-from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
+from kafka.record.util import decode_varint
 
 MIB = 1024 * 1024
 BATCH_BYTES_MAX = 32 * MIB
@@ -35,14 +45,14 @@ log = structlog.get_logger("kafka")
 
 @dataclass(frozen=True, slots=True)
 class RefusedBatch:
-    """A record batch that was left out."""
+    """A record batch that was left out, or the end of one."""
 
     topic: str
     partition: int
     first_offset: int
     last_offset: int
-    timestamp_ms: int  # Of its first record.
-    packed_bytes: int
+    timestamp_ms: int  # Of the batch's first record.
+    packed_bytes: int  # Of the whole batch.
     reason: str
 
 
@@ -58,7 +68,7 @@ def log_refused(batch: RefusedBatch) -> None:
 
 
 class _Refused(Exception):
-    """Why a batch is left out."""
+    """Why a batch is left out, or what is left of it."""
 
 
 def limit_unpacking(
@@ -68,7 +78,7 @@ def limit_unpacking(
     batch_bytes_max: int = BATCH_BYTES_MAX,
     fetch_bytes_max: int = FETCH_BYTES_MAX,
 ) -> None:
-    """Makes the consumer leave out batches that unpack to more than ``batch_bytes_max``."""
+    """Makes the consumer leave out batches that unpack to more than ``batch_bytes_max``, and malformed records."""
     consumer._fetcher.PartitionRecords = _limited(on_refused, batch_bytes_max, fetch_bytes_max)
 
 
@@ -78,13 +88,17 @@ def _limited(on_refused: OnRefused, batch_bytes_max: int, fetch_bytes_max: int) 
 
         def _unpack_records(self, tp: TopicPartition, records: Any, *deserializers: Any) -> Iterator[Any]:
             batches = _Batches(records, tp, on_refused, batch_bytes_max, fetch_bytes_max)
-            return super()._unpack_records(tp, batches, *deserializers)  # type: ignore[no-any-return, unused-ignore]
+            try:
+                yield from super()._unpack_records(tp, batches, *deserializers)
+            except BaseException:
+                self.drain()  # Else the next poll never returns.
+                raise
 
     return LimitedRecords
 
 
 class _Batches:
-    """``MemoryRecords`` whose compressed batches are unpacked within limits."""
+    """``MemoryRecords`` whose batches are unpacked and decoded within limits."""
 
     def __init__(
         self, records: Any, tp: TopicPartition, on_refused: OnRefused, batch_bytes_max: int, fetch_bytes_max: int
@@ -97,18 +111,31 @@ class _Batches:
 
     def next_batch(self) -> Any:
         batch = self._records.next_batch() if self._bytes_left > 0 else None
-        return _PackedBatch(batch, self) if batch is not None and batch.compression_type else batch
+        # Only brokers write control batches, and kafka-python reads their one record in another way.
+        if batch is None or (isinstance(batch, DefaultRecordBatch) and batch.is_control_batch):
+            return batch
+        return _PackedBatch(batch, self)
 
-    def unpacked(self, batch: Any) -> Iterator[Any]:
+    def records(self, batch: Any) -> Iterator[Any]:
+        next_offset = batch.base_offset
         try:
-            content = _unpack(batch, self._batch_bytes_max)
+            if not batch.compression_type and not isinstance(batch, DefaultRecordBatch):
+                yield from batch  # No broker of Kafka 3.0 or later stores this format.
+                return
+            for record in _decoded(batch, *self._unpacked(batch)):
+                next_offset = record.offset + 1
+                yield record
         except _Refused as refused:
             self._bytes_left -= self._batch_bytes_max
-            self._on_refused(_refused_batch(self._tp, batch, str(refused)))
-            return iter(())
+            self._on_refused(_refused_batch(self._tp, batch, next_offset, str(refused)))
+
+    def _unpacked(self, batch: Any) -> tuple[bytearray, int]:
+        """Returns the bytes of its records, and at which of them they begin."""
+        if not batch.compression_type:
+            return batch._buffer, batch._pos
+        content = _unpack(batch, self._batch_bytes_max)
         self._bytes_left -= len(content)
-        batch._buffer, batch._pos, batch._decompressed = content, 0, True
-        return iter(batch)
+        return content, 0
 
 
 class _PackedBatch:
@@ -122,7 +149,51 @@ class _PackedBatch:
         return getattr(self._batch, name)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._batches.unpacked(self._batch)
+        return self._batches.records(self._batch)
+
+
+def _decoded(batch: DefaultRecordBatch, content: bytearray, pos: int) -> Iterator[DefaultRecord]:
+    """Yields the records without their headers, each when it is asked for: 32 MiB can hold four million of them.
+
+    Raises:
+        _Refused: the next record is malformed.
+    """
+    least, end = batch.base_offset, len(content)
+    appended_ms = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
+    for _ in range(batch.records_count):
+        try:
+            length, begin = decode_varint(content, pos)
+            pos = begin + length
+            if not begin < pos <= end:
+                raise ValueError(f"a length of {length}")
+            time_delta, at = decode_varint(content, begin + 1)  # Behind the attributes.
+            offset_delta, at = decode_varint(content, at)
+            key, at = _bytes_at(content, at, pos)
+            value, at = _bytes_at(content, at, pos)
+            if at > pos:
+                raise ValueError("it ends too early")
+            offset = batch.base_offset + offset_delta
+            if not least <= offset <= batch.last_offset:
+                raise ValueError(f"offset {offset}")
+        except (ValueError, IndexError) as error:
+            raise _Refused(f"a record is malformed ({error})") from error
+        least = offset + 1
+        timestamp_ms = batch.first_timestamp + time_delta if appended_ms is None else appended_ms
+        yield DefaultRecord(length, offset, timestamp_ms, batch.timestamp_type, key, value, [])
+
+
+def _bytes_at(content: bytearray, pos: int, end: int) -> tuple[bytes | None, int]:
+    """Returns the bytes behind their length at ``pos``, and where they end; None for a negative length.
+
+    Raises:
+        ValueError, IndexError: they do not end before ``end``.
+    """
+    length, pos = decode_varint(content, pos)
+    if length < 0:
+        return None, pos
+    if length > end - pos:
+        raise ValueError(f"{length} bytes of {end - pos}")
+    return bytes(content[pos : pos + length]), pos + length
 
 
 def _unpack(batch: Any, bytes_max: int) -> bytearray:
@@ -151,11 +222,9 @@ def _unpack(batch: Any, bytes_max: int) -> bytearray:
     return content
 
 
-def _refused_batch(tp: TopicPartition, batch: Any, reason: str) -> RefusedBatch:
+def _refused_batch(tp: TopicPartition, batch: Any, first_offset: int, reason: str) -> RefusedBatch:
     if not isinstance(batch, DefaultRecordBatch):  # Formats before v2: their first offset is not in the header.
-        return RefusedBatch(
-            tp.topic, tp.partition, batch.base_offset, batch.base_offset, -1, batch.size_in_bytes, reason
-        )
+        return RefusedBatch(tp.topic, tp.partition, first_offset, first_offset, -1, batch.size_in_bytes, reason)
     return RefusedBatch(
-        tp.topic, tp.partition, batch.base_offset, batch.last_offset, batch.first_timestamp, batch.size_in_bytes, reason
+        tp.topic, tp.partition, first_offset, batch.last_offset, batch.first_timestamp, batch.size_in_bytes, reason
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 import pytest
-from lab_parts import rheostat
+from lab_parts import rheostat, write_records_with_bad_headers
 from stage import CYCLE_S, SOURCE, MakeStage, Stage
 from tuner_process import Tuner
 
@@ -74,6 +74,22 @@ def test_hostile_records_of_signals(make_stage: MakeStage, record_property: Tell
     assert tuner.alive()
     assert not told(tuner, "a cycle failed")
     record_property("told", f"{sent} hostile signals; the tuner went on; {stage.end()}")
+
+
+def test_records_with_header_keys_that_are_not_utf8(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("hostile-headers", megabytes=40)
+    read_by_tuner = (stage.topics.signals, stage.topics.orders, stage.topics.journal)
+    write_records_with_bad_headers(stage.kafka, read_by_tuner)
+    tuner = stage.start_tuner()
+    stage.move()
+    stage.until_turned()
+    write_records_with_bad_headers(stage.kafka, read_by_tuner)
+    for command in ("pause", "resume"):
+        done = rheostat(command, "--config", stage.config)
+        assert done.returncode == 0, done.stderr + done.stdout
+    assert rheostat("journal", "check", "--config", stage.config).returncode == 0
+    assert not told(tuner, "a cycle failed")
+    record_property("told", f"a tuner started, and commands were acknowledged; {stage.end()}")
 
 
 def test_hostile_records_of_the_journal(make_stage: MakeStage, record_property: Tell) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from rheostat.lab import Lab, LabSpec
+from streaming.kafka import KafkaSettings, producer
 
 T = TypeVar("T")
 MakeLab = Callable[[LabSpec], Lab]
@@ -44,6 +45,27 @@ def rheostat(
         [*RHEOSTAT, *map(str, arguments)],
         capture_output=True, text=True, timeout=timeout_s, check=False, env={**os.environ, **(env or {})},
     )  # fmt: skip
+
+
+class HeaderKeyNotUtf8(str):
+    """A header key that Kafka's own producers never send: brokers take it, and kafka-python cannot decode it."""
+
+    def encode(self, *_: str) -> bytes:
+        return b"\xff\xfe"
+
+
+def write_records_with_bad_headers(settings: KafkaSettings, topics: Iterable[str]) -> None:
+    """Write two records to each topic that no part of rheostat uses: one in a batch of its own, one among others."""
+    bad = [(HeaderKeyNotUtf8("bad"), b"x")]
+    sender = producer(settings, "test-headers", linger_ms=0, compression_type=None)
+    try:
+        for topic in topics:
+            sender.send(topic, key=b"unknown", value=b"alone", headers=bad, partition=0).get(timeout=20)
+            for headers in ([], bad, []):
+                sender.send(topic, key=b"unknown", value=b"among others", headers=headers, partition=0)
+        sender.flush(timeout=20)
+    finally:
+        sender.close(timeout=5)
 
 
 class Running:

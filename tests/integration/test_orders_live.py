@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lab_parts import RHEOSTAT, rheostat, running, until
+from lab_parts import RHEOSTAT, rheostat, running, until, write_records_with_bad_headers
 from terminal_kit import terminal
 
 from rheostat.errors import EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_CONFIRMED
@@ -178,8 +178,14 @@ def test_a_running_tuner_pauses_resumes_and_releases(
     assert alone.returncode == EXIT_NOT_ACKNOWLEDGED
     assert alone.stdout.startswith("The pause is on record. No tuner has acknowledged it")
     left_by_a_tuner_that_died(lab, throttles)
+    read_by_tuner = (TOPICS.signals, TOPICS.orders, TOPICS.journal)
+    write_records_with_bad_headers(lab.kafka_settings(), read_by_tuner)
     with running(*RHEOSTAT, "tune", "--config", file, log=file.with_suffix(".log")) as tune:
         until(lambda: any(text.startswith("paused by") for text in why(port)), 40, "it begins with the pause")
+        write_records_with_bad_headers(lab.kafka_settings(), read_by_tuner)
+        assert rheostat("status", "--config", file).returncode == 0
+        checked = rheostat("journal", "check", "--config", file)
+        assert checked.returncode == 0, checked.stdout
         # Nothing moves, so a tuner that is not paused would end what it finds of its own.
         assert throttles.read_rates([OURS]) == {OURS: 20 * MB}
         paused = rheostat("pause", "--config", file)

@@ -1,4 +1,4 @@
-"""What a consumer unpacks of compressed batches, with kafka-python's own reader of batches around it."""
+"""What a consumer unpacks and decodes of record batches, with kafka-python's own reader of batches around it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from inspect import signature
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.record.util import calc_crc32c, encode_varint
 
 from streaming.kafka.unpacking import BATCH_BYTES_MAX, MIB, RefusedBatch, _limited
 
@@ -41,6 +45,32 @@ def labelled(content: bytes, codec: int) -> bytes:
     made = bytearray(content)
     made[DefaultRecordBatch.ATTRIBUTES_OFFSET + 1] = codec
     return bytes(made)
+
+
+def varint(number: int) -> bytes:
+    made = bytearray()
+    encode_varint(number, made.append)
+    return bytes(made)
+
+
+def record(value: bytes, delta: int = 0, *, headers: bytes = varint(0), milliseconds: int = 0) -> bytes:
+    """One record of a batch, with the key b"k"."""
+    body = b"\0" + varint(milliseconds) + varint(delta) + varint(1) + b"k" + varint(len(value)) + value + headers
+    return varint(len(body)) + body
+
+
+def of_records(*records: bytes, first_offset: int = 0, count: int | None = None) -> bytes:
+    """A batch of these bytes, uncompressed, that claims ``count`` records, and has a wrong checksum."""
+    count = len(records) if count is None else count
+    return with_content(batch(first_offset, *[b""] * count, codec=NONE), b"".join(records))
+
+
+def with_checksum(made: bytes) -> bytes:
+    at = DefaultRecordBatch.ATTRIBUTES_OFFSET
+    return made[: at - 4] + calc_crc32c(memoryview(made)[at:]).to_bytes(4, "big") + made[at:]
+
+
+HEADER_KEY_NOT_UTF8 = varint(1) + varint(2) + b"\xff\xfe" + varint(1) + b"x"
 
 
 def read(
@@ -118,11 +148,80 @@ def test_compressed_batch_of_an_old_format_is_left_out() -> None:
     assert len(refused) == 1
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        HEADER_KEY_NOT_UTF8,
+        varint(-1),  # A negative number of headers.
+        varint(1) + varint(-1),  # A negative length of a key.
+        varint(1) + varint(1) + b"h" + varint(-1),
+        varint(1) + varint(1) + b"h" + varint(1000),
+        varint(1 << 60),
+        b"\x80" * 11,
+        b"",
+    ],
+)
+def test_headers_of_any_form_are_skipped(headers: bytes) -> None:
+    made = of_records(record(b"a"), record(b"b", 1, headers=headers), record(b"c", 2))
+    found, refused, next_offset = read(made, batch(3, b"d", codec=NONE), check_crcs=False)
+    assert (found, refused, next_offset) == ([(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")], [], 4)
+
+
+@pytest.mark.parametrize(
+    ("malformed", "reason"),
+    [
+        (varint(-5) + b"abcde", "a length of -5"),
+        (varint(0), "a length of 0"),
+        (varint(1000) + b"abcde", "a length of 1000"),
+        (b"\x80" * 11, "Out of int64 range"),
+        (b"\x80", "index out of range"),
+        (varint(5) + b"\0\0" + varint(1) + varint(9) + b"a", "9 bytes of 1"),
+        (varint(1) + b"\0" + varint(0) + varint(1) + varint(-1) + varint(-1), "it ends too early"),
+        (record(b"b", 0), "offset 20"),
+        (record(b"b", 3), "offset 23"),
+        (record(b"b", -1), "offset 19"),
+        (record(b"b", 1 << 62), f"offset {20 + (1 << 62)}"),
+    ],
+)
+def test_batch_is_left_out_from_its_malformed_record_on(malformed: bytes, reason: str) -> None:
+    made = of_records(record(b"a"), malformed, first_offset=20, count=3)
+    found, refused, next_offset = read(batch(19, b"_"), made, batch(23, b"d"), check_crcs=False)
+    assert (found, next_offset) == ([(19, b"_"), (20, b"a"), (23, b"d")], 24)
+    assert [(r.first_offset, r.last_offset) for r in refused] == [(21, 22)]
+    assert refused[0].reason.startswith("a record is malformed (")
+    assert reason in refused[0].reason
+
+
+def test_keys_and_values_that_are_null_stay_null() -> None:
+    body = b"\0" + varint(-7) + varint(0) + varint(-1) + varint(-3) + varint(0)
+    made = of_records(varint(len(body)) + body)
+    [found] = _limited(list, BATCH_BYTES_MAX, 1 << 40)(0, PARTITION, MemoryRecords(made), check_crcs=False).take()
+    assert (found.key, found.value, found.timestamp) == (None, None, 1_700_000_000_000 - 7)
+
+
+@given(st.binary(max_size=60), st.integers(-(2**31), 2**31 - 1))
+def test_content_of_any_form_never_stops_the_reader(content: bytes, count: int) -> None:
+    made = bytearray(with_content(batch(0, b"a", codec=NONE), content))
+    made[57:61] = count.to_bytes(4, "big", signed=True)
+    found, _, next_offset = read(bytes(made), batch(1, b"b"), check_crcs=False)
+    assert found[-1] == (1, b"b")
+    assert next_offset == 2
+
+
+def test_wrong_checksum_is_an_error_at_each_read() -> None:
+    made = with_checksum(of_records(record(b"a", headers=HEADER_KEY_NOT_UTF8)))
+    assert read(made)[0] == [(0, b"a")]
+    records = _limited(list, BATCH_BYTES_MAX, 1 << 40)(0, PARTITION, MemoryRecords(made[:-1] + b"y"))
+    with pytest.raises(CorruptRecordError):
+        records.take()
+    assert not records, "else the next poll takes from a generator that has ended, for ever"
+
+
 def test_private_names_of_kafka_python_are_as_expected() -> None:
     """The limit is nothing where kafka-python reads batches by another way: then this shim has to be written anew."""
     assert list(signature(Fetcher.PartitionRecords._unpack_records).parameters) == [
         "self", "tp", "records", "key_deserializer", "value_deserializer",
     ]  # fmt: skip
-    assert {"_buffer", "_pos", "_decompressed"} <= set(DefaultRecordBatch.__slots__)
+    assert {"_buffer", "_pos"} <= set(DefaultRecordBatch.__slots__)
     source: Any = Fetcher._parse_fetched_data.__code__
     assert "PartitionRecords" in source.co_names
