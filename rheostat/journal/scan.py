@@ -51,15 +51,17 @@ def scanned(records: Iterable[JournalRecord]) -> Scan:
         cluster = Unreadable(record.key, None, 0, "").cluster
         if read is None or not cluster:
             continue  # No part of rheostat reads it.
-        scan.remembered.setdefault(cluster, Remembered(cluster)).take(*record)
+        known = scan.remembered.setdefault(cluster, Remembered(cluster))
+        known.take(*record)
         scan.in_force.pop(record.key, None)
         if record.value is None:
             newest.pop(record.key, None)
             continue
-        try:
-            read(record.value)
-        except ValueError as error:
-            found = Unreadable(record.key, record.offset, len(record.value), str(error))
+        why = _why_unreadable(read, record.value)
+        if why is None and record.key in known.unreadable:  # A tuner also compares the value with the key.
+            why = known.unreadable[record.key].why
+        if why is not None:
+            found = Unreadable(record.key, record.offset, len(record.value), why)
             scan.unreadable.append(found)
             scan.in_force[record.key] = found
             continue
@@ -68,6 +70,14 @@ def scanned(records: Iterable[JournalRecord]) -> Scan:
             _supersede(scan.in_force, cluster)
     scan.readable = {key: newest[key] for key in scan.in_force if key in newest}
     return scan
+
+
+def _why_unreadable(read: Callable[[bytes], Any], value: bytes) -> str | None:
+    try:
+        read(value)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _supersede(in_force: dict[bytes, Unreadable], cluster: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,18 @@ def test_a_plan_goes_on_record_paused_as_its_newest_word_may_have_been_to_stop()
     key = head_key("c", "p")
     head, _ = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
     assert head.wanted is Wanted.PAUSED
+
+
+def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
+    """A tuner holds such a plan back, and names `rheostat journal check`."""
+    key, other = head_key("c", "p"), encode_head(replace(HEAD, id="other"))
+    scan = scan_of((key, other))
+    assert list(scan.in_force) == [key]
+    assert "under the key of another" in scan.in_force[key].why
+    assert list(scan.remembered["c"].plans.unread) == ["p"]
+    assert mended((key, other)) == {key: None}
+    head, _ = decode_head(mended((key, encode_head(HEAD)), (key, other))[key] or b"")
+    assert (head.id, head.wanted) == ("p", Wanted.PAUSED)
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------------
