@@ -174,8 +174,6 @@ def read(settings: Settings, brokers: Collection[int] | None = None) -> Known:
 
 
 def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> Known:
-    if not reader.partitions_for_topic(settings.topic_names().journal):
-        return Known()
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
     return Known(

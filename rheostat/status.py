@@ -6,11 +6,8 @@ Read from the cluster, the signals and the journal, with or without a tuner.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.reassign.given import client_of
@@ -18,10 +15,10 @@ from rheostat.reassign.picture import picture, to_measure
 from rheostat.services import probe
 from rheostat.settings import Settings
 from rheostat.status_history import SignalHistory
+from rheostat.status_journal import COUNTS, Newest, read_followed
 from rheostat.status_look import Onlooker, coming, would_do
 from rheostat.status_tuner import tuner_json
-from rheostat.tuner_presence import read_tuners
-from streaming.contract import Side, Topics
+from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.actuate.reassignments import KafkaReassignments
@@ -32,15 +29,9 @@ from tuner.api.decisions import Decisions, Filter, Row, sides_of
 from tuner.api.views import orders_json
 from tuner.decide.plan_moves import moves_under_way
 from tuner.decide.rescue_rate import floor_bytes_per_s
-from tuner.journal.entries import Entry, decode_entry, entry_prefix
-from tuner.journal.kafka_journal import JournalError
-from tuner.journal.orders_topic import belongs
-from tuner.journal.reading import JournalRecord, read_records
-from tuner.journal.remembered import Remembered
+from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.decision import ELSEWHERE, Reason
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders
 from tuner.model.presence import TunerMode, TunerPresence
 from tuner.model.reassigning import Plan
 from tuner.observe.live import LiveReader
@@ -49,8 +40,6 @@ from tuner.plan.ends import UNKNOWN, Progress
 from tuner.plan.move_time import SideLoad
 
 DECISIONS = 10
-RECORDS = 1_000  # Of the journal: those that the last decision of each throttle is found in.
-TURNS = 5  # Seconds of the law.
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 _SIGNAL_BACKLOG = 400
 _JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
@@ -81,12 +70,13 @@ def gather(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
-    newest = _newest(settings, {"entry": RECORDS, "turn": TURNS})
+    followed = read_followed(settings)
+    newest = followed.newest
     signals = _signals(settings)
     signals.join(_changed_at_ms(newest))
     now_ms = round(time.time() * 1000)
-    tuners, plans = read_tuners(settings, now_ms), plans_progress(settings, newest.plans, now_ms)
-    return status_json(settings, live, signals, newest, now_ms, tuners=tuners, plans=plans)
+    plans = plans_progress(settings, newest.plans, now_ms)
+    return status_json(settings, live, signals, newest, now_ms, tuners=followed.tuners(now_ms), plans=plans)
 
 
 def _changed_at_ms(newest: Newest) -> int:
@@ -129,7 +119,7 @@ def status_json(
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
     entries, turns = newest.entries["entry"], newest.entries["turn"]
-    decisions = Decisions(rows_max=RECORDS)
+    decisions = Decisions(rows_max=COUNTS["entry"])
     decisions.begin_with(entries)
     by_throttle = _by_throttle(decisions, live)
     look = (onlooker or Onlooker(settings)).look(
@@ -213,7 +203,7 @@ def _sides_of(live: LiveCluster) -> list[BrokerSide]:
 def _by_throttle(decisions: Decisions, live: LiveCluster) -> list[dict[str, Any]]:
     """The last decision about each side that takes part in a move, as far as it is among the newest records."""
     newest: dict[tuple[int | None, str | None], Row] = {}
-    for row in decisions.page(Filter(), RECORDS)[0]:
+    for row in decisions.page(Filter(), COUNTS["entry"])[0]:
         for act in row.acts:
             for side in sides_of(act.entry):
                 newest.setdefault(side, row)
@@ -253,63 +243,13 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
     Raises:
         CommandError: there is one, and it cannot be read.
     """
-    return _newest(settings, {ring: count}).entries[ring]
+    return read_followed(settings, {ring: count}).newest.entries[ring]
 
 
 def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:
     """By the settings: what the law means, which may be less where clients leave less, is not known from outside."""
     keep_up = side["keep_up_bytes_per_s"]
     return None if keep_up is None else floor_bytes_per_s(SideLoad(0.0, keep_up), settings.tuner.limits())
-
-
-class Newest(NamedTuple):
-    """What the journal says now: the newest entries by ring, oldest first, what people have ordered, their plans, and what the
-    tuner remembers (None: not known)."""
-
-    entries: Mapping[str, list[Entry]]
-    orders: Orders = Orders()
-    plans: tuple[Plan, ...] = ()
-    memory: Memory | None = None
-    unreadable: tuple[str, ...] = ()  # Records in force that this version cannot read, in words.
-
-
-def _newest(settings: Settings, counts: Mapping[str, int]) -> Newest:
-    """So many of each ring."""
-    reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
-    prefixes = {entry_prefix(ring, settings.cluster): ring for ring in counts}
-    if "entry" in counts:
-        prefixes[entry_prefix("plan-entry", settings.cluster)] = "entry"  # Steps of plans are decisions, too.
-    topics = settings.topic_names()
-    topic = topics.journal
-    found: dict[str, list[Entry]] = {ring: [] for ring in counts}
-    remembered = Remembered(settings.cluster)
-    try:
-        # No daemon has run here yet; what stands in the cluster is still worth showing.
-        if not reader.partitions_for_topic(topic):
-            return Newest(found, memory=Memory())
-        for record in _on_record(reader, topics):
-            remembered.take(*record)
-            ring = next((ring for prefix, ring in prefixes.items() if record.key.startswith(prefix)), None)
-            if ring is not None and record.value is not None and (entry := decode_entry(record.value)) is not None:
-                found[ring].append(entry)
-    except (JournalError, KafkaError) as error:
-        raise CommandError(
-            f"The journal cannot be read ({error}): it takes the right Read on Topics {topic} and {topics.orders}."
-        ) from error
-    finally:
-        reader.close(timeout_ms=2000)
-    newest = {ring: sorted(found[ring], key=lambda e: (e.at_ms, e.seq))[-count:] for ring, count in counts.items()}
-    return Newest(
-        newest, remembered.orders, remembered.plans.known, remembered.known_memory,
-        tuple(each.text() for each in remembered.unreadable.values()),
-    )  # fmt: skip
-
-
-def _on_record(reader: KafkaConsumer, topics: Topics) -> Iterator[JournalRecord]:
-    """The records of the journal, then those of the orders' topic."""
-    yield from read_records(reader, topics.journal)
-    if reader.partitions_for_topic(topics.orders):
-        yield from (record for record in read_records(reader, topics.orders) if belongs(topics.orders, record.key))
 
 
 def _signals(settings: Settings) -> SignalHistory:

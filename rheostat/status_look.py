@@ -22,15 +22,11 @@ from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.plan_moves import PlanMoves
 from tuner.decide.policy import decide
 from tuner.decide.rate_changes import rates_since
-from tuner.journal import quota_records
-from tuner.journal.entries import Entry, memory_key, owned_prefix, seen_prefix
-from tuner.journal.list_records import listed_prefix
-from tuner.journal.remembered import Remembered
+from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation
 from tuner.model.decision import Hold, LetGo, Steer
 from tuner.model.limits import StallLimits
 from tuner.model.memory import Memory, RateSince, StallState
-from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders
 from tuner.model.presence import TunerMode
 from tuner.observe.signals import NewestSignals
@@ -38,30 +34,6 @@ from tuner.observe.signals import NewestSignals
 NO_PLANS: PlanMoves = {}
 _RECENT_MS = 60_000  # An act that is announced and not over after that was left by somebody who has died.
 _TURNED_MS = 15_000  # Of the law: several seconds pass in which nothing has to be turned.
-
-
-class Recalled:
-    """What the tuner remembers, from its journal's records as they come."""
-
-    def __init__(self, cluster: str) -> None:
-        self._remembered = Remembered(cluster)
-        self._of = (
-            memory_key(cluster), owned_prefix(cluster), seen_prefix(cluster), listed_prefix(cluster),
-            quota_records.state_key(cluster), quota_records.owned_prefix(cluster),
-        )  # fmt: skip
-
-    def take(self, key: bytes, value: bytes | None) -> None:
-        if key.startswith(self._of):
-            self._remembered.take(key, value)
-
-    @property
-    def memory(self) -> Memory | None:
-        """None: a record of it cannot be read, so what is the tuner's own is not known here."""
-        return self._remembered.known_memory
-
-    @property
-    def quotas(self) -> MutationMemory:
-        return self._remembered.quotas
 
 
 class Onlooker:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from rheostat.errors import CommandError
 from rheostat.reassign.picture import picture, to_measure
-from rheostat.reassign.record import Follower
 from rheostat.reassign.words import sentences
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import Reassignments
 from tuner.api.sentences import moment
+from tuner.model.reassigning import Plan
 from tuner.plan.ends import UNKNOWN, Progress
 
 _PLANS_MAX = 3  # A terminal is no longer than that.
@@ -23,12 +22,10 @@ class Plans:
 
     def __init__(
         self,
-        follower: Follower,
         port: Reassignments,
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._follower = follower
         self._port = port
         self._monotonic = monotonic
         self._wall_clock = wall_clock
@@ -40,18 +37,21 @@ class Plans:
         self._seen: list[str] = []  # Of the last look that saw them.
         self._seen_at_ms: int | None = None
 
-    def told(self) -> list[str]:
+    def told(self, plans: Sequence[Plan] | None) -> list[str]:
+        """
+        Args:
+            plans: all on record; None: not known.
+        """
         began_s = self._monotonic()
         if began_s >= self._due_s:
-            self._lines = self._looked()
+            self._lines = self._looked(plans)
             self._due_s = self._monotonic() + _REST_PER_LOOK * (self._monotonic() - began_s)
         return self._lines
 
-    def _looked(self) -> list[str]:
-        try:
-            active = self._follower.now().active
-        except CommandError as error:
-            return self._unknown(f"they cannot be read now: {error}")
+    def _looked(self, plans: Sequence[Plan] | None) -> list[str]:
+        if plans is None:
+            return self._unknown("the journal could not be read whole")
+        active = [plan for plan in plans if plan.active]
         lines: list[str] = []
         self.progress = {plan.id: UNKNOWN for plan in active}
         for plan in active[:_PLANS_MAX]:

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from rheostat.errors import CommandError
 from rheostat.settings import Settings
 from streaming.kafka import consumer
-from tuner.journal.presence_records import decode_presence, presence_prefix
+from tuner.journal.presence_records import presence_of, presence_prefix
 from tuner.model.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 
 _READ_BACK_S = 2 * ALIVE_S_MAX  # Clocks of this machine and of the brokers may differ by as much as a tuner's life.
@@ -77,13 +77,5 @@ def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_m
             raise TimeoutError(f"its end was not reached within {_READ_S_MAX:.0f} s")
         for record in reader.poll(timeout_ms=_POLL_MS).get(partition, ()):
             if record.key is not None and record.key.startswith(prefix):
-                newest[record.key] = _presence(record.value, record.timestamp)
+                newest[record.key] = presence_of(record.value, record.timestamp)
     return [presence for presence in newest.values() if presence is not None]
-
-
-def _presence(value: bytes | None, reported_at_ms: int) -> TunerPresence | None:
-    """None for a tuner that has ended, and for a record of another version: its tuner is not known here."""
-    try:
-        return decode_presence(value, reported_at_ms) if value is not None else None
-    except ValueError:
-        return None

@@ -21,8 +21,8 @@ from rheostat.terminal import console_of
 from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.kafka import consumer
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.orders_topic import belongs, is_order
-from tuner.journal.reading import read_records
+from tuner.journal.orders_topic import is_order
+from tuner.journal.reading import read_journal
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.unreadable import KEY_BYTES_SHOWN
 
@@ -85,13 +85,10 @@ def _divided(made: list[Mending], cluster: str, *, tuner_acts: bool) -> tuple[li
 
 def _scan(settings: Settings) -> Scan:
     probe(settings)
-    topics = settings.topic_names()
     # What is not committed no tuner reads.
     reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
     try:
-        there = [topic for topic in (topics.journal, topics.orders) if reader.partitions_for_topic(topic)]
-        records = ((topic, record) for topic in there for record in read_records(reader, topic))
-        return scanned(record for topic, record in records if belongs(topic, record.key))
+        return scanned(read_journal(reader, settings.topic_names().journal))
     except (JournalError, KafkaError) as error:
         raise CommandError(f"The journal cannot be read: {error}.") from error
     finally:
@@ -128,7 +125,7 @@ def show(scan: Scan, journal: str, orders: str, console: Console) -> None:
     for each in scan.unreadable[-_ROWS_MAX:]:
         is_in_force = scan.in_force.get(each.key) is each
         table.add_row(
-            str(each.partition), str(each.offset), str(each.size), orders if is_order(each.key) else journal,
+            str(each.partition), str(each.offset), str(each.size), each.topic or "",
             repr(each.key[:KEY_BYTES_SHOWN]), each.why[:200],
             each.effect if is_in_force else "nothing: a later record has taken its place",
         )  # fmt: skip

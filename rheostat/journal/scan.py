@@ -52,7 +52,7 @@ def scanned(records: Iterable[JournalRecord]) -> Scan:
         if read is None or not cluster:
             continue  # No part of rheostat reads it.
         known = scan.remembered.setdefault(cluster, Remembered(cluster))
-        known.take(*record)
+        known.take(record.key, record.value, record.offset)
         scan.in_force.pop(record.key, None)
         if record.value is None:
             newest.pop(record.key, None)
@@ -61,7 +61,7 @@ def scanned(records: Iterable[JournalRecord]) -> Scan:
         if why is None and record.key in known.unreadable:  # A tuner also compares the value with the key.
             why = known.unreadable[record.key].why
         if why is not None:
-            found = Unreadable(record.key, record.offset, len(record.value), why)
+            found = Unreadable(record.key, record.offset, len(record.value), why, topic=record.topic)
             scan.unreadable.append(found)
             scan.in_force[record.key] = found
             continue

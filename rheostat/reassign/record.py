@@ -25,6 +25,7 @@ from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.journal.reading import belongs, record_of
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.transactions import TROUBLE
 from tuner.model.orders import Orders
@@ -111,17 +112,20 @@ class Follower:
         """
         try:
             if self._journal is None:
-                if not self._reader.partitions_for_topic(self._topic):
-                    return OnRecord()
                 journal = KafkaJournal.to_read(self._topic, self._cluster)
                 journal.recover(self._reader)
+                if not (journal.read_to and journal.orders_read_to):
+                    return OnRecord(
+                        journal.plans.known, journal.orders
+                    )  # A topic may still be made: it is looked for again.
                 self._follow(journal)
                 self._journal = journal
             # A poll gives some hundred records, and the tuner of a busy cluster writes more of them between two looks.
             until_s = time.monotonic() + _TAKE_S_MAX
             while found := self._reader.poll(timeout_ms=_POLL_MS):
-                for record in (record for records in found.values() for record in records):
-                    take_known(self._journal.plans, record.key or b"", record.value)
+                for record in (record_of(record) for records in found.values() for record in records):
+                    if belongs(record, self._topic):
+                        take_known(self._journal.plans, record.key, record.value)
                 if time.monotonic() > until_s:
                     break
         except JournalError as error:

@@ -13,7 +13,7 @@ from rheostat.status import last_entries
 from streaming.contract import Topics
 from streaming.kafka import consumer, producer
 from streaming.kafka.cluster import ClusterClient
-from tuner.journal.reading import read_all
+from tuner.journal.reading import read_records
 from tuner.model.cluster import LiveCluster
 from tuner.observe.live import LiveReader
 
@@ -51,7 +51,7 @@ def test_an_unthrottled_healthy_move_is_left_alone() -> None:
             assert {entry.action for entry in last_entries(rheostat.settings, 100)} == {"hold"}
 
             rejects = consumer(lab.kafka_settings(), "test-rejects")
-            told = [json.loads(value) for _, value in read_all(rejects, TOPICS.rejects) if value]
+            told = [json.loads(record.value) for record in read_records(rejects, TOPICS.rejects) if record.value]
             rejects.close(timeout_ms=2000)
             assert len({(r["partition"], r["offset"]) for r in told}) == len(GARBAGE)
             assert all(r["topic"] == TOPICS.metrics and r["reason"] for r in told), told

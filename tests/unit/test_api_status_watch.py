@@ -6,7 +6,6 @@ import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,20 +15,19 @@ from reassign_rig import still
 from rich.console import Console
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, owned
 
-from rheostat.errors import CommandError
-from rheostat.reassign.record import OnRecord
 from rheostat.settings import Settings, parse_settings
-from rheostat.status import Newest, status_json
+from rheostat.status import status_json
+from rheostat.status_journal import Followed, Newest
 from rheostat.status_look import Onlooker
 from rheostat.status_picture import Course, picture, spark
 from rheostat.status_plans import Plans
 from rheostat.status_tenants import Tenants
-from rheostat.status_watch import Followed
 from streaming.contract import MoveSignal, MoveStep, Signal
 from streaming.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
-from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
+from tuner.journal.entries import Entry, encode_entry, encode_memory, entry_key, memory_key
 from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.reading import JournalRecord
 from tuner.model.cluster import LiveCluster
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
@@ -283,35 +281,28 @@ def test_a_small_chart(rates: list[float | None], limit: float | None, bars: str
 
 
 def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
-    followed = Followed("lab")
+    followed = Followed("lab", {"entry": 15, "turn": 5})
+
+    def take(key: bytes, value: bytes) -> None:
+        followed.take(JournalRecord(key, value, 0, "rheostat.journal", NOW_MS))
+
     for number in range(20):
         entry = Entry(NOW_MS + number, "decision", "hold", "progressing", str(number))
-        followed.take(entry_key("entry", "lab", number), encode_entry(entry))
-    followed.take(entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "theirs")))
-    followed.take(orders_key("lab"), encode_orders(ORDERS))
-    followed.take(orders_key("lab"), b"not an order")
-    assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(20)]
+        take(entry_key("entry", "lab", number), encode_entry(entry))
+    take(entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "theirs")))
+    take(orders_key("lab"), encode_orders(ORDERS))
+    take(orders_key("lab"), b"not an order")
+    assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(5, 20)]
     assert followed.newest.orders == ORDERS
+    assert [text for text in followed.newest.unreadable if "orders|lab" in text] == list(followed.newest.unreadable)
 
 
 def test_what_the_tuner_remembers_is_read_whole_or_not_known() -> None:
-    record = (memory_key("lab"), encode_memory(MEMORY))
-    tail = Followed("lab")
-    tail.take(*record)
-    assert tail.newest.memory is None, "what came before the newest records may say more"
-    whole = Followed("lab")
-    whole.take_all([record, (owned_key("lab", TARGET), encode_owned(TARGET, owned(None, 20 * MB)))])
-    assert whole.newest.memory is not None
-    assert whole.newest.memory.owned.keys() == {SOURCE, TARGET}
-    # The newest records come twice: an entry is shown once, and an order from long ago holds.
-    said = (entry_key("entry", "lab", 1), encode_entry(Entry(NOW_MS, "decision", "hold", "progressing", "once")))
-    whole.take_all([(orders_key("lab"), encode_orders(ORDERS)), record, said])
-    whole.take(*record)
-    whole.take(*said)
-    assert [entry.text for entry in whole.newest.entries["entry"]] == ["once"]
-    assert whole.newest.orders == ORDERS
-    whole.take(memory_key("lab"), b'{"v": 99}')
-    assert whole.newest.memory is None, "another version's: what is the tuner's own is not known"
+    followed = Followed("lab")
+    followed.take(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
+    assert followed.newest.memory is None, "what came before the newest records may say more"
+    followed.is_whole = True
+    assert followed.newest.memory == MEMORY
 
 
 def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> None:
@@ -331,29 +322,25 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
             return executor.cluster.look(topics, measured, others=others)
 
     port = Port()
-    follower = SimpleNamespace(now=lambda: OnRecord(executor.journal.recovered().plans))
-    plans = Plans(cast(Any, follower), cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
-    text = shown(status(), plans=plans.told())
+    given = executor.journal.recovered().plans
+    plans = Plans(cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
+    text = shown(status(), plans=plans.told(given))
     assert "Plan p, given by kim@desk: running." in text
     assert "2 of 2 partitions" in text
-    assert plans.told() == plans.told()
+    assert plans.told(given) == plans.told(given)
     assert port.looks == 1, "the cluster is left alone for a while"
     now_s[0] += 10.0
     executor.cluster.away = True
     unknown = f"How the plans are is not known since {moment(1_800_000_002_000)}:"
-    told = plans.told()
+    told = plans.told(given)
     assert told[0] == f"{unknown} the cluster is not seen now: nobody answers; as they were seen last:"
     assert "Plan p, given by kim@desk: running." in told
 
-    def unread() -> OnRecord:
-        raise CommandError("it is away")
-
-    follower.now = unread
     now_s[0] += 20.0
-    told = plans.told()
-    assert told[0] == f"{unknown} they cannot be read now: it is away; as they were seen last:"
-    never = Plans(cast(Any, follower), cast(Any, port), lambda: now_s[0])
-    assert never.told() == ["How the plans are is not known: they cannot be read now: it is away"]
+    told = plans.told(None)
+    assert told[0] == f"{unknown} the journal could not be read whole; as they were seen last:"
+    never = Plans(cast(Any, port), lambda: now_s[0])
+    assert never.told(None) == ["How the plans are is not known: the journal could not be read whole"]
 
 
 def test_faulty_options_are_refused(tmp_path: Path) -> None:

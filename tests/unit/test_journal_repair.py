@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, NotConfirmedError
@@ -44,8 +45,8 @@ ENTRY = encode_entry(Entry(NOW_MS, "decision", "hold", "watching", "text"))
 HEAD = PlanHead("p", "kim", 5, 9, 1)
 
 
-def scan_of(*records: tuple[bytes, bytes | None]) -> Scan:
-    return scanned(JournalRecord(key, value, offset) for offset, (key, value) in enumerate(records))
+def scan_of(*records: tuple[bytes, bytes | None], topic: str = "r.journal") -> Scan:
+    return scanned(JournalRecord(key, value, offset, topic, 0) for offset, (key, value) in enumerate(records))
 
 
 def mended(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
@@ -183,6 +184,15 @@ def test_check_says_where_each_is_and_what_follows(
         assert part in told
     Topic(monkeypatch, (orders_key("c"), PAUSED))
     assert command.check(None) == EXIT_DONE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("topic", ["r.journal", "r.orders"])
+def test_check_names_the_topic_where_the_record_stands(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier build wrote orders into the journal's topic, and they still stand there."""
+    console = Console(width=200)
+    command.show(scan_of((orders_key("c"), BAD), topic=topic), "r.journal", "r.orders", console)
+    row = next(line for line in capsys.readouterr().out.splitlines() if "b'orders|c'" in line)
+    assert topic in row.split()
 
 
 def test_repair_writes_only_what_the_operator_has_agreed_to(monkeypatch: pytest.MonkeyPatch) -> None:

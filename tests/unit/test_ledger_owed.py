@@ -203,7 +203,9 @@ def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
     records = [(entry_key(ring_of(e), "c", seq), encode_entry(replace(e, seq=seq))) for seq, e in enumerate(there)]
     records += [record for by in ("us", last_by) for record in written(monkeypatch, by, RAMP)]
     monkeypatch.setattr(
-        kafka_journal, "read_records", lambda *_: (JournalRecord(*each, at) for at, each in enumerate(records))
+        kafka_journal,
+        "read_journal",
+        lambda *_, **__: (JournalRecord(*each, at, "journal", 0) for at, each in enumerate(records)),
     )
     reader: Any = Reader()
     memory = KafkaJournal(None, "journal", "c", holder="us").recover(reader, owed)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from streaming.contract import Side, Topics
-from tuner.journal import kafka_journal
+from tuner.journal import kafka_journal, reading
 from tuner.journal.entries import encode_memory, encode_owned, memory_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.order_records import encode_orders, orders_key
-from tuner.journal.orders_topic import belongs, is_order, orders_topic_of
+from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.plan_records import (
     asked_key,
     encode_head,
@@ -23,7 +23,7 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.journal.reading import JournalRecord
+from tuner.journal.reading import JournalError, JournalRecord, belongs, read_journal
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders, Pause
 from tuner.model.reassigning import Part, PlanHead, PlanState
@@ -52,15 +52,22 @@ class Reader:
         return set()
 
 
+def stands(monkeypatch: pytest.MonkeyPatch, journal: list[Record], orders: list[Record]) -> None:
+    """Both topics hold these records."""
+    held = {TOPICS.journal: journal, TOPICS.orders: orders}
+
+    def read_records(reader: Reader, topic: str, read_to: object = None) -> Iterator[JournalRecord]:
+        if not reader.partitions_for_topic(topic):
+            raise JournalError(f"topic {topic} is not there")
+        yield from (JournalRecord(key, value, offset, topic, 0) for offset, (key, value) in enumerate(held[topic]))
+
+    monkeypatch.setattr(reading, "read_records", read_records)
+
+
 def recovered(
     monkeypatch: pytest.MonkeyPatch, journal: list[Record], orders: list[Record], *missing: str
 ) -> tuple[KafkaJournal, Memory]:
-    stands = {TOPICS.journal: journal, TOPICS.orders: orders}
-
-    def read_records(_: object, topic: str, read_to: object = None) -> Iterator[JournalRecord]:
-        yield from (JournalRecord(key, value, offset) for offset, (key, value) in enumerate(stands[topic]))
-
-    monkeypatch.setattr(kafka_journal, "read_records", read_records)
+    stands(monkeypatch, journal, orders)
     read = KafkaJournal.to_read(TOPICS.journal, "c")
     reader: Any = Reader(*missing)
     return read, read.recover(reader)
@@ -110,6 +117,34 @@ def test_reader_without_an_orders_topic_reads_the_journal_alone(monkeypatch: pyt
     assert journal.orders == Orders()
 
 
+def test_reader_without_a_journal_knows_the_orders_that_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator may pause before the first tuner starts, which makes the journal's topic."""
+    journal, memory = recovered(monkeypatch, [], [(orders_key("c"), encode_orders(PAUSED))], TOPICS.journal)
+    assert (journal.orders, memory.owned) == (PAUSED, {})
+    assert recovered(monkeypatch, [], [], TOPICS.journal, TOPICS.orders)[0].orders == Orders()
+
+
+@pytest.mark.parametrize("missing", [TOPICS.journal, TOPICS.orders])
+def test_tuner_that_acts_needs_both_topics(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    stands(monkeypatch, [], [])
+    producer, reader = cast(Any, object()), cast(Any, Reader(missing))
+    with pytest.raises(JournalError, match=f"{missing} is not there"):
+        KafkaJournal(producer, TOPICS.journal, "c").recover(reader)
+
+
+def test_journal_is_read_first_then_only_orders_of_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = (orders_key("c"), encode_orders(PAUSED))
+    stands(monkeypatch, [FORGED, given], [given, FORGED])
+    reader, ends = cast(Any, Reader()), dict[str, dict[int, int]]()
+    records = list(read_journal(reader, TOPICS.journal, ends=ends))
+    assert [(record.topic, record.key) for record in records] == [
+        (TOPICS.journal, FORGED[0]), (TOPICS.journal, given[0]), (TOPICS.orders, given[0]),
+    ]  # fmt: skip
+    assert [*ends] == [TOPICS.journal, TOPICS.orders]
+    # A journal whose own name ends as that of an orders' topic does is still a journal.
+    assert belongs(JournalRecord(FORGED[0], b"", 0, "kim.orders", 0), "kim.orders")
+
+
 def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, bytes, bytes | None]] = []
     monkeypatch.setattr(kafka_journal, "acknowledged", lambda _producer, records, _s: sent.extend(records))
@@ -128,5 +163,5 @@ def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pyt
 @pytest.mark.parametrize("key", [memory_key("c"), FORGED[0], asked_key("c", "p", 0), state_key("c", "p"), b"", b"plan"])
 def test_other_records_are_no_orders(key: bytes) -> None:
     assert not is_order(key)
-    assert belongs(TOPICS.journal, key)
-    assert not belongs(TOPICS.orders, key)
+    assert belongs(JournalRecord(key, b"", 0, TOPICS.journal, 0), TOPICS.journal)
+    assert not belongs(JournalRecord(key, b"", 0, TOPICS.orders, 0), TOPICS.journal)

@@ -158,6 +158,7 @@ class Reader:
 
     def __init__(self, records: list[tuple[bytes, bytes]], *, endless: bool = False) -> None:
         self.records, self.endless, self.polls = list(records), endless, 0
+        self.topic = "rheostat.journal"
 
     def partitions_for_topic(self, topic: str) -> set[int]:  # noqa: ARG002 - the client's shape
         return {0}
@@ -173,7 +174,8 @@ class Reader:
         if not self.records:
             return {}
         key, value = self.records[0] if self.endless else self.records.pop(0)
-        return {"rheostat.journal-0": [SimpleNamespace(key=key, value=value)]}
+        record = SimpleNamespace(key=key, value=value, offset=0, topic=self.topic, timestamp=0)
+        return {f"{self.topic}-0": [record]}
 
 
 def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> record.Follower:
@@ -187,6 +189,22 @@ def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> record.Follower
 def test_a_look_takes_all_that_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     known = follower(monkeypatch, Reader(RECORDS)).now()
     assert [plan.state.heeded_at_ms for plan in known.plans] == [9]
+
+
+def test_a_look_takes_no_tuners_record_from_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(RECORDS)
+    reader.topic = "rheostat.orders"
+    assert [plan.state for plan in follower(monkeypatch, reader).now().plans] == [PlanState()]
+
+
+def test_a_look_reads_anew_until_both_topics_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, ends = follower(monkeypatch, Reader(RECORDS)), [({}, {}), ({}, {0: 2}), ({0: 7}, {0: 2})]
+
+    def recover(journal: record.KafkaJournal, _: object) -> None:
+        journal.read_to, journal.orders_read_to = ends.pop(0)
+
+    monkeypatch.setattr(record.KafkaJournal, "recover", recover)
+    assert [len(known.now().plans) for _ in range(3)] == [0, 0, 1]
 
 
 def test_a_look_at_a_journal_that_is_written_all_the_time_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,13 +18,14 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, move_signal
 from rheostat import status as status_module
 from rheostat.status import without_help
 from rheostat.status_history import SignalHistory
+from rheostat.status_journal import Followed
 from rheostat.status_picture import Course, picture
 from rheostat.status_text import show
 from rheostat.status_tuner import tuner_json, tuner_lines
-from rheostat.status_watch import Followed
 from streaming.contract import MoveStep
 from tuner.journal.entries import Entry
 from tuner.journal.presence_records import encode_presence, presence_key
+from tuner.journal.reading import JournalRecord
 from tuner.model.limits import MB
 from tuner.model.presence import TunerMode, TunerPresence
 from tuner.plan.ends import Progress
@@ -158,19 +159,23 @@ def test_verdict_of_the_running_tuner_counts() -> None:
     assert status(None, None, last, over)["stalled_brokers"] == []
 
 
-def test_watch_follows_the_presence_of_tuners() -> None:
+def test_status_follows_the_presence_of_tuners() -> None:
     followed = Followed("lab")
+
+    def take(key: bytes, value: bytes | None, at_ms: int = NOW_MS) -> None:
+        followed.take(JournalRecord(key, value, 0, "rheostat.journal", at_ms))
+
     key = presence_key("lab", "host:7")
-    followed.take(key, encode_presence(DRY), NOW_MS)
+    take(key, encode_presence(DRY))
     assert [t.mode for t in followed.tuners(NOW_MS)] == [TunerMode.DRY_RUN]
-    followed.take(key, encode_presence(ACTS), NOW_MS + 5_000)
-    followed.take(presence_key("other", "x:1"), encode_presence(ACTS), NOW_MS)
+    take(key, encode_presence(ACTS), NOW_MS + 5_000)
+    take(presence_key("other", "x:1"), encode_presence(ACTS))
     assert [t.mode for t in followed.tuners(NOW_MS + 24_000)] == [TunerMode.ACTING]
     assert followed.tuners(NOW_MS + 26_000) == (), "it has not reported for 21 s"
-    followed.take(key, b"not a presence", NOW_MS)
+    take(key, b"not a presence")
     assert followed.tuners(NOW_MS) == ()
-    followed.take(key, encode_presence(ACTS), NOW_MS)
-    followed.take(key, None, NOW_MS)
+    take(key, encode_presence(ACTS))
+    take(key, None)
     assert followed.tuners(NOW_MS) == ()
 
 

@@ -41,7 +41,7 @@ from tuner.journal.other_names import OtherNames, held
 from tuner.journal.owed import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.read_ahead import Known, nothing_known
-from tuner.journal.reading import JournalError, read_records
+from tuner.journal.reading import JournalError, read_journal
 from tuner.journal.transactions import (
     ACK_S_MAX,
     TROUBLE,
@@ -167,9 +167,15 @@ class KafkaJournal:
         if known is None:
             known = nothing_known(self._cluster, owed.times_ms if owed is not None else frozenset())
         self.records_read = 0
-        self.read_to = self._take_all(consumer, self._topic, known)
-        # After the journal, so that no order is older than what the journal says of orders.
-        self.orders_read_to = self._take_all(consumer, orders_topic_of(self._topic), known)
+        ends: dict[str, dict[int, int]] = {}
+        # A tuner that acts must not miss an order because a topic is away for a moment.
+        acts = self._producer is not None
+        for record in read_journal(consumer, self._topic, known.read_to, required=acts, ends=ends):
+            self.records_read += 1
+            take = known.take if record.topic == self._topic else known.take_order
+            take(record.key, record.value, record.offset)
+        self.read_to = ends.get(self._topic, {})
+        self.orders_read_to = ends.get(orders_topic_of(self._topic), {})
         found, others = known.remembered, known.others
         self.misplaced_orders = known.misplaced_orders
         self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
@@ -186,16 +192,6 @@ class KafkaJournal:
     def blocked(self) -> str | None:
         """Why no tuner may act by what ``recover`` read, and what to do; None: one may."""
         return blocking(self.unreadable, self._topic)
-
-    def _take_all(self, consumer: KafkaConsumer, topic: str, known: Known) -> dict[int, int]:
-        """Returns where the topic ended, by partition; nothing of a topic of orders that is not there, where it is only read."""
-        if self._producer is None and topic != self._topic and not _is_there(consumer, topic):
-            return {}
-        take = known.take if topic == self._topic else known.take_order
-        for record in read_records(consumer, topic, known.read_to if topic == self._topic else None):
-            self.records_read += 1
-            take(*record)
-        return {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
 
     def write(
         self,
@@ -301,17 +297,6 @@ class KafkaJournal:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
         # Whoever took over before these were sent would have shut them out.
         self._ours_at_s = began_s
-
-
-def _is_there(consumer: KafkaConsumer, topic: str) -> bool:
-    """
-    Raises:
-        JournalError: it cannot be told.
-    """
-    try:
-        return bool(consumer.partitions_for_topic(topic))
-    except TROUBLE as error:
-        raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
 
 
 __all__ = ["JournalError", "JournalLost", "JournalUnreadable", "KafkaJournal"]

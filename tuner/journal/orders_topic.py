@@ -17,8 +17,3 @@ def orders_topic_of(journal: str) -> str:
 def is_order(key: bytes) -> bool:
     """Returns whether a record with this key belongs into the orders' topic. No other record that stands there is read."""
     return key.startswith(_KINDS)
-
-
-def belongs(topic: str, key: bytes) -> bool:
-    """Returns whether a record with this key is read where it stands: of the orders' topic nothing but orders is."""
-    return is_order(key) or not topic.endswith(".orders")

@@ -49,3 +49,15 @@ def decode_presence(value: bytes, reported_at_ms: int) -> TunerPresence:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(f"not a presence record: {error}") from error
     return replace(presence, reported_at_ms=reported_at_ms)
+
+
+def presence_of(value: bytes | None, reported_at_ms: int) -> TunerPresence | None:
+    """The tuner that a record tells of; None for a tuner that has ended, and for a record that this version cannot read.
+
+    Args:
+        reported_at_ms: the record's timestamp.
+    """
+    try:
+        return decode_presence(value, reported_at_ms) if value is not None else None
+    except ValueError:
+        return None

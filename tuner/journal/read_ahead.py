@@ -48,14 +48,12 @@ class Known:
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         if value is not None and is_order(key) and key.split(b"|")[1] == self.remembered.cluster.encode():
             self.misplaced_orders = True
-        self.others.take(key, value, offset)
-        self.remembered.take(key, value, offset)
+        self.take_order(key, value, offset)
 
     def take_order(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
-        """Takes in a record of the orders' topic; one that has no business there is passed over."""
-        if is_order(key):
-            self.others.take(key, value, offset)
-            self.remembered.take(key, value, offset)
+        """Takes in an order of the orders' topic."""
+        self.others.take(key, value, offset)
+        self.remembered.take(key, value, offset)
 
 
 def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> Known:

@@ -1,14 +1,15 @@
-"""A topic of ours read whole, from its beginning to its end."""
+"""Topics of ours read whole, from their beginning to their end: one of them, or the journal with its orders."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
+from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.transactions import TRANSACTION_S_MAX
 
 # A tuner that was killed can leave a transaction open. Kafka aborts it after TRANSACTION_S_MAX, and looks for such every 10 s
@@ -24,13 +25,51 @@ class JournalRecord(NamedTuple):
     key: bytes
     value: bytes | None
     offset: int
+    topic: str
+    at_ms: int  # The record's timestamp.
 
 
-def read_all(
-    consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None = None
-) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key and value of every record, as ``read_records``."""
-    return ((record.key, record.value) for record in read_records(consumer, topic, read_to))
+def record_of(record: Any) -> JournalRecord:
+    """Converts a record as the Kafka client gives it."""
+    return JournalRecord(record.key or b"", record.value, record.offset, record.topic, record.timestamp)
+
+
+def belongs(record: JournalRecord, journal: str) -> bool:
+    """Returns whether a record counts in the topic where it stands: the orders' topic holds nothing but orders.
+
+    A client that may give orders must not be able to say what is rheostat's own in the cluster.
+    """
+    return record.topic == journal or is_order(record.key)
+
+
+def read_journal(
+    consumer: KafkaConsumer,
+    journal: str,
+    read_to: Mapping[int, int] | None = None,
+    *,
+    required: bool = False,
+    ends: dict[str, dict[int, int]] | None = None,
+) -> Iterator[JournalRecord]:
+    """Every record of the journal's topic, then every order of the orders' topic, as far as they are there now.
+
+    The orders come last, so that no order is older than what the journal says of orders.
+
+    Args:
+        journal: the name of the journal's topic.
+        read_to: as of ``read_records``; of the journal's topic.
+        required: both topics must be there. Otherwise a topic that is not there has no records.
+        ends: is told where each topic ended that is there, by topic and partition.
+
+    Raises:
+        JournalError: as ``read_records``.
+    """
+    for topic in (journal, orders_topic_of(journal)):
+        if not required and not _is_there(consumer, topic):
+            continue
+        records = read_records(consumer, topic, read_to if topic == journal else None)
+        yield from (record for record in records if belongs(record, journal))
+        if ends is not None:
+            ends[topic] = {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
 
 
 def read_records(
@@ -75,6 +114,17 @@ def read_records(
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
-                    yield JournalRecord(record.key or b"", record.value, record.offset)
+                    yield record_of(record)
+    except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
+        raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _is_there(consumer: KafkaConsumer, topic: str) -> bool:
+    """
+    Raises:
+        JournalError: it cannot be told.
+    """
+    try:
+        return bool(consumer.partitions_for_topic(topic))
     except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
         raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error

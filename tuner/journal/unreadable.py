@@ -42,6 +42,7 @@ class Unreadable:
     size: int  # Bytes of its value.
     why: str
     partition: int = 0  # The journal has one.
+    topic: str | None = None  # None where it is not known.
 
     @property
     def kind(self) -> str:

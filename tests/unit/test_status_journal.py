@@ -1,0 +1,158 @@
+"""`rheostat status` and `rheostat status --watch` take in the same records, and show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from test_api_status_watch import ACTS, MEMORY, SETTINGS, measured
+from tuner_cases import NOW_MS, SOURCE, TARGET, live, owned
+
+from rheostat import status_journal, status_watch
+from rheostat.status import status_json
+from rheostat.status_journal import Followed, read_followed
+from rheostat.status_look import Onlooker
+from streaming.contract.quotas import QuotaEntity
+from tuner.journal import quota_records, reading
+from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
+from tuner.journal.order_records import encode_orders, orders_key
+from tuner.journal.plan_records import asked_key, encode_asked, encode_head, encode_parts, head_key, part_key
+from tuner.journal.presence_records import encode_presence, presence_key
+from tuner.journal.reading import JournalError, JournalRecord
+from tuner.model.limits import MB
+from tuner.model.memory import Memory
+from tuner.model.mutation_memory import OwnedQuota
+from tuner.model.orders import Orders, Override, Pause
+from tuner.model.reassigning import Asked, Part, PlanHead, PlanThrottle
+
+TOPICS = SETTINGS.topic_names()
+PAUSED = Orders(5, Pause(5, "kim"))
+LATER = Orders(9, overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
+HEAD = PlanHead("p", "kim", 1, 1, 1, throttle=PlanThrottle(4 * MB))
+PLAN = [
+    (part_key("lab", "p", 0), encode_parts({("orders", 0): Part((3, 2), (1, 2))})),
+    (head_key("lab", "p"), encode_head(HEAD)),
+]
+ASKED = (asked_key("lab", "p", 0), encode_asked({("orders", 0): Asked((3, 2), (1, 2))}))
+DECIDED = [
+    (
+        entry_key(ring, "lab", seq),
+        encode_entry(Entry(NOW_MS - 9_000 + seq, kind, "set", "swept", f"{kind} {seq}", seq=seq)),
+    )
+    for seq, (ring, kind) in enumerate(
+        [("entry", "intent"), ("entry", "outcome"), ("plan-entry", "decision"), ("turn", "turn")]
+    )
+]
+JOURNAL = [
+    (memory_key("lab"), encode_memory(MEMORY)),
+    (owned_key("lab", TARGET), encode_owned(TARGET, owned(None, 10 * MB))),
+    (quota_records.owned_key("lab", QuotaEntity("u")), quota_records.encode_owned(QuotaEntity("u"), OwnedQuota(None, 5.0, (5.0,)))),
+    (presence_key("lab", ACTS.holder), encode_presence(ACTS)),
+    *DECIDED,
+    ASKED,
+    (b"plan-state|lab|p", b"of a newer version"),
+    (entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "of another cluster"))),
+]  # fmt: skip
+ORDERS = [*PLAN, (orders_key("lab"), encode_orders(LATER)), (memory_key("lab"), encode_memory(Memory()))]
+TOLD_PAUSE = [(memory_key("lab"), encode_memory(Memory(owned=MEMORY.owned, ordered=PAUSED)))]
+
+Records = list[tuple[bytes, bytes | None]]
+
+
+class Cluster:
+    """Both topics, of which only the first ``whole`` records are there at first; consumers and tails of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, journal: Records, orders: Records, whole: int = 10**6) -> None:
+        self.topics, self.whole, self.topic = {TOPICS.journal: journal, TOPICS.orders: orders}, whole, ""
+        self.trouble: JournalError | None = None
+        monkeypatch.setattr(reading, "read_records", self._read_records)
+        monkeypatch.setattr(status_journal, "consumer", lambda *_, **__: self)
+        monkeypatch.setattr(status_watch, "SignalTail", self._tail)
+
+    def partitions_for_topic(self, _: str) -> set[int]:
+        return {0}
+
+    def assignment(self) -> list[Any]:
+        return [SimpleNamespace(partition=0)]
+
+    def position(self, _: object) -> int:
+        return min(self.whole, len(self.topics[self.topic]))
+
+    def close(self, timeout_ms: int) -> None: ...
+
+    def _read_records(self, _: object, topic: str, __: object) -> Iterator[JournalRecord]:
+        self.topic = topic
+        for offset, (key, value) in enumerate(self.topics[topic][: self.whole]):
+            yield JournalRecord(key, value, offset, topic, NOW_MS)
+        if self.trouble is not None:
+            raise self.trouble
+
+    def _tail(self, _: object, topic: str, since: Mapping[int, int] | None = None) -> Any:
+        def records(begin: int) -> Iterator[Any]:
+            for offset, (key, value) in enumerate(self.topics[topic][begin:], begin):
+                yield SimpleNamespace(key=key, value=value, offset=offset, topic=topic, timestamp=NOW_MS)
+
+        return SimpleNamespace(new=lambda: records(since[0] if since else 10**6), rewound=lambda _: records(0))
+
+    def watched(self) -> tuple[Followed, str | None]:
+        """As ``--watch`` reads: at first, and what comes after that."""
+        consumers = cast(Any, self)
+        followed, tails, unread = status_watch.begun("lab", TOPICS, consumers, consumers)
+        assert status_watch.go_on(followed, tails, TOPICS.journal) is None
+        return followed, unread
+
+
+def shown(followed: Followed, onlooker: Onlooker | None = None) -> dict[str, Any]:
+    tuners = followed.tuners(NOW_MS)
+    return status_json(SETTINGS, live(), measured(), followed.newest, NOW_MS, onlooker, tuners=tuners)
+
+
+@pytest.mark.parametrize("whole", [0, 2, 6, 100])
+@pytest.mark.parametrize(("journal", "orders"), [(JOURNAL, ORDERS), (TOLD_PAUSE, []), ([], ORDERS), ([], [])])
+def test_status_and_watch_show_the_same_of_the_same_records(
+    monkeypatch: pytest.MonkeyPatch, journal: Records, orders: Records, whole: int
+) -> None:
+    Cluster(monkeypatch, journal, orders)
+    once = read_followed(SETTINGS)
+    followed, unread = Cluster(monkeypatch, journal, orders, whole).watched()
+    assert shown(followed, Onlooker(SETTINGS)) == shown(once)
+    assert (followed.newest, followed.quotas, unread) == (once.newest, once.quotas, None)
+
+
+def test_watch_shows_orders_plans_and_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed, _ = Cluster(monkeypatch, JOURNAL, ORDERS, 3).watched()
+    found = shown(followed)
+    assert found["tuner"]["acts"]
+    assert [(plan["plan"], plan["under_way"]) for plan in found["plans"]] == [("p", 1)]
+    assert [row["rate_bytes_per_s"] for row in found["overrides"]] == [5 * MB]
+    assert len(found["unreadable_records"]) == 1
+    assert [row["text"] for row in found["last_turns"]] == ["turn 3"]
+    assert len(followed.quotas.owned) == 1
+    memory = followed.newest.memory
+    assert memory is not None
+    assert memory.owned.keys() == {SOURCE, TARGET}, "the memory in the orders' topic counts for nothing"
+    told, _ = Cluster(monkeypatch, TOLD_PAUSE, []).watched()
+    assert shown(told)["paused"]["by"] == "kim", "the orders' topic was emptied, and nobody has resumed"
+
+
+def test_watch_of_an_unreadable_journal_knows_no_memory_and_no_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, JOURNAL, ORDERS, 6)
+    cluster.trouble = JournalError("a transaction is open in it")
+    followed, unread = cluster.watched()
+    assert unread is not None
+    assert "a transaction is open in it" in unread
+    assert not followed.is_whole
+    newest = followed.newest
+    assert (newest.memory, newest.plans, newest.orders) == (None, (), LATER)
+    assert len(newest.entries["entry"]) == 3, "each of the newest entries is shown once"
+    cluster.trouble, cluster.whole = None, 100
+    assert shown(followed)["last_decisions"] == shown(read_followed(SETTINGS))["last_decisions"]
+
+
+def test_unreadable_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = [*JOURNAL, (memory_key("lab"), b'{"v": 99}')]
+    followed, _ = Cluster(monkeypatch, journal, []).watched()
+    assert followed.newest.memory is None
+    assert len(followed.newest.unreadable) == 2
