@@ -1,6 +1,6 @@
 """One cycle: observe → decide → journal → actuate → journal.
 
-The ports are handed in; there is no arithmetic and no judgement here, only the order of things:
+The ports are handed in. Functions of tuner/decide/ judge and reckon; this module only puts things in their order:
 
     a decision to act is on record, with its inputs, before the first write; what came of it after the last
     the memory of what is ours is on record before it becomes true
@@ -20,25 +20,23 @@ import structlog
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
-from tuner.decide import words
-from tuner.decide.announced import Unthrottled, sides_of, unseen, with_announced, withheld
+from tuner.decide.announced import unseen, with_announced, withheld
 from tuner.decide.announced_room import with_room
+from tuner.decide.ending import is_ending
 from tuner.decide.freshness import fresh
 from tuner.decide.kept import Kept
-from tuner.decide.overtaken import overtaken
+from tuner.decide.overtaken import drains_no_more, overtaken, stopped_by
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.plan_moves import (
-    above_their_rate,
     loosest_bytes_per_s,
-    moves_to_list,
     moves_under_way,
     plan_rates,
-    sides_passed,
+    throttles_any,
 )
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.decide.reassign_pace import Throttling, throttling_of
-from tuner.decide.rescue_rate import floor_bytes_per_s
-from tuner.decide.urgency import writes_wait_for
+from tuner.decide.step_rates import too_fast
+from tuner.decide.urgency import to_look_beside
 from tuner.early import EarlyCycles, OrdersGiven
 from tuner.endings import Endings, Live
 from tuner.journal.event_lines import about, listed
@@ -47,28 +45,16 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.owed import Owed
 from tuner.ledger import Journal, Ledger
 from tuner.listing import Listing, Told
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting, side_name
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate, StartRate
+from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
+from tuner.model.decision import ClearLists, Decision, PutBackRate, Reason, SetRate
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory
 from tuner.model.reassigning import Key, Plan
-from tuner.plan.move_time import SideLoad
 from tuner.steered import NewestSignals, Steered
 from tuner.steering import Steering
 from tuner.windows import Windows
 
 log = structlog.get_logger("tuner")
-
-_BLIND = {
-    Reason.CLUSTER_NOT_SEEN,
-    Reason.SETTINGS_UNREADABLE,
-    Reason.SIGNALS_MISSING,
-    Reason.SIGNALS_STALE,
-    Reason.SIGNALS_CONTRADICT,
-    Reason.BROKER_DOWN,
-    Reason.PAUSED,
-    Reason.RELEASED,
-}
 
 
 class Signals(NewestSignals, Protocol):
@@ -192,7 +178,7 @@ class Loop:
             if not self._dry_run:
                 self._carry_out(decisions, observation, announced)
             if self._steered is not None:
-                self._steered.hand_over(decisions, observation)
+                self._steered.hand_over(decisions, observation, throttles_moves=self._throttles_moves)
         except JournalError as error:
             log.error("the journal takes no record, so nothing is done", error=str(error))
         if seen:
@@ -202,7 +188,7 @@ class Loop:
     def tick(self) -> None:
         """The steps that are due of the changes under way, and the law's next second."""
         now_s = self._monotonic()
-        if (stopped := self._drains_no_more()) and self._slewing.busy:
+        if stopped := drains_no_more(self._slewing.changes, self._signals.moves, self._limits):
             try:
                 self._stop(stopped)
             except JournalError as error:
@@ -213,20 +199,6 @@ class Loop:
                 self._steered.turn()
             except JournalError as error:
                 log.error("the journal takes no record, so nothing is done", error=str(error))
-
-    def _drains_no_more(self) -> dict[BrokerSide, Failure]:
-        """Ways back down on which more is needed by now, for the move to drain, than they lead to."""
-        found: dict[BrokerSide, Failure] = {}
-        for side, change in self._slewing.changes.items():
-            signal = self._signals.moves.get(side)
-            if change.reason is not Reason.BACK_TO_BEFORE or change.wanted_bytes_per_s >= change.live_bytes_per_s:
-                continue
-            if signal is None or signal.keep_up_bytes_per_s is None:
-                continue
-            needed = floor_bytes_per_s(SideLoad(0.0, signal.keep_up_bytes_per_s), self._limits)
-            if change.wanted_bytes_per_s < round(needed):
-                found[side] = f"stopped on the way: {words.rate(needed)} are needed by now for it to drain"
-        return found
 
     def end(self, why: Failure) -> None:
         """The term is over: changes under way end where they are, and what came of them waits where the journal is not ours."""
@@ -324,11 +296,16 @@ class Loop:
         full = self._early.begins()
         now_ms = round(self._wall_clock() * 1000)
         self._signals.forget_old(now_ms)
-        ending = self.memory.idle_looks > 0 and (bool(self.memory.seen) or self._owns_here())
+        courses = self._steering.courses if self._steering is not None else {}
         live = self._live.look(
-            full=full or ending,
+            full=full or is_ending(self.memory, self._seen),
             also={move.topic for move in self._announcing.moves},
-            waits=self._waits(now_ms),
+            waits=to_look_beside(
+                self._seen,
+                self.memory,
+                courses.keys(),
+                fresh(self._signals.brokers, now_ms, self._limits.signal_age_s_max),
+            ),
         )
         empty, plan_moves = self._windows.in_question(self.memory), moves_under_way(self._plans())
         self._announcing.ended = False
@@ -338,16 +315,9 @@ class Loop:
             if self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
             urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
-            begin = sides_of(announced) - sides_of(urgent)
-            if not self._limits.steers:
-                run = moves_to_list(live.moves, plan_moves, self._limits)
-                empty |= self._windows.idle(live, begin, sides_of(run), self._announcing.carried_at_s)
-            elif announced:
-                empty |= self._windows.empty(live, begin)
+            empty |= self._windows.begun_empty(live, announced, urgent, plan_moves, self._announcing.carried_at_s)
             live = with_announced(live, announced)
-            self._throttles_moves = self._limits.throttles_moves or bool(
-                moves_to_list(live.moves, plan_moves, self._limits)
-            )
+            self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,
@@ -356,25 +326,10 @@ class Loop:
             dict(self._signals.moves),
             busy=self._slewing.busy,
             empty=empty,
-            courses=self._steering.courses if self._steering is not None else {},
+            courses=courses,
             orders=self._orders.latest,
             plan_moves=plan_moves,
         )
-
-    def _owns_here(self) -> bool:
-        """On a broker that was there at the last look. One that is away for good would have everything looked at for ever."""
-        owned = self.memory.owned
-        return bool(owned) if self._seen is None else any(broker in self._seen.brokers for broker, _ in owned)
-
-    def _waits(self, now_ms: int) -> frozenset[int]:
-        """Brokers of which writes wait for replicas, or a throttle is open for some and not the law's by now: what stands beside
-        the moves may hold those back."""
-        courses = self._steering.courses if self._steering is not None else {}
-        owned = self.memory.owned.items()
-        opened = {s[0] for s, ours in owned if ours.goes_back_to_bytes_per_s is not None and s not in courses}
-        if self._seen is None or not (self._seen.moves or self.memory.owned):
-            return frozenset(opened)
-        return frozenset(opened) | writes_wait_for(fresh(self._signals.brokers, now_ms, self._limits.signal_age_s_max))
 
     def _carry_out(
         self, decisions: tuple[Decision, ...], observation: Observation, announced: Sequence[PartitionMove]
@@ -412,63 +367,15 @@ class Loop:
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
         if isinstance(observation.live, LiveCluster):
-            failed, waits = self._too_fast(decisions, unthrottled, observation, announced)
+            failed, waits = too_fast(
+                announced, decisions, observation, self._limits, not_set=unthrottled.sides, busy=self._slewing.busy,
+                lowered=self._windows.filling().keys() - self._slewing.waiting.keys(),
+            )  # fmt: skip
             waits = {key: why for key, why in waits.items() if key not in kept_back}
             self._announcing.seen_to({**failed, **waits, **kept_back}, {*self._without_room, *waits})
 
-    def _too_fast(
-        self,
-        decisions: Sequence[Decision],
-        unthrottled: Unthrottled,
-        observation: Observation,
-        announced: Sequence[PartitionMove],
-    ) -> tuple[dict[Key, str], dict[Key, str]]:
-        """The steps that would not be held to the rate of their plan: those that have failed, and those that only have to wait."""
-        assert isinstance(observation.live, LiveCluster)
-        filling = self._windows.filling().keys() - self._slewing.waiting.keys()
-        started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
-        rates = {**observation.live.rates, **{s: rate for s, rate in started.items() if s not in unthrottled.sides}}
-        found = above_their_rate(
-            announced, observation.plan_moves, rates, filling, observation.orders, self._limits, observation.now_ms
-        )
-        late = set[BrokerSide]()
-        if not self._limits.steers:
-            to_fill = {
-                (d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_EMPTY
-            }
-            late = to_fill - filling - started.keys()
-        failed: dict[Key, str] = {}
-        waits: dict[Key, str] = {}
-        for move in announced:
-            key = (move.topic, move.partition)
-            for side in sides_passed(move):
-                if side in late:
-                    waits[key] = (
-                        f"not begun yet: the {side_name(side)} has still to be lowered, as its quota's window is empty"
-                    )
-                elif side in found:
-                    (waits if side in self._slewing.busy else failed)[key] = f"not begun: {found[side]}"
-        return failed, {key: why for key, why in waits.items() if key not in failed}
-
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        """A change under way stops when a person says so or has set something else, or when it is no longer seen what it does: old
-        news never raises a throttle. One that has not begun stops as well when by the end of its move nothing is ours there any
-        more: it would begin with nobody to take it back."""
-        over = {
-            (d.broker, d.side): d.text
-            for d in decisions
-            if isinstance(d, LetGo) or (isinstance(d, Hold) and d.reason in _BLIND)
-        }
-        # Whoever pauses wants what stands to stay, and not what stands there for a second.
-        paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
-        filling = frozenset(self._windows.filling()) if paused else frozenset()
-        stops: dict[BrokerSide, Failure] = {}
-        for side in self._slewing.busy - filling:
-            if (word := over.get(side) or over.get((None, None))) is not None:
-                stops[side] = f"stopped on the way: {word}"
-            elif side not in self.memory.owned:
-                stops[side] = "what it was for is over"
-        self._stop(stops)
+        self._stop(stopped_by(decisions, self._slewing.busy, self._windows.filling().keys(), self.memory.owned.keys()))
         self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:

@@ -14,7 +14,7 @@ import structlog
 from streaming.contract import BrokerSignal, MoveSignal
 from tuner.decide.freshness import fresh
 from tuner.decide.ownership import may_be_swept
-from tuner.decide.plan_moves import moves_to_list, plan_rates
+from tuner.decide.plan_moves import plan_rates
 from tuner.decide.policy import intend
 from tuner.decide.urgency import recovering, stalled_ends
 from tuner.ledger import Ledger
@@ -63,14 +63,19 @@ class Steered:
         self._monotonic = monotonic
         self._dry_run = dry_run
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # What plans still have to begin.
-        self._throttles_moves = limits.throttles_moves  # Anything of what moved at the last look.
+        self._throttles_moves = limits.throttles_moves
         self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
 
     def next_due_s(self) -> float | None:
         return self._steering.next_due_s()
 
-    def hand_over(self, decisions: Sequence[Decision], observation: Observation) -> None:
-        """What the law may turn until the next cycle."""
+    def hand_over(self, decisions: Sequence[Decision], observation: Observation, *, throttles_moves: bool) -> None:
+        """What the law may turn until the next cycle.
+
+        Args:
+            throttles_moves: the tuner throttles any of what moved at the last look.
+        """
+        self._throttles_moves = throttles_moves
         free = {
             (d.broker, d.side): (d.live_bytes_per_s, d.own)
             for d in decisions
@@ -98,9 +103,6 @@ class Steered:
             recovering=recovering(live, fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
             ours={side: owned.before_bytes_per_s or 0 for side, owned in self._ledger.memory.owned.items()},
             most=plan_rates(live.moves, observation.plan_moves, self._limits),
-        )
-        self._throttles_moves = self._limits.throttles_moves or bool(
-            moves_to_list(live.moves, observation.plan_moves, self._limits)
         )
 
     def hold(self) -> None:

@@ -14,6 +14,7 @@ from rheostat.errors import BadInputError
 from rheostat.settings import Settings
 from rheostat.tuner_presence import read_tuners
 from streaming.units import rate_text
+from tuner.decide.plan_moves import rate_of
 from tuner.model.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.model.reassigning import PlanThrottle
 
@@ -46,12 +47,9 @@ class Terms:
     differences: tuple[str, ...] = ()
 
     @property
-    def rate_bytes_per_s(self) -> float | None:
+    def rate_bytes_per_s(self) -> int | None:
         """The most that the plan may use of each broker and side; None: it is not throttled."""
-        if self.throttle.unthrottled:
-            return None
-        asked = self.throttle.rate_bytes_per_s_max
-        return self.ceiling_bytes_per_s if asked is None else min(asked, self.ceiling_bytes_per_s)
+        return rate_of(self.throttle, self.ceiling_bytes_per_s)
 
 
 def read_terms(settings: Settings, throttle: PlanThrottle, *, may_run: bool, here: bool) -> Terms:

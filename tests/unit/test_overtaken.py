@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tuner_cases import LIMITS, SOURCE, TARGET, broker_signal, live, move, observation
+from tuner_cases import LIMITS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
-from tuner.decide.overtaken import overtaken
-from tuner.model.decision import Reason, SetRate
+from tuner.decide.overtaken import drains_no_more, overtaken, stopped_by
+from tuner.model.cluster import BrokerSide
+from tuner.model.decision import Hold, LetGo, Reason, SetRate
 from tuner.model.limits import MB
 
 
@@ -31,3 +32,55 @@ def test_what_replicas_come_back_through_is_not_lowered_nor_held_low(
     found = overtaken({SOURCE: change}, {SOURCE} if waiting else set(), seen, LIMITS)
     assert bool(found) == ends
     assert overtaken({TARGET: change}, {TARGET}, observation(live()), LIMITS) == {}, "nothing is behind"
+
+
+# -- changes that a cycle's decisions stop ------------------------------------------------------------------------------
+
+SIDES = (SOURCE, TARGET)
+
+
+def hold(reason: Reason, side: BrokerSide | None = None) -> Hold:
+    return Hold(*(side or (None, None)), reason, reason.value)
+
+
+@pytest.mark.parametrize(
+    ("decision", "stops"),
+    [
+        (hold(Reason.CLUSTER_NOT_SEEN), {SOURCE, TARGET}),
+        (hold(Reason.SIGNALS_STALE, SOURCE), {SOURCE}),
+        (hold(Reason.PROGRESSING, SOURCE), set()),
+        (LetGo(*TARGET, 5 * MB, 7 * MB, 9, Reason.CHANGED_BY_SOMEBODY, "text"), {TARGET}),
+    ],
+)
+def test_change_stops_where_a_decision_is_blind_or_lets_go(decision: Hold | LetGo, stops: set[BrokerSide]) -> None:
+    found = stopped_by([decision], SIDES, (), SIDES)
+    assert found == dict.fromkeys(stops, f"stopped on the way: {decision.text}")
+
+
+def test_pause_stops_all_but_windows_that_fill() -> None:
+    paused = hold(Reason.PAUSED)
+    assert stopped_by([paused], SIDES, [TARGET], SIDES).keys() == {SOURCE}
+    assert stopped_by([hold(Reason.RELEASED)], SIDES, [TARGET], SIDES).keys() == {SOURCE, TARGET}
+
+
+def test_change_of_a_rate_that_is_not_owned_any_more_stops() -> None:
+    assert stopped_by([], SIDES, [TARGET], [SOURCE]) == {TARGET: "what it was for is over"}
+
+
+@pytest.mark.parametrize(
+    ("keep_up", "wanted", "reason", "stops"),
+    [
+        (20 * MB, 10 * MB, Reason.BACK_TO_BEFORE, True),
+        (20 * MB, 24 * MB, Reason.BACK_TO_BEFORE, False),  # 1.2 times what keeps up.
+        (20 * MB, 10 * MB, Reason.OVERRIDDEN, False),
+        (60 * MB, 50 * MB, Reason.BACK_TO_BEFORE, False),  # A way up.
+        (None, 10 * MB, Reason.BACK_TO_BEFORE, False),
+    ],
+)
+def test_way_back_stops_where_it_would_not_drain(
+    keep_up: float | None, wanted: int, reason: Reason, stops: bool
+) -> None:
+    signal = replace(move_signal(*SOURCE), keep_up_bytes_per_s=keep_up)
+    changes = {SOURCE: SetRate(*SOURCE, 50 * MB, wanted, reason, "text")}
+    assert (drains_no_more(changes, {SOURCE: signal}, LIMITS).keys() == {SOURCE}) is stops
+    assert drains_no_more(changes, {}, LIMITS) == {}

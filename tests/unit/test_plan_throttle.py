@@ -111,7 +111,7 @@ def test_plan_throttle_is_lower_than_the_ceiling() -> None:
 
 
 def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
-    assert rate_of(PlanThrottle(90 * MB), PLAN_LIMITS) == CEILING
+    assert rate_of(PlanThrottle(90 * MB), PLAN_LIMITS.rate_bytes_per_s_max) == CEILING
 
 
 def test_plan_leaves_nothing_behind_at_its_end() -> None:

@@ -18,12 +18,13 @@ from tuner_cases import (
     live,
     move,
     observation,
+    owned,
     throttle,
 )
 
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.decide.policy import decide
-from tuner.decide.urgency import may_hold_back, recovering, stalled_ends
+from tuner.decide.urgency import may_hold_back, recovering, stalled_ends, to_look_beside
 from tuner.model.decision import Reason, Steer
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
@@ -90,3 +91,18 @@ def test_the_law_opens_what_it_is_told_to() -> None:
     seconds(rig, 20)
     assert rig.throttles.rates[SOURCE] > 40 * MB
     assert rig.throttles.rates[TARGET] < 42 * MB
+
+
+def test_leaders_that_writes_wait_for_are_looked_at_while_anything_moves() -> None:
+    waiting = {1: WAITING[1], 3: broker_signal(3)}
+    assert to_look_beside(live(), Memory(), (), waiting) == {1}
+    assert to_look_beside(live(moves=()), Memory(owned={TARGET: owned(None, 5 * MB)}), (), waiting) == {1}
+    assert to_look_beside(live(moves=()), Memory(), (), waiting) == frozenset()
+    assert to_look_beside(None, Memory(), (), waiting) == frozenset()
+
+
+def test_throttle_that_is_open_for_a_while_is_looked_at_unless_steered() -> None:
+    memory = Memory(owned={TARGET: replace(owned(None, 50 * MB), goes_back_to_bytes_per_s=5 * MB)})
+    for cluster in (live(moves=()), None):
+        assert to_look_beside(cluster, memory, (), {}) == {3}
+        assert to_look_beside(cluster, memory, (TARGET,), {}) == frozenset()

@@ -36,6 +36,19 @@ def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[
     return [*_put_back(live, memory, but=memory.to_clear), *_remove_rates(live, memory, memory.to_clear)]
 
 
+def is_ending(memory: Memory, live: LiveCluster | None) -> bool:
+    """Whether the moves may have just ended, so that the next look has to be at everything.
+
+    A rate on a broker that is away does not count: a broker that is away for good would have everything looked at for ever.
+
+    Args:
+        live: as seen last; None: not yet.
+    """
+    if memory.idle_looks == 0:
+        return False
+    return bool(memory.seen) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
+
+
 def came_with_the_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
     return limits.clear_finished and memory.throttled and not _serves_others(live, memory)
 

@@ -8,7 +8,6 @@ destination and answered on both sides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -24,6 +23,7 @@ from tuner.decide.urgency import held_back, recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import Limits, StallLimits
 from tuner.model.memory import Memory, RateSince, StallState
+from tuner.model.objectives import capped
 from tuner.plan.move_time import SideLoad
 from tuner.plan.slew import WINDOW_S
 
@@ -97,11 +97,7 @@ class MovesView:
     def limits_of(self, side: BrokerSide) -> Limits:
         """The operator's limits, with the rate of the plans that copy through this side as its ceiling."""
         rate = self._limiting_rates.get(side)
-        if rate is None or rate >= self.limits.rate_bytes_per_s_max:
-            return self.limits
-        return replace(
-            self.limits, rate_bytes_per_s_max=rate, rate_bytes_per_s_min=min(rate, self.limits.rate_bytes_per_s_min)
-        )
+        return self.limits if rate is None else capped(self.limits, rate)
 
     def rate_for_plan(self, side: BrokerSide) -> int | None:
         """The rate of a side that plans copy through: of an override as long as it lasts, else of the plans; None of others."""

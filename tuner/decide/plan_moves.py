@@ -8,14 +8,11 @@ Invariant: no side gets more than the ceiling, nor more than the lowest throttle
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from streaming.contract import Side
-from tuner.decide import words
-from tuner.decide.orders import in_force, permitted
-from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, RateSetting, side_name
+from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.limits import Limits
-from tuner.model.orders import Orders
 from tuner.model.reassigning import Key, Plan, PlanThrottle
 
 PlanMoves = Mapping[Key, PlanThrottle]
@@ -39,6 +36,11 @@ def moves_to_list(
     return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle(unthrottled=True)).unthrottled)
 
 
+def throttles_any(moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits) -> bool:
+    """Whether the tuner throttles any of these moves, or any move at all."""
+    return limits.throttles_moves or bool(moves_to_list(moves, plan_moves, limits))
+
+
 def plan_rates(
     moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
@@ -50,19 +52,24 @@ def plan_rates(
     found: dict[BrokerSide, int] = {}
     for move in moves if plan_moves else ():
         throttle = plan_moves.get((move.topic, move.partition))
-        if throttle is None or throttle.unthrottled:
+        rate = None if throttle is None else rate_of(throttle, limits.rate_bytes_per_s_max)
+        if rate is None:
             continue
-        rate = rate_of(throttle, limits)
         kept = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
         for side in (*sides_passed(move), *kept):
             found[side] = min(rate, found.get(side, rate))
     return found
 
 
-def rate_of(throttle: PlanThrottle, limits: Limits) -> int:
-    """The rate of one plan's throttle, in bytes/s; never above the ceiling, which may be lower by now."""
-    asked, ceiling = throttle.rate_bytes_per_s_max, limits.rate_bytes_per_s_max
-    return int(ceiling if asked is None else min(asked, ceiling))
+def rate_of(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:
+    """The rate of one plan's throttle, in bytes/s; None for an unthrottled plan.
+
+    It is never above the ceiling, which may be lower by now than when the plan was given.
+    """
+    if throttle.unthrottled:
+        return None
+    asked = throttle.rate_bytes_per_s_max
+    return int(ceiling_bytes_per_s if asked is None else min(asked, ceiling_bytes_per_s))
 
 
 def sides_passed(move: PartitionMove) -> list[BrokerSide]:
@@ -86,40 +93,9 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
 
 def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
     """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
-    throttles = [plan.head.throttle for plan in plans if plan.active]
-    if not throttles or any(throttle.unthrottled for throttle in throttles):
-        return None
-    return max(rate_of(throttle, limits) for throttle in throttles)
-
-
-def above_their_rate(
-    announced: Iterable[PartitionMove],
-    plan_moves: PlanMoves,
-    rates: Mapping[BrokerSide, RateSetting],
-    lowered: Collection[BrokerSide],
-    orders: Orders,
-    limits: Limits,
-    now_ms: int,
-) -> dict[BrokerSide, str]:
-    """The sides on which a step of a plan must not begin yet, as no throttle holds it to the plan's rate; and why.
-
-    Args:
-        rates: what is in force on each side now.
-        lowered: sides where a change has begun that fills the window of the quota; what passes there is right from the start.
-    """
-    found: dict[BrokerSide, str] = {}
-    for side, most in plan_rates(announced, plan_moves, limits).items():
-        order = permitted(orders.overrides.get(side), limits)
-        if order is not None and in_force(order, now_ms):
-            most = max(most, order.bytes_per_s)
-        setting = rates.get(side)
-        if setting is None:
-            found[side] = f"no rate is set on the {side_name(side)}"
-        elif setting.bytes_per_s > most and side not in lowered:
-            found[side] = (
-                f"the {side_name(side)} is at {words.rate(setting.bytes_per_s)}, and the plan may use {words.rate(most)}"
-            )
-    return found
+    rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.active]
+    known = [rate for rate in rates if rate is not None]
+    return max(known, default=None) if len(known) == len(rates) else None
 
 
 def _throttle_of(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:

@@ -26,7 +26,7 @@ from tuner.decide.moves import decide_beside, decide_sides, fill_started
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.decide.orders import heard, while_paused, without_holds
 from tuner.decide.ownership import forget_swept, let_go_of_changed, set_right, swept
-from tuner.decide.plan_moves import moves_to_list
+from tuner.decide.plan_moves import throttles_any
 from tuner.decide.rate_changes import rates_since
 from tuner.decide.urgency import may_hold_back
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
@@ -65,8 +65,7 @@ def decide(
     )
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
-    to_list = moves_to_list(live.moves, observation.plan_moves, limits)
-    throttles = limits.throttles_moves or bool(to_list)
+    throttles = throttles_any(live.moves, observation.plan_moves, limits)
     if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
         unlisted = memory.throttled and not _named(without_ours(live, memory, kept), memory.seen)

@@ -50,7 +50,7 @@ from tuner.decide.tracking import (
     wanted,
 )
 from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.model.objectives import Capacity, LawLimits, Objective, capped
 from tuner.plan.move_time import SideLoad
 from tuner.plan.window import SECONDS_KEPT, steady
 
@@ -81,8 +81,7 @@ def turn(
     # What does that leave, and how long do all the moves take with it?
     loads = _loads(view, memory)
     told = {side: side_view(side, view, sights) for side in loads}
-    capped = {side: _capped(limits, most) for side, most in view.most.items() if most < limits.rate_bytes_per_s_max}
-    limits_of = {side: capped.get(side, limits) for side in loads}
+    limits_of = {side: capped(limits, view.most[side]) if side in view.most else limits for side in loads}
     mosts = {side: _most(here, objective, limits_of[side]) for side, here in told.items()}
     ceilings = {
         side: _ceiling(side, here, mosts[side], view.now_ms, memory, objective, limits) for side, here in told.items()
@@ -264,12 +263,6 @@ def _is_held_elsewhere(course: Course, here: SideView, now_ms: int, limits: LawL
         return False
     measured = here.measured_bytes_per_s
     return measured is not None and not _full(here.which, course, measured, limits)
-
-
-def _capped(limits: LawLimits, most_bytes_per_s: float) -> LawLimits:
-    """The limits of a side that a plan allows less than the ceiling."""
-    least = min(limits.rate_bytes_per_s_min, most_bytes_per_s)
-    return replace(limits, rate_bytes_per_s_max=most_bytes_per_s, rate_bytes_per_s_min=least)
 
 
 def _most(here: SideView, objective: Objective, limits: LawLimits) -> float:

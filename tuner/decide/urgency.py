@@ -53,6 +53,32 @@ def writes_wait_for(brokers: Mapping[int, BrokerSignal]) -> set[int]:
     return {broker for broker, signal in brokers.items() if (signal.under_min_isr_partitions or 0.0) > 0.0}
 
 
+def to_look_beside(
+    live: LiveCluster | None,
+    memory: Memory,
+    steered: Collection[BrokerSide],
+    brokers: Mapping[int, BrokerSignal],
+) -> frozenset[int]:
+    """Brokers whose partitions are looked at also where they do not move: a throttle may hold their lost replicas back.
+
+    Those are the leaders that writes wait for, while anything moves or is rheostat's own, and the brokers with a throttle that is
+    open for a while and that the law does not turn.
+
+    Args:
+        live: as seen last; None: not yet.
+        steered: the sides that the law turns.
+        brokers: what is fresh of their signals.
+    """
+    opened = {
+        side[0]
+        for side, ours in memory.owned.items()
+        if ours.goes_back_to_bytes_per_s is not None and side not in steered
+    }
+    if live is None or not (live.moves or memory.owned):
+        return frozenset(opened)
+    return frozenset(opened) | writes_wait_for(brokers)
+
+
 def may_hold_back(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Sides that writes may still wait for: a leader that has not said of late that it has no such partition may have one.
 

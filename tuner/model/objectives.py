@@ -8,10 +8,11 @@ gentle    as fast, with this share of what the objective would allow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
-from tuner.model.limits import MB
+from tuner.model.limits import MB, Limits
 
 
 class Mode(StrEnum):
@@ -172,3 +173,17 @@ class LawLimits:
     def __post_init__(self) -> None:
         # The margin's pull is by the distance as a share of what lies between an aim and the objective.
         assert max(self.latency_aim, self.latency_aim_max, self.latency_aim_tight) < 1.0
+
+
+AnyLimits = TypeVar("AnyLimits", Limits, LawLimits)
+
+
+def capped(limits: AnyLimits, most_bytes_per_s: float) -> AnyLimits:
+    """The limits of a side that is allowed less than the operator's ceiling; ``limits`` itself where that is not less.
+
+    The lowest rate that is asked for comes down with it.
+    """
+    if most_bytes_per_s >= limits.rate_bytes_per_s_max:
+        return limits
+    least = min(limits.rate_bytes_per_s_min, most_bytes_per_s)
+    return replace(limits, rate_bytes_per_s_max=most_bytes_per_s, rate_bytes_per_s_min=least)
