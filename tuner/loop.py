@@ -29,6 +29,7 @@ from tuner.decide.overtaken import drains_no_more, overtaken, stopped_by
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.plan_moves import (
     loosest_bytes_per_s,
+    moves_to_list,
     moves_under_way,
     plan_rates,
     throttles_any,
@@ -315,9 +316,10 @@ class Loop:
             if self._orders.latest.pause is None:
                 announced, self._without_room = with_room(live, announced)
             urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
-            empty |= self._windows.begun_empty(live, announced, urgent, plan_moves, self._announcing.carried_at_s)
+            run = moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
+            empty |= self._windows.begun_empty(live, announced, urgent, run, self._announcing.carried_at_s)
             live = with_announced(live, announced)
-            self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits)
+            self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits, self.memory.listed)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
         return Observation(
             now_ms,

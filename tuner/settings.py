@@ -122,8 +122,8 @@ class TunerSettings(BaseModel):
     unthrottled_moves: Literal["throttle", "leave"] = Field(
         default="throttle",
         description="with an objective, moves that nobody throttled: throttle puts a throttle on them, from the lowest rate that "
-        "drains, and takes it off as they are done; leave does not touch them. Without an objective they are always left. Plans "
-        "of `rheostat reassign` are always throttled",
+        "drains, and takes it off as they are done; leave does not touch them. Without an objective they are always left. A move "
+        "that has been throttled stays so until it ends. Plans of `rheostat reassign` are always throttled",
     )
     config_writes_per_s_max: float = Field(
         default=50.0,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.decide.announced import sides_of
-from tuner.decide.plan_moves import PlanMoves, moves_to_list
 from tuner.decide.policy import RESCUES
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.decision import Reason, SetRate
@@ -78,7 +77,7 @@ class Windows:
         live: LiveCluster,
         announced: Sequence[PartitionMove],
         urgent: Sequence[PartitionMove],
-        plan_moves: PlanMoves,
+        throttled: Collection[PartitionMove],
         carried_at_s: Mapping[BrokerSide, float],
     ) -> frozenset[BrokerSide]:
         """The sides where something is about to begin, or has begun since the last look, and whose window is not full.
@@ -87,14 +86,13 @@ class Windows:
             live: as the cluster is, without what is announced.
             announced: the steps that are about to begin.
             urgent: those of them that do not wait for a window.
-            plan_moves: what plans of rheostat move now.
+            throttled: the moves that run and that the tuner throttles.
             carried_at_s: when the executor of plans saw its steps run there last.
         """
         begin = sides_of(announced) - sides_of(urgent)
         if self._limits.steers:
             return self.empty(live, begin) if announced else frozenset()
-        run = moves_to_list(live.moves, plan_moves, self._limits)
-        return self.idle(live, begin, sides_of(run), carried_at_s)
+        return self.idle(live, begin, sides_of(throttled), carried_at_s)
 
     def empty(self, live: LiveCluster, begin: Collection[BrokerSide]) -> frozenset[BrokerSide]:
         """Of the sides where something is to begin now, those where it would find nothing in the window."""

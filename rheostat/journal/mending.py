@@ -68,6 +68,8 @@ def _same_key(scan: Scan, each: Unreadable) -> Mending:
     value, text = scan.readable.get(each.key), "the newest readable record of this key is written again"
     if value is None:
         text = "deleted, as no record of this key can be read"
+        if each.kind == "plan":
+            text += "; what this plan has under way keeps its throttle and ends by itself"
     elif each.kind == "plan":
         head, _ = decode_head(value)
         if head.wanted is Wanted.RUNNING:

@@ -173,9 +173,13 @@ def test_with_leave_or_without_an_objective_it_is_left_alone() -> None:
     assert rig.cycle() == [Reason.NOT_THROTTLED] * 2
 
 
-def test_what_is_ours_goes_when_the_setting_says_leave() -> None:
+def test_throttled_move_stays_listed_when_setting_becomes_leave() -> None:
     rig = unthrottled(Memory(listed=WANTED, seen=SEEN), throttles_moves=False)
     rig.throttles.lists |= WANTED
+    rig.live.moves = (move(), move(partition=7))
+    cycle(rig)
+    assert listed(rig) == WANTED, "only what has been throttled already"
+    rig.live.moves = ()
     cycle(rig)
     assert listed(rig) == {}
 

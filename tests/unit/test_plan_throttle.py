@@ -16,10 +16,13 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observ
 from tuner.announcing import Announcing
 from tuner.decide.plan_moves import loosest_bytes_per_s, moves_to_list, moves_under_way, plan_rates, rate_of
 from tuner.decide.policy import decide
+from tuner.journal.plan_book import PlanBook, take_known
+from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Decision, Hold, Reason, SetRate, StartRate
 from tuner.model.limits import MB, StallLimits
 from tuner.model.memory import Memory
+from tuner.model.objectives import Objective
 from tuner.model.orders import Orders, Override
 from tuner.model.reassigning import Asked, Part, Plan, PlanHead, PlanState, PlanThrottle
 
@@ -149,6 +152,61 @@ def test_plan_leaves_nothing_behind_after_a_kill(during: str) -> None:
     assert not listed(rig)
 
 
+def unknown_plans(state: str) -> list[Plan]:
+    """What a tuner that starts finds of the plan while its head cannot be read."""
+    book, made = PlanBook("c"), plan()
+    head = {"newer": b'{"v": 99}', "damaged": b"x", "mended": None}[state]
+    take_known(book, part_key("c", "p1", 0), encode_parts(made.parts))
+    take_known(book, asked_key("c", "p1", 0), encode_asked(made.asked))
+    take_known(book, head_key("c", "p1"), head)
+    return [*book.known]
+
+
+@pytest.mark.parametrize("objective", [None, OBJECTIVE], ids=["no_objective", "objective"])
+@pytest.mark.parametrize("state", ["newer", "damaged", "mended"])
+def test_plan_without_readable_head_keeps_throttle_until_its_end(state: str, objective: Objective | None) -> None:
+    rig, announcing, plans = rig_of(SLOW, objective=objective)
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    rates = dict(rig.throttles.rates)
+    rig.die_and_start_again()
+    plans[:] = unknown_plans(state)
+    rig.loop.heed_plans(dict, Announcing(), lambda: plans)
+    for _ in range(6):
+        rig.now_ms += 5_000
+        cycle(rig)
+        assert listed(rig) == WANTED
+        assert rig.throttles.rates.keys() == rates.keys()
+        assert max(rig.throttles.rates.values()) <= CEILING
+        if objective is None:
+            assert rig.throttles.rates == rates, "the throttle of the plan, which is lower than the ceiling"
+    rig.live.moves = ()
+    for _ in range(4):
+        cycle(rig)
+    assert not rig.throttles.rates
+    assert not listed(rig)
+
+
+def test_move_of_unknown_plan_is_throttled_again_after_sweep() -> None:
+    rig, announcing, plans = rig_of()
+    announce(rig, announcing, plans)
+    begin(rig, announcing)
+    rig.run_ramps()
+    plans.clear()
+    rig.throttles.rates.clear()
+    rig.throttles.lists = {"orders": NOTHING, "payments": NOTHING}
+    for _ in range(3):
+        cycle(rig)
+    assert listed(rig) == WANTED
+    assert rig.throttles.rates.keys() >= {SOURCE, TARGET}
+
+
+def test_other_tools_move_is_not_listed_beside_unknown_plan() -> None:
+    others = move(partition=5)
+    assert moves_to_list((move(), others), {}, PLAN_LIMITS, WANTED) == (move(),)
+
+
 def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
     made = Announced({("t", 0): still(1, 2)}, online={1, 2, 3, 4})
     made.give({("t", 0): (3, 2)}, throttle=PlanThrottle(unthrottled=True))
@@ -156,7 +214,7 @@ def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
     assert dict(made.cluster.asked) == {("t", 0): (3, 2)}
     for throttles_moves in (False, True):
         limits = replace(PLAN_LIMITS, throttles_moves=throttles_moves)
-        assert moves_to_list((move(),), {KEY: PlanThrottle(unthrottled=True)}, limits) == ()
+        assert moves_to_list((move(),), {KEY: PlanThrottle(unthrottled=True)}, limits, WANTED) == ()
     assert plan_rates((move(),), {KEY: PlanThrottle(unthrottled=True)}, PLAN_LIMITS) == {}
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from streaming.throttles import TopicThrottle
 from tuner.decide import rescue_rate, stall
 from tuner.decide.doubts import doubts
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound
@@ -38,10 +39,12 @@ class MovesView:
         limits: Limits,
         kept: Kept | None = None,
         rates_since: Mapping[BrokerSide, RateSince] = MappingProxyType({}),
+        listed: Mapping[str, TopicThrottle] = MappingProxyType({}),
     ) -> None:
         """
         Args:
             rates_since: when the rate of each throttle changed last, as far as that was seen.
+            listed: what the tuner has put on the throttled-replica lists of each topic.
         """
         kept = kept or Kept()
         kept.follow(live.moves)
@@ -49,7 +52,7 @@ class MovesView:
         self.busy, self.empty = observation.busy, observation.empty
         self.courses = observation.courses
         self.orders = observation.orders
-        self.to_list = moves_to_list(live.moves, observation.plan_moves, limits)
+        self.to_list = moves_to_list(live.moves, observation.plan_moves, limits, listed)
         self.plan_rates = plan_rates(live.moves, observation.plan_moves, limits)
         self._limiting_rates = plan_rates(live.moves, observation.plan_moves, limits, may_lead=True)
         self._plan_moves = observation.plan_moves

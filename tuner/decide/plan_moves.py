@@ -3,6 +3,9 @@
 The tuner throttles every move of a plan, with and without an objective, and also where it leaves the moves of other tools
 alone. Only a plan that an operator started with ``--unthrottled`` runs without a throttle.
 
+A step can outlive the record of its plan: after a rollback, or where a record cannot be read. So a move that the tuner has
+throttled stays throttled until it ends, whether its plan is known or not.
+
 Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streaming.contract import Side
+from streaming.throttles import TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.limits import Limits
 from tuner.model.reassigning import Key, Plan, PlanThrottle
@@ -24,21 +28,32 @@ def moves_under_way(plans: Iterable[Plan]) -> dict[Key, PlanThrottle]:
 
 
 def moves_to_list(
-    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits
-) -> tuple[PartitionMove, ...]:  # fmt: skip
-    """The moves whose replicas the tuner puts on the throttled-replica lists; ``moves`` itself where it is all of them."""
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
+) -> tuple[PartitionMove, ...]:
+    """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself where it is all of them.
+
+    Args:
+        listed: what the tuner has put on the lists of each topic. A move with an entry there keeps it, also where no plan is
+            known for it.
+    """
     if limits.throttles_moves:
         if not any(throttle.unthrottled for throttle in plan_moves.values()):
             return moves
         return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle()).unthrottled)
-    if not plan_moves:
+    if not plan_moves and not listed:
         return ()
-    return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle(unthrottled=True)).unthrottled)
+    return tuple(
+        m
+        for m in moves
+        if not _throttle_of(m, plan_moves, PlanThrottle(unthrottled=not _is_listed(m, listed))).unthrottled
+    )
 
 
-def throttles_any(moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits) -> bool:
+def throttles_any(
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
+) -> bool:
     """Whether the tuner throttles any of these moves, or any move at all."""
-    return limits.throttles_moves or bool(moves_to_list(moves, plan_moves, limits))
+    return limits.throttles_moves or bool(moves_to_list(moves, plan_moves, limits, listed))
 
 
 def plan_rates(
@@ -96,6 +111,14 @@ def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
     rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.active]
     known = [rate for rate in rates if rate is not None]
     return max(known, default=None) if len(known) == len(rates) else None
+
+
+def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool:
+    lists = listed.get(move.topic)
+    if lists is None:
+        return False
+    brokers = {*move.replicas, *move.adding, *move.removing}
+    return any(lists.of(side).lists(move.partition, broker) for side in Side for broker in brokers)
 
 
 def _throttle_of(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:

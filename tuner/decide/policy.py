@@ -65,7 +65,7 @@ def decide(
     )
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
-    throttles = throttles_any(live.moves, observation.plan_moves, limits)
+    throttles = throttles_any(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
         unlisted = memory.throttled and not _named(without_ours(live, memory, kept), memory.seen)
@@ -82,7 +82,7 @@ def decide(
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
     memory = replace(memory, idle_looks=0, after=None, seen=seen, throttled=throttled)
-    view = MovesView(observation, live, limits, kept, memory.rates_since)
+    view = MovesView(observation, live, limits, kept, memory.rates_since, memory.listed)
     # Where the law steers it knows itself since when.
     untold = [] if limits.steers else [side for side in memory.owned if view.signal(side) is None]
     if untold:

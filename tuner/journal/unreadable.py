@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 KEY_BYTES_SHOWN = 80
 
+_PLAN_WAITS = "this plan is not carried out; what is under way keeps its throttle and ends by itself"
+
 # What follows while the newest record of a key cannot be read, by the kind that the key begins with.
 EFFECTS = {
     "memory": "no tuner acts: what is rheostat's own in the cluster is not known",
@@ -22,10 +24,10 @@ EFFECTS = {
     "quota": "no tuner acts: whether this mutation quota is rheostat's own is not known",
     "quotas": "no tuner acts: which mutation quotas others hold is not known",
     "orders": "passed over: the orders before it hold",
-    "plan": "this plan is not carried out; what is under way ends by itself",
-    "plan-part": "this plan is not carried out; what is under way ends by itself",
-    "plan-asked": "this plan is not carried out; what is under way ends by itself",
-    "plan-state": "this plan is not carried out; what is under way ends by itself",
+    "plan": _PLAN_WAITS,
+    "plan-part": _PLAN_WAITS,
+    "plan-asked": _PLAN_WAITS,
+    "plan-state": _PLAN_WAITS,
     "entry": "passed over: history shows one decision less",
     "turn": "passed over: history shows one second of the law less",
     "quotas-entry": "passed over: history shows one change of quotas less",
