@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import termios
 from collections.abc import Sequence
 
 from rheostat.errors import NotConfirmedError
@@ -40,6 +41,8 @@ def confirm(changes: Sequence[str], *, yes: bool, word: str | None = None) -> No
     check_can_confirm(yes=yes)
     if yes:
         return
+    if sys.stdin.isatty():  # What was typed before the question is no answer to it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     tell("Continue? [y/N] " if word is None else f"Type {word} to continue: ", end="")
     if sys.stdin.readline().strip().lower() not in (("y", "yes") if word is None else (word,)):
         raise NotConfirmedError("Not confirmed. Nothing was changed.")

@@ -27,11 +27,25 @@ def raised(current: Mapping[BrokerSide, int | None], wanted: Mapping[BrokerSide,
     ]
 
 
-def taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
-    """What a release changes: rates, entries of throttled-replica lists, and quotas that rheostat has set.
+def released(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None) -> list[str]:
+    """Returns what a release of this cluster does, one line for each change.
 
-    Empty where the journal has nothing of rheostat's.
+    Args:
+        blocked: why the journal does not tell all that rheostat has set; None: it does.
     """
+    changes = _taken_back(memory, quotas)
+    head = f"This takes back what rheostat has set on cluster {cluster}, also while partitions move:"
+    if blocked is not None:
+        head = f"This takes back what rheostat has set on cluster {cluster}. Not all of it is known: {blocked}."
+        if changes:
+            changes = ["Known are:", *changes]
+    elif not changes:
+        head = f"The journal has nothing that rheostat has set on cluster {cluster}."
+    return [head, *changes, "Then nothing is changed, and no plan begins a step, until `rheostat resume`."]
+
+
+def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
+    """Rates, entries of throttled-replica lists, and quotas that rheostat has set; empty where there is none of them."""
     rates = [
         f"{side_name(side)}: {rate_text(owned.wanted_bytes_per_s)} → {_rate_before(owned.before_bytes_per_s)}"
         for side, owned in sorted(memory.owned.items())

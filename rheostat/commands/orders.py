@@ -84,7 +84,7 @@ def release(config: Config, yes: Yes = False) -> None:
     from rheostat.confirm import confirm
     from rheostat.errors import EXIT_NOT_WELL, BadInputError
     from rheostat.logs import set_up_logs
-    from rheostat.order_changes import taken_back
+    from rheostat.order_changes import released
     from rheostat.settings import load_settings
 
     settings = load_settings(config)
@@ -92,9 +92,7 @@ def release(config: Config, yes: Yes = False) -> None:
     if (other := orders.other_name(settings)) is not None:
         raise BadInputError(other)
     known = orders.read(settings)
-    if changes := taken_back(known.memory, known.quotas):
-        head = f"This takes back what rheostat has set on cluster {settings.cluster}, also while partitions move:"
-        confirm([head, *changes, "Then nothing is changed until `rheostat resume`."], yes=yes)
+    confirm(released(settings.cluster, known.memory, known.quotas, known.blocked), yes=yes)
     left = orders.take_back(settings, orders.give(settings, orders.release))
     if left:
         out("Not everything is taken back:", *left)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import select
 
 import pytest
 
@@ -20,6 +23,7 @@ class Terminal(io.StringIO):
 def on_terminal(monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO) -> Terminal:
     """Gives the command this input and a terminal as stderr. Call it in the test itself: pytest swaps stderr after fixtures."""
     stderr = Terminal()
+    monkeypatch.setattr("termios.tcflush", lambda *_: None)
     monkeypatch.setattr("sys.stdin", stdin)
     monkeypatch.setattr("sys.stderr", stderr)
     return stderr
@@ -52,6 +56,29 @@ def test_confirm_with_another_answer_ends(answer: str, monkeypatch: pytest.Monke
         confirm(CHANGES, yes=False)
     assert ending.value.exit_code == EXIT_NOT_CONFIRMED
     assert shown.getvalue().startswith("\n".join(CHANGES))
+
+
+@pytest.mark.timeout(30)
+def test_confirm_drops_what_was_typed_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, terminal = pty.openpty()
+
+    class Answering(Terminal):
+        def write(self, text: str) -> int:
+            if "Continue?" in text:
+                os.write(controller, b"n\n")
+            return super().write(text)
+
+    try:
+        os.write(controller, b"y\n")
+        assert select.select([terminal], [], [], 10.0)[0], "it has been typed"
+        with open(terminal, closefd=False) as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            monkeypatch.setattr("sys.stderr", Answering())
+            with pytest.raises(NotConfirmedError):
+                confirm(CHANGES, yes=False)
+    finally:
+        os.close(controller)
+        os.close(terminal)
 
 
 def test_confirm_without_terminal_wants_the_option(monkeypatch: pytest.MonkeyPatch) -> None:

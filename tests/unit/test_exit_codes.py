@@ -186,6 +186,20 @@ def test_danger_without_terminal_and_yes_is_not_confirmed(
 
 
 @pytest.mark.parametrize(
+    "known", [orders.Known(), orders.Known(blocked="a record cannot be read")], ids=["empty", "blocked"]
+)
+@pytest.mark.usefixtures("no_tuner")
+def test_release_asks_though_nothing_is_known_as_owned(
+    known: orders.Known, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(orders, "read", lambda *_: known)
+    monkeypatch.setattr(orders, "give", lambda *asked: given.append(asked))
+    assert code_of("release", "--config", settings) == EXIT_NOT_CONFIRMED
+    assert not given
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (CommandError("a right is missing"), EXIT_NOT_WELL),

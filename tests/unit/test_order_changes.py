@@ -9,7 +9,7 @@ import pytest
 from rheostat import orders
 from rheostat.acknowledgement import not_acknowledged
 from rheostat.errors import BadInputError
-from rheostat.order_changes import raised, taken_back
+from rheostat.order_changes import raised, released
 from rheostat.settings import parse_settings
 from streaming.contract import Side
 from streaming.throttles import ThrottledReplicas, TopicThrottle
@@ -36,26 +36,38 @@ def test_raised_names_only_throttles_that_go_up(leader: int | None, follower: in
     assert found == lines
 
 
-def test_taken_back_names_rates_lists_and_quotas() -> None:
+THEN = "Then nothing is changed, and no plan begins a step, until `rheostat resume`."
+
+
+def test_released_names_rates_lists_and_quotas() -> None:
     pairs = ThrottledReplicas(pairs=frozenset({(0, 1), (1, 2)}))
     memory = Memory(
         owned={LEADER: Owned(5 * MB, 30 * MB, (30 * MB,)), FOLLOWER: Owned(None, 30 * MB, (30 * MB,))},
         listed={"orders": TopicThrottle(leader=pairs, follower=pairs)},
     )
     quotas = MutationMemory(owned={QuotaEntity(client_id="etl"): OwnedQuota(None, 20.0, (20.0,))})
-    assert taken_back(memory, quotas) == [
+    changes = [
         "broker 3 follower throttle: 30.0 MB/s → no throttle",
         "broker 3 leader throttle: 30.0 MB/s → 5.00 MB/s",
         "topic orders: 4 entries leave its throttled-replica lists",
         "client-id 'etl': 20/s → no quota",
     ]
-    assert taken_back(Memory(), MutationMemory()) == []
+    head = "This takes back what rheostat has set on cluster main, also while partitions move:"
+    assert released("main", memory, quotas, None) == [head, *changes, THEN]
+    unknown = "This takes back what rheostat has set on cluster main. Not all of it is known: the journal is torn."
+    assert released("main", memory, quotas, "the journal is torn") == [unknown, "Known are:", *changes, THEN]
+    assert released("main", Memory(), MutationMemory(), "the journal is torn") == [unknown, THEN]
 
 
-def test_taken_back_of_a_large_cluster_is_shortened() -> None:
+def test_released_with_nothing_owned_says_so() -> None:
+    nothing = "The journal has nothing that rheostat has set on cluster main."
+    assert released("main", Memory(), MutationMemory(), None) == [nothing, THEN]
+
+
+def test_released_of_a_large_cluster_is_shortened() -> None:
     memory = Memory(owned={(broker, Side.LEADER): Owned(None, MB, (MB,)) for broker in range(100)})
-    lines = taken_back(memory, MutationMemory())
-    assert (len(lines), lines[-1]) == (21, "and 80 more throttles")
+    lines = released("main", memory, MutationMemory(), None)
+    assert (len(lines), lines[-2]) == (23, "and 80 more throttles")
 
 
 def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
