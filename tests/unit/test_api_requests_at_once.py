@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tuner.api.connection_table import limits_within
+from tuner.api.connection_table import RequestLimits, limits_within
 from tuner.api.requests_at_once import RequestsAtOnce
 
 LIMIT_S = 5.0
@@ -18,31 +18,42 @@ def asked(path: str, address: str) -> dict[str, Any]:
     return {"type": "http", "method": "GET", "path": path, "headers": [], "client": (address, 5000)}
 
 
+MANY = RequestLimits(9, 9, 9)
+
+
+@pytest.mark.parametrize(
+    ("slow", "refused", "beside"),
+    [("/slow", "/api/v1/status", "/metrics"), ("/metrics", "/metrics", "/api/v1/status")],
+    ids=["requests", "scrapes"],
+)
 @pytest.mark.parametrize(
     ("limits", "second"),
     [
-        ({"requests_per_address": 2}, "192.0.2.1"),
-        ({"requests_from_network": 2}, "192.0.2.2"),
-        ({"requests": 2}, "127.0.0.1"),
+        (replace(MANY, per_address=2), "192.0.2.1"),
+        (replace(MANY, from_network=2), "192.0.2.2"),
+        (replace(MANY, in_all=2), "127.0.0.1"),
     ],
-    ids=["of one address", "from the network", "in all"],
+    ids=["of_one_address", "from_the_network", "in_all"],
 )
-def test_requests_at_once_refuse_the_rest_but_health_checks(limits: dict[str, int], second: str) -> None:
-    asyncio.run(asyncio.wait_for(_refused_and_answered(limits, second), LIMIT_S))
+def test_requests_at_once_refuse_the_rest_of_their_kind(
+    limits: RequestLimits, second: str, slow: str, refused: str, beside: str
+) -> None:
+    asyncio.run(asyncio.wait_for(_refused_and_answered(limits, second, slow, refused, beside), LIMIT_S))
 
 
-async def _refused_and_answered(limits: dict[str, int], second: str) -> None:
+async def _refused_and_answered(limits: RequestLimits, second: str, slow: str, refused: str, beside: str) -> None:
     may_end = asyncio.Event()
     under_way = 0
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         nonlocal under_way
         under_way += 1
-        if scope["path"] == "/slow":
+        if under_way <= 2:
             await may_end.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    limited = RequestsAtOnce(app, replace(limits_within(-1), **limits))
+    both = {"requests": MANY, "scrapes": MANY, "scrapes" if slow == "/metrics" else "requests": limits}
+    limited = RequestsAtOnce(app, replace(limits_within(-1), **both))
 
     async def status(path: str, address: str) -> int:
         sent: list[Any] = []
@@ -53,13 +64,13 @@ async def _refused_and_answered(limits: dict[str, int], second: str) -> None:
         await limited(asked(path, address), lambda: may_end.wait(), send)
         return int(sent[0]["status"])
 
-    slow = [asyncio.create_task(status("/slow", "192.0.2.1")) for _ in range(2)]
+    unread = [asyncio.create_task(status(slow, "192.0.2.1")) for _ in range(2)]
     while under_way < 2:
         await asyncio.sleep(0)
-    assert await status("/api/v1/status", second) == 503
-    if "requests_from_network" in limits:
-        assert await status("/api/v1/status", "127.0.0.1") == 200, "this machine has places of its own"
-    assert [await status(path, second) for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
+    assert await status(refused, second) == 503
+    if limits.from_network == 2:
+        assert await status(refused, "127.0.0.1") == 200, "this machine has places of its own"
+    assert [await status(path, second) for path in ("/healthz", "/readyz", beside)] == [200] * 3
     may_end.set()
-    assert await asyncio.gather(*slow) == [200, 200]
-    assert await status("/api/v1/status", second) == 200
+    assert await asyncio.gather(*unread) == [200, 200]
+    assert await status(refused, second) == 200

@@ -138,6 +138,8 @@ def test_counted_address_is_the_network_of_one_client(address: str, counted: str
 @pytest.mark.parametrize("descriptors", [-1, 4, 64, 256, 1024, 10**6])
 def test_limits_leave_places_whatever_the_process_may_open(descriptors: int) -> None:
     limits = limits_within(descriptors)
-    assert 1 <= limits.requests_per_address <= limits.connections_per_address <= limits.connections <= 200
-    assert limits.requests_per_address < limits.requests_from_network < limits.requests < limits.connections
-    assert descriptors < 20 or limits.connections <= descriptors // 4
+    for each in (limits.requests, limits.scrapes):
+        assert 1 <= each.per_address <= each.from_network < each.in_all
+    assert limits.requests.per_address <= limits.connections_per_address <= limits.connections <= 200
+    assert limits.requests.in_all + limits.scrapes.in_all < limits.connections
+    assert descriptors < 80 or limits.connections <= descriptors // 4

@@ -23,18 +23,30 @@ from enum import Enum
 from tuner.api.addresses import counted_address, is_loopback
 
 CONNECTIONS_MAX = 200
+_CONNECTIONS_MIN = 20
 UNREAD_S_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How many requests of one kind may be under way."""
+
+    in_all: int
+    from_network: int
+    per_address: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections may be open, and how many of them may be being answered (requests)."""
+    """How many connections may be open, and how many of them may be being answered.
+
+    Requests and scrapes together are fewer than the connections, so that a newcomer always finds a place.
+    """
 
     connections: int
     connections_per_address: int
-    requests: int
-    requests_from_network: int
-    requests_per_address: int
+    requests: RequestLimits
+    scrapes: RequestLimits  # Of /metrics, which is answered also while all other requests are refused.
 
 
 def limits_within(descriptors: int) -> ConnectionLimits:
@@ -42,8 +54,10 @@ def limits_within(descriptors: int) -> ConnectionLimits:
 
     Three quarters of them are for the tuner's own files and its connections to Kafka.
     """
-    most = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(5, descriptors // 4))
-    return ConnectionLimits(most, most * 8 // 25, most * 4 // 5, most * 3 // 5, most * 6 // 25)
+    most = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(_CONNECTIONS_MIN, descriptors // 4))
+    requests = RequestLimits(most * 4 // 5, most * 3 // 5, most * 6 // 25)
+    scrapes = RequestLimits(most // 10, most * 3 // 40, max(1, most // 40))
+    return ConnectionLimits(most, most * 8 // 25, requests, scrapes)
 
 
 def limits_here() -> ConnectionLimits:

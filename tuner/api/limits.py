@@ -24,9 +24,7 @@ BODY_BYTES_MAX = 16 * 1024
 CALLERS_MAX = 1024
 # Cheaper to answer than to refuse; and told "too many requests", who probes restarts the tuner.
 PROBES = ("/healthz", "/readyz", "/-/healthy", "/-/ready")
-HEALTH_CHECKS = frozenset(
-    {*PROBES, "/metrics"}
-)  # What tells of the tuner is answered also while everything else is refused.
+SCRAPES = ("/metrics",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ def _kind(scope: Scope) -> str:
     """Orders and scrapes have a bucket each, so that readers keep neither out; of orders the gate has a smaller one."""
     if scope["method"] in ("POST", "DELETE"):
         return "order"
-    return "scrape" if scope["path"] in HEALTH_CHECKS else "read"
+    return "scrape" if scope["path"] in SCRAPES else "read"
 
 
 def peer(scope: Any) -> str:
