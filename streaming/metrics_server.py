@@ -1,15 +1,15 @@
 """A small HTTP server for the metrics of a process that has no other. Every path is answered with the page.
 
 Other machines may be able to reach it, so they need the token, and what they can take up is bounded: connections at a time,
-and the time of each.
+in all and of one address, and the time of each. Some places are kept for this machine.
 """
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -18,11 +18,14 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from streaming.addresses import counted_address, is_loopback
 from streaming.thread_watch import VitalThread
 
 STOP_S_MAX = 5.0
 CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
 CONNECTIONS_MAX = 32
+CONNECTIONS_FROM_NETWORK_MAX = 24
+CONNECTIONS_PER_ADDRESS_MAX = 6
 
 
 class MetricsServer:
@@ -54,7 +57,7 @@ def serve(registry: CollectorRegistry, host: str, port: int, token: str | None =
 
 def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if token is None or _is_here(environ["REMOTE_ADDR"]):
+        if token is None or is_loopback(environ["REMOTE_ADDR"]):
             return page(environ, start_response)
         scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(secret.encode(), token.encode()):
@@ -65,10 +68,33 @@ def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
     return answer
 
 
-def _is_here(address: str) -> bool:
-    parsed = ipaddress.ip_address(address)
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_loopback
+class Places:
+    """The places of open connections, by the address of the client."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: Counter[str] = Counter()
+
+    def take(self, address: str) -> bool:
+        """Takes a place for a new connection; False: there is none for this address."""
+        counted = counted_address(address)
+        with self._lock:
+            from_network = sum(count for each, count in self._taken.items() if not is_loopback(each))
+            if (
+                self._taken.total() >= CONNECTIONS_MAX
+                or self._taken[counted] >= CONNECTIONS_PER_ADDRESS_MAX
+                or (not is_loopback(counted) and from_network >= CONNECTIONS_FROM_NETWORK_MAX)
+            ):
+                return False
+            self._taken[counted] += 1
+            return True
+
+    def give_back(self, address: str) -> None:
+        counted = counted_address(address)
+        with self._lock:
+            self._taken[counted] -= 1
+            if not self._taken[counted]:
+                del self._taken[counted]
 
 
 class _Threaded(ThreadingMixIn, WSGIServer):
@@ -77,10 +103,10 @@ class _Threaded(ThreadingMixIn, WSGIServer):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._places = Places()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
+        if self._places.take(client_address[0]):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -94,7 +120,7 @@ class _Threaded(ThreadingMixIn, WSGIServer):
             super().process_request_thread(request, client_address)
         finally:
             deadline.cancel()
-            self._places.release()
+            self._places.give_back(client_address[0])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks off is no news."""

@@ -15,7 +15,15 @@ from prometheus_client import CollectorRegistry, Gauge
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings, parse_settings
 from streaming import metrics_server
-from streaming.metrics_server import CONNECTIONS_MAX, MetricsServer, _guarded, serve
+from streaming.metrics_server import (
+    CONNECTIONS_FROM_NETWORK_MAX,
+    CONNECTIONS_MAX,
+    CONNECTIONS_PER_ADDRESS_MAX,
+    MetricsServer,
+    Places,
+    _guarded,
+    serve,
+)
 
 TOKEN = "f" * 24
 
@@ -97,10 +105,32 @@ def page(port: int) -> str | None:
 def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> None:
     assert "x 7.0" in (page(server.port) or "")
     with contextlib.ExitStack() as stack:
-        for _ in range(CONNECTIONS_MAX):
+        for _ in range(CONNECTIONS_PER_ADDRESS_MAX):
             silent = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
             silent.sendall(b"G")
         assert page(server.port) is None  # No place is free, and the connection is closed at once.
         deadline = time.monotonic() + 20
         while page(server.port) is None:
             assert time.monotonic() < deadline, "the places are never free again"
+
+
+def taken(places: Places, addresses: list[str]) -> int:
+    return sum(places.take(address) for address in addresses)
+
+
+@pytest.mark.parametrize(
+    "same", [["192.0.2.1"] * 40, [f"2001:db8::{n:x}" for n in range(40)], ["::ffff:192.0.2.1", "192.0.2.1"] * 20]
+)
+def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
+    places = Places()
+    assert taken(places, same) == CONNECTIONS_PER_ADDRESS_MAX
+    assert places.take("192.0.2.9"), "another address has places of its own"
+    places.give_back(same[0])
+    assert taken(places, same) == 1
+
+
+def test_metrics_places_are_kept_for_this_machine() -> None:
+    places = Places()
+    assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS_FROM_NETWORK_MAX
+    assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS_MAX - CONNECTIONS_FROM_NETWORK_MAX
+    assert not places.take("127.0.0.2"), "all places are taken"

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from tuner.api.addresses import counted_address, is_loopback
+from streaming.addresses import counted_address, is_loopback
 
 CONNECTIONS_MAX = 200
 _CONNECTIONS_MIN = 20

@@ -12,7 +12,7 @@ from collections import Counter
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tuner.api.addresses import counted_address, is_loopback
+from streaming.addresses import counted_address, is_loopback
 from tuner.api.answers import refusal
 from tuner.api.connection_table import ConnectionLimits, RequestLimits, limits_here
 from tuner.api.limits import PROBES, SCRAPES, peer

@@ -1,4 +1,4 @@
-"""Client addresses, as the limits of the HTTP server count them."""
+"""Client addresses, as the limits of the HTTP servers count them."""
 
 from __future__ import annotations
 
