@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streaming.contract import MoveSignal
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_parts import Parts, Recent, stand
 from tuner.decide.reassign_words import grown
 from tuner.model.reassigning import ClusterLook, Ending, Key, Plan, Wanted
 from tuner.plan.batches import BatchLimits
-from tuner.plan.ends import Progress, plan_eta_s
+from tuner.plan.ends import Progress, end_of
 from tuner.plan.reassignment_steps import UNLIMITED
 
 Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
@@ -27,6 +28,7 @@ class Picture:
     ongoing: tuple[Moved, ...] = ()  # Not arrived yet, and where they shall be in the end.
     batch: tuple[Moved, ...] = ()  # Under way, and what the step ends with.
     grown: tuple[str, ...] = ()  # Topics with partitions that are no part of the plan, for people.
+    moves: tuple[MoveSignal, ...] = ()  # What is measured now of the moves onto each broker.
 
     @property
     def counted(self) -> bool:
@@ -50,13 +52,13 @@ class Picture:
 
     @property
     def eta_s(self) -> float | None:
-        """At the mean pace since it was given, but for pauses of its own; None: nothing has been copied, or nothing is begun."""
-        return plan_eta_s(self.progress)
+        """When it ends, as the status and the page have it; None: not known yet, or it does not go on."""
+        return end_of(self.moves, stalled=False, plans={self.plan.id: self.progress}).eta_s
 
     @property
     def progress(self) -> Progress:
         elapsed_s = (self.at_ms - self.plan.head.given_at_ms - self.plan.state.rested_ms) / 1000
-        goes_on = self.plan.head.wanted is Wanted.RUNNING
+        goes_on = self.plan.head.wanted is Wanted.RUNNING and bool(self.parts.running)
         return Progress(self.total_bytes, self.copied_bytes, elapsed_s, goes_on)
 
     @property
@@ -67,7 +69,13 @@ class Picture:
         return not self.plan.state.said
 
 
-def picture(plan: Plan, look: ClusterLook, at_ms: int) -> Picture:
+def picture(plan: Plan, look: ClusterLook, at_ms: int, moves: Sequence[MoveSignal] = ()) -> Picture:
+    """Returns how far the plan is.
+
+    Args:
+        at_ms: of the look; epoch.
+        moves: what is measured now of the moves onto each broker; it tells no end before theirs.
+    """
     if not plan.active:
         tally = plan.state.tally
         total, copied = (0.0, 0.0) if tally is None else (tally.total_bytes, tally.copied_bytes)
@@ -92,7 +100,7 @@ def picture(plan: Plan, look: ClusterLook, at_ms: int) -> Picture:
             ongoing.append((key, now.replicas, goal))
         if key in parts.running:
             batch.append((key, now.replicas, parts.running[key].replicas))
-    return Picture(plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), grown(plan, look))
+    return Picture(plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), grown(plan, look), tuple(moves))
 
 
 def to_measure(plan: Plan, look_at: Iterable[Key] | None = None) -> frozenset[Key]:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rheostat.errors import CommandError
 from rheostat.orders import HEEDED_S_MAX
 from rheostat.reassign.given import client_of
 from rheostat.reassign.picture import Picture, picture, to_measure
-from rheostat.reassign.record import Follower, following
+from rheostat.reassign.record import following
 from rheostat.reassign.view import View
 from rheostat.settings import Settings
+from streaming.contract import MoveSignal, Side
+from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import KafkaReassignments
+from tuner.decide.freshness import Freshness, freshness
 from tuner.model.reassigning import Plan
+from tuner.observe.signals import TROUBLE, SignalReader
 
 LOOK_EVERY_S = 2.0
 _PACE_S = 30.0  # The rate shown is of as long.
 _TICK_S = 0.2
+_SIGNAL_BACKLOG = 400
 
 
 def watch(
@@ -39,7 +45,7 @@ def watch(
         CommandError: the journal or the cluster can't be read any more; the plan goes on.
     """
     seen: deque[tuple[float, float]] = deque()
-    with client_of(settings) as client, following(settings) as follower:
+    with client_of(settings) as client, following(settings) as follower, _following_moves(settings) as moves:
         port = KafkaReassignments(client)
         due_s, blind, told = 0.0, False, False
         since_s = time.monotonic()
@@ -49,7 +55,7 @@ def watch(
                 threading.Event().wait(_TICK_S)
                 continue
             began_s = time.monotonic()
-            found = _look(port, follower, plan)
+            found = _picture(port, follower.now().of(plan), moves)
             # A look at a large plan takes its time, which the cluster has other uses for.
             due_s = time.monotonic() + max(LOOK_EVERY_S, 5 * (time.monotonic() - began_s))
             if isinstance(found, ClusterError):
@@ -76,20 +82,49 @@ def look(settings: Settings, plan: Plan) -> Picture:
     Raises:
         CommandError, UnreachableError: the cluster can't be read.
     """
-    with client_of(settings) as client:
-        found = _picture(KafkaReassignments(client), plan)
+    with client_of(settings) as client, _following_moves(settings) as moves:
+        found = _picture(KafkaReassignments(client), plan, moves)
     if isinstance(found, ClusterError):
         raise CommandError(f"The cluster cannot be read: {found}.")
     return found
 
 
-def _look(port: KafkaReassignments, follower: Follower, plan: str) -> Picture | ClusterError:
-    return _picture(port, follower.now().of(plan))
+class _Moves:
+    """What is measured of the moves onto each broker."""
+
+    def __init__(self, signals: SignalReader, age_s_max: float) -> None:
+        self._signals = signals
+        self._age_s_max = age_s_max
+
+    def now(self, now_ms: int) -> list[MoveSignal]:
+        self._signals.poll()
+        onto = [s for (_, side), s in self._signals.moves.items() if side is Side.FOLLOWER and s.moving_partitions]
+        return [signal for signal in onto if freshness(signal, now_ms, self._age_s_max) is Freshness.FRESH]
 
 
-def _picture(port: KafkaReassignments, plan: Plan) -> Picture | ClusterError:
+@contextmanager
+def _following_moves(settings: Settings) -> Iterator[_Moves]:
+    """
+    Raises:
+        CommandError: the cluster does not answer.
+    """
+    topic = settings.topic_names().signals
+    try:
+        reader = consumer(settings.kafka, "rheostat-reassign-signals")
+    except TROUBLE as error:
+        raise CommandError(f"{topic} cannot be read, as the cluster does not answer: {error}.") from error
+    try:
+        signals = SignalReader(reader, topic, settings.cluster)
+        signals.rewind(_SIGNAL_BACKLOG)
+        yield _Moves(signals, settings.tuner.signal_age_s_max)
+    finally:
+        reader.close(timeout_ms=2000)
+
+
+def _picture(port: KafkaReassignments, plan: Plan, moves: _Moves) -> Picture | ClusterError:
     found = port.look({topic for topic, _ in plan.parts}, to_measure(plan))
-    return found if isinstance(found, ClusterError) else picture(plan, found, round(time.time() * 1000))
+    now_ms = round(time.time() * 1000)
+    return found if isinstance(found, ClusterError) else picture(plan, found, now_ms, moves.now(now_ms))
 
 
 def _rate(seen: deque[tuple[float, float]], shown: Picture) -> float | None:

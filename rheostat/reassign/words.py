@@ -13,7 +13,7 @@ BATCH_SHOWN = 8
 def sentences(shown: Picture, *, ends: bool = True) -> list[str]:
     """
     Args:
-        ends: also when it ends, at its pace so far.
+        ends: also when it ends.
     """
     plan, state = shown.plan, shown.plan.state
     said = [f"Plan {plan.id}, given by {plan.head.by}: {standing(shown)}"]
@@ -66,9 +66,9 @@ def amounts(shown: Picture, rate_bytes_per_s: float | None = None) -> list[str]:
     """Bytes, their rate, and how long it still takes; the last two where they are known."""
     said = [f"{size_text(shown.copied_bytes)} of {size_text(shown.total_bytes)}"]
     if rate_bytes_per_s:
-        said += [rate_text(rate_bytes_per_s), f"{span_text(shown.remaining_bytes / rate_bytes_per_s)} left"]
-    elif shown.eta_s is not None and shown.remaining_bytes > 0:
-        said.append(f"{span_text(shown.eta_s)} left at its pace so far")
+        said.append(rate_text(rate_bytes_per_s))
+    if shown.eta_s is not None and shown.remaining_bytes > 0:
+        said.append(f"about {span_text(shown.eta_s)} left")
     return said
 
 

@@ -6,7 +6,7 @@ import pytest
 from tuner_cases import move_signal
 
 from streaming.contract import MoveSignal, Side
-from tuner.plan.ends import Progress, end_of
+from tuner.plan.ends import TOLD_AFTER_S, Progress, end_of
 
 
 def moves(remaining: dict[int, float | None], slopes: dict[int, float | None]) -> list[MoveSignal]:
@@ -36,9 +36,9 @@ def test_end_of_moves_is_that_of_the_slowest(
     assert end_of(moves(remaining, slopes), stalled=True, plans={}).eta_s is None
 
 
-HALF = Progress(1000.0, 500.0, 60.0, goes_on=True)
-BEGUN = Progress(1000.0, 0.0, 60.0, goes_on=True)
-PAUSED = Progress(1000.0, 500.0, 60.0, goes_on=False)
+HALF = Progress(1000.0, 500.0, 70.0, goes_on=True)
+BEGUN = Progress(1000.0, 0.0, 70.0, goes_on=True)
+PAUSED = Progress(1000.0, 500.0, 70.0, goes_on=False)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ PAUSED = Progress(1000.0, 500.0, 60.0, goes_on=False)
         ({"a": HALF}, -100.0, 60.0, [60.0]),  # 6 s of moves under way.
         ({"a": HALF}, -2.0, 300.0, [300.0]),  # Not before the moves under way.
         ({"a": HALF}, 5.0, 60.0, [60.0]),
-        ({"a": HALF, "b": Progress(100.0, 50.0, 90.0, goes_on=True)}, -100.0, 90.0, [60.0, 90.0]),
+        ({"a": HALF, "b": Progress(100.0, 50.0, 100.0, goes_on=True)}, -100.0, 90.0, [60.0, 90.0]),
         ({"a": HALF, "b": PAUSED}, -100.0, None, [60.0, None]),
         ({"a": BEGUN}, -100.0, None, [None]),
     ],
@@ -58,3 +58,35 @@ def test_end_of_plans_is_that_of_the_last(
     end = end_of(moves({3: 600.0}, {3: slope}), stalled=False, plans=plans)
     assert end.eta_s == everything_s
     assert [*end.plans_s.values()] == each_s
+
+
+TOTAL, RATE = 3000.0, 10.0
+LATE_S = 3.0  # A signal tells of so long ago,
+SEES_S = 30.0  # and looks back so far.
+
+
+@pytest.mark.parametrize("waits_s", [0.0, 2.0, 5.0], ids="waits_{}s".format)
+@pytest.mark.parametrize("rises_s", [0.0, 15.0], ids="rises_{}s".format)
+def test_end_of_plan_is_told_once_its_start_is_over(rises_s: float, waits_s: float) -> None:
+    """The rate rises linearly for some seconds and then stays."""
+
+    def copied(at_s: float) -> float:
+        copies_s = max(0.0, at_s - waits_s)
+        risen_s = min(copies_s, rises_s)
+        return RATE * (copies_s - risen_s + (risen_s**2 / (2 * rises_s) if rises_s else 0.0))
+
+    def signal(at_s: float) -> MoveSignal:
+        until_s = at_s - LATE_S
+        slope = (copied(until_s) - copied(until_s - SEES_S)) / SEES_S
+        return move_signal(3, Side.FOLLOWER, remaining=TOTAL - copied(until_s), slope=-slope)
+
+    told = 0
+    for at_s in range(1, 280):
+        plan = Progress(TOTAL, copied(at_s), float(at_s), goes_on=True)
+        found_s = end_of([signal(at_s)], stalled=False, plans={"a": plan}).eta_s
+        assert (found_s is not None) == (at_s >= TOLD_AFTER_S)
+        if found_s is not None:
+            told += 1
+            left_s = waits_s + rises_s / 2 + TOTAL / RATE - at_s
+            assert left_s / 1.5 - LATE_S <= found_s <= 1.5 * left_s + LATE_S, at_s
+    assert told > 200

@@ -1,10 +1,12 @@
-"""When reassignments end: one number with one meaning, for the page, the API, the metrics and `rheostat status`.
+"""When reassignments end: one number with one meaning, for the page, the API, the metrics, `rheostat status` and `rheostat
+reassign`.
 
     without a plan   when the slowest destination has copied what it lacks, at its rate now
-    with plans       when the last plan has copied everything, at its mean rate since it was given, and no sooner than the
-                     moves under way
+    with plans       when the last plan has copied everything, at its mean rate since its throttle was up, and no sooner
+                     than the moves under way
 
-A stalled move has no end, nor has a plan that is paused or taken back.
+A stalled move has no end, nor has a plan that is paused or taken back. A plan that has just begun has none either: its rate
+rises from a twelfth for some fifteen seconds, and neither its mean nor the rate now tells how fast it will be.
 """
 
 from __future__ import annotations
@@ -15,6 +17,11 @@ from typing import NamedTuple
 from streaming.contract import MoveSignal
 
 ETA_S_MAX = 10 * 365 * 86_400.0
+# A plan copies so much less at its start as it copies in this time at its full rate: a tuner has to take it up, and a rate that
+# rises over fifteen seconds costs half of them. Without a throttle it is a few seconds less.
+START_COSTS_S = 10.0
+# From then on that estimate is right within a third, and the rates of moves are measured after the start.
+TOLD_AFTER_S = 45.0
 
 
 class Progress(NamedTuple):
@@ -65,10 +72,11 @@ def move_eta_s(signal: MoveSignal) -> float | None:
 
 
 def plan_eta_s(progress: Progress) -> float | None:
-    """At its mean rate so far; None: nothing is copied yet, or it does not go on."""
-    if not progress.goes_on or progress.copied_bytes <= 0 or progress.elapsed_s <= 0:
+    """At its mean rate without the start; None: it does not go on, or has copied nothing, or has just begun."""
+    if not progress.goes_on or progress.copied_bytes <= 0 or progress.elapsed_s < TOLD_AFTER_S:
         return None
-    return max(0.0, progress.total_bytes - progress.copied_bytes) * progress.elapsed_s / progress.copied_bytes
+    left = max(0.0, progress.total_bytes - progress.copied_bytes)
+    return left * (progress.elapsed_s - START_COSTS_S) / progress.copied_bytes
 
 
 def _latest_s(ends_s: list[float | None]) -> float | None:
