@@ -14,6 +14,7 @@ from dashboards.parts import (
     SECONDS,
     YELLOW,
     bars,
+    from_here_on,
     grown,
     limit_line,
     lines,
@@ -229,10 +230,14 @@ def cost() -> list[timeseries.Panel]:
             SECONDS,
             query(f"time() - {per('part', OfAnyProcess.STARTED_AT)}", "{{part}}"),
         ).min(0),
-        bars(
-            "Threads ended by an error",
-            "A fault of rheostat's own; the log of the part names the thread. The part goes on without it.",
-            query(grown(OfAnyProcess.THREADS_ENDED, by="part"), "{{part}}"),
+        from_here_on(
+            bars(
+                "Threads ended by an error",
+                "A fault of rheostat's own; the log of the part names the thread. The part goes on without it.",
+                query(grown(OfAnyProcess.THREADS_ENDED, by="part"), "{{part}}"),
+                alert="ThreadEnded",
+            ),
+            1,
         ),
         bars(
             "Settings read anew",

@@ -39,6 +39,7 @@ FIRED = {
     "TunerNotLeading": STALLED,
     "TunerActuationFailing": SLOW,
     "ConfigReloadFailed": STALLED,
+    "ThreadEnded": "integration/test_alerts_live_threads.py::test_thread_that_ends_by_an_error_calls_a_person",
     "OperatorOverrideInForce": STALLED,
 }
 

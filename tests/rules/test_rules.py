@@ -39,10 +39,11 @@ OTHER_COMMANDS = {
     "TunerNotLeading": ("rheostat status", "rheostat doctor", "rheostat run", "rheostat release", "/readyz"),
     "TunerActuationFailing": ("rheostat status", "rheostat doctor", "kafka-configs", "rheostat pause"),
     "ConfigReloadFailed": ("rheostat config check", "rheostat config show"),
+    "ThreadEnded": ("rheostat run", "rheostat status", "/readyz"),
     "OperatorOverrideInForce": ("rheostat status", "rheostat resume", "rheostat override", "kafka-configs"),
 }
 # A verdict that stands on its own: it is told by the part it is about, or by what Prometheus remembers.
-RESTS_ON_NOTHING = {"RejectsRising", "TunerNotLeading", "ConfigReloadFailed"}
+RESTS_ON_NOTHING = {"RejectsRising", "TunerNotLeading", "ConfigReloadFailed", "ThreadEnded"}
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
 BY_NAME = {metric.name: metric for metric in METRICS}
 
