@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hmac
 import socket
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
@@ -16,16 +18,20 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streaming.addresses import counted_address, is_loopback
 from streaming.thread_watch import VitalThread
+
+log = structlog.get_logger("metrics")
 
 STOP_S_MAX = 5.0
 CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
 CONNECTIONS_MAX = 32
 CONNECTIONS_FROM_NETWORK_MAX = 24
 CONNECTIONS_PER_ADDRESS_MAX = 6
+_TELL_EVERY_S = 60.0  # Clients of other machines can cause errors: a line for each would fill the disk.
 
 
 class MetricsServer:
@@ -104,26 +110,42 @@ class _Threaded(ThreadingMixIn, WSGIServer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._places = Places()
+        self._told_s = float("-inf")
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.take(client_address[0]):
-            super().process_request(request, client_address)
-        else:
+        if not self._places.take(client_address[0]):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except Exception:
+            self._places.give_back(client_address[0])  # The thread that would release it did not start.
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         # A client that sends a byte now and then keeps its place no longer than one that sends none.
         deadline = threading.Timer(CONNECTION_S_MAX, _cut, (request,))
         deadline.daemon = True
-        deadline.start()
         try:
+            deadline.start()
             super().process_request_thread(request, client_address)
+        except Exception:  # noqa: BLE001 - ``handle_error`` logs it: the deadline is a thread too, and may not start
+            self.handle_error(request, client_address)
+            self.shutdown_request(request)
         finally:
             deadline.cancel()
             self._places.give_back(client_address[0])
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks off is no news."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
+        """Logs the error that is being handled, at most one a minute. A connection that breaks off (OSError) is no news."""
+        error, now_s = sys.exception(), time.monotonic()
+        if isinstance(error, OSError) or now_s < self._told_s + _TELL_EVERY_S:
+            return
+        self._told_s = now_s
+        log.error(
+            "a request for the metrics was not answered; the next one is tried anew",
+            client=str(client_address[0]), error=f"{type(error).__name__}: {error}",
+        )  # fmt: skip
 
 
 def _cut(request: socket.socket) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
+from structlog.testing import capture_logs
 
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings, parse_settings
@@ -134,3 +136,26 @@ def test_metrics_places_are_kept_for_this_machine() -> None:
     assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS_FROM_NETWORK_MAX
     assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS_MAX - CONNECTIONS_FROM_NETWORK_MAX
     assert not places.take("127.0.0.2"), "all places are taken"
+
+
+@pytest.mark.parametrize("fails", ["Thread", "Timer"])
+def test_metrics_are_served_again_after_threads_could_not_start(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Neither the thread of a request nor the timer that ends it keeps the request's place."""
+    started = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        is_timer = isinstance(thread, threading.Timer)
+        if is_timer if fails == "Timer" else "process_request_thread" in thread.name:
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    with monkeypatch.context() as patched, capture_logs() as said:
+        patched.setattr(threading.Thread, "start", start)
+        for _ in range(CONNECTIONS_MAX + 8):
+            assert page(server.port) is None
+    assert "x 7.0" in (page(server.port) or "")
+    assert [(line["log_level"], line["client"], line["error"]) for line in said] == [
+        ("error", "127.0.0.1", "RuntimeError: can't start new thread")
+    ]
