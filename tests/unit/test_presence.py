@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rheostat.tuner_presence import acting_tuner, alive
+from tuner import presence as module
 from tuner.api.board import Board
 from tuner.journal.presence_records import decode_presence, encode_presence
 from tuner.model.presence import ALIVE_S_MAX, TunerMode, TunerPresence
-from tuner.presence import presence_of
+from tuner.presence import PresenceReporter, presence_of
 from tuner.settings import TunerSettings
 
 NOW_MS = 1_000_000
@@ -61,3 +66,45 @@ def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> 
     board.acts()
     assert (seen().mode, seen().executes_plans) == (mode, not dry_run)
     assert (seen().rate_bytes_per_s_max, seen().objective_mode, seen().unthrottled_moves) == (50e6, None, "leave")
+
+
+class Producer:
+    """Takes every record."""
+
+    def __init__(self) -> None:
+        self.reported = threading.Event()
+        self.values: list[bytes | None] = []
+
+    def send(self, _topic: str, *, key: bytes, value: bytes | None) -> Any:  # noqa: ARG002 - the client's shape
+        self.values.append(value)
+        self.reported.set()
+        answer: Any = SimpleNamespace(add_callback=lambda _: answer, add_errback=lambda _: answer)
+        return answer
+
+    def close(self, timeout: float) -> None:
+        pass
+
+
+def test_reporter_goes_on_after_an_error_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
+    producer = Producer()
+
+    left: list[Any] = [ZeroDivisionError("by zero"), KeyError("holder")]
+
+    def presence() -> TunerPresence:
+        if left:
+            raise left.pop(0)
+        return ACTING
+
+    made: Any = producer
+    reporter = PresenceReporter(
+        lambda: made, "rheostat.journal", "c", "a:1", presence, wall_clock=lambda: 5.0, monotonic=lambda: 0.0
+    )
+    with capture_logs() as said:
+        reporter.start()
+        try:
+            assert producer.reported.wait(20), "the thread has ended"
+        finally:
+            reporter.stop()
+    assert [line["error"] for line in said] == ["ZeroDivisionError: by zero"]
+    assert producer.values[-1] is None, "it says that the tuner has ended"
