@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.checkpoint import Record, batches, damaged, read_offsets
+from streaming.checkpoint import SPARK_LOG_VERSION, Record, batches, check_format, damaged, read_offsets
 from streaming.sources import Offsets
 
-_INITIAL = "\x00v1\n"  # Spark writes a zero byte before the version in this file alone.
+_ZERO = "\x00"  # Spark writes a zero byte before the version in the files of ``sources`` alone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ def begun_batch(checkpoint_dir: Path, record: Record) -> BegunBatch | None:
     """Returns the batch that is begun and not finished; None where every batch is finished, or its starts are not known.
 
     Raises:
+        UnknownFormatError: a file is in a format of a later Spark.
         StreamError: a file cannot be read.
     """
     live = checkpoint_dir / record.live
@@ -76,7 +77,7 @@ def write_begun_batch(checkpoint_dir: Path, record: Record, batch: BegunBatch) -
         for file in sorted((live / "sources").glob("*/0")):
             source = int(file.parent.name)
             offsets = _changed(_read_initial(file), [one for one in batch.slices if one.source == source], at_end=False)
-            _write(file, _INITIAL + json.dumps(offsets))
+            _write(file, f"{_ZERO}{SPARK_LOG_VERSION}\n{json.dumps(offsets)}")
     _replace_offsets(live / "offsets" / str(number), batch.slices, at_end=True)
 
 
@@ -90,7 +91,9 @@ def _slices(starts: Sequence[Offsets], ends: Sequence[Offsets]) -> Iterator[Slic
 
 def _read_initial(file: Path) -> Offsets:
     try:
-        body = json.loads(file.read_text(encoding="utf-8").removeprefix(_INITIAL))
+        version, _, content = file.read_text(encoding="utf-8").removeprefix(_ZERO).partition("\n")
+        check_format(file, version)
+        body = json.loads(content)
         return {t: {int(p): int(offset) for p, offset in of_topic.items()} for t, of_topic in body.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise damaged(file, "not offsets of Kafka") from error

@@ -15,11 +15,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
@@ -33,10 +34,15 @@ from streaming.sources import Offsets
 RECORD = "rheostat.json"
 _RECORD_VERSION = 1
 _LIVE = "live-"
+SPARK_LOG_VERSION = "v1"  # Of Spark's own files; rheostat knows no other format.
 _JVM_GONE_S_MAX = 20.0
 _SHOWN_CHARS_MAX = 120
 _LISTS = ("sources", "kafka_ids")
 _LOST = "lost by that: signals of the last half minute and, with stream.start latest, what was not read yet"
+
+
+class UnknownFormatError(StreamError):
+    """Spark wrote a file in a format that rheostat does not read. The file is not damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,11 +327,13 @@ def _check_whole(folder: Path, sources: int) -> None:
             json.loads(metadata.read_text(encoding="utf-8"))["id"]
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             raise damaged(metadata, "empty or cut") from error
-    for batch in offsets[-2:]:
-        if len(read_offsets(folder / "offsets" / str(batch))) != sources:
-            raise damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
-    for batch in commits[-2:]:
-        _log_lines(folder / "commits" / str(batch))
+    with suppress(UnknownFormatError):  # Spark looks at its own files when it starts.
+        for batch in offsets[-2:]:
+            if len(read_offsets(folder / "offsets" / str(batch))) != sources:
+                raise damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
+    with suppress(UnknownFormatError):
+        for batch in commits[-2:]:
+            _log_lines(folder / "commits" / str(batch))
     if commits and (not offsets or commits[-1] > offsets[-1]):
         raise damaged(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
 
@@ -335,14 +343,36 @@ def batches(log: Path) -> list[int]:
 
 
 def _log_lines(file: Path) -> list[Any]:
-    """The JSON values of one entry of Spark's logs; None for a source without an offset."""
+    """Returns the JSON values of one entry of Spark's logs; None for a source without an offset.
+
+    Raises:
+        UnknownFormatError: a later Spark wrote it.
+        StreamError: it is empty or cut.
+    """
     try:
         version, *lines = file.read_text(encoding="utf-8").splitlines()
-        if not version.startswith("v") or not lines:
-            raise ValueError("no version, or nothing after it")
+        check_format(file, version)
+        if not lines:
+            raise ValueError("nothing after the version")
         return [None if line == "-" else json.loads(line) for line in lines]
     except (FileNotFoundError, ValueError) as error:
         raise damaged(file, "empty or cut") from error
+
+
+def check_format(file: Path, version: str) -> None:
+    """Checks the version that a file of Spark begins with.
+
+    Raises:
+        UnknownFormatError: it is the version of another format.
+        ValueError: it is no version.
+    """
+    if not re.fullmatch(r"v\d{1,9}", version):
+        raise ValueError("no version")
+    if version != SPARK_LOG_VERSION:
+        raise UnknownFormatError(
+            f"Spark wrote {file} in its format {version}, and this rheostat reads {SPARK_LOG_VERSION} only: run the version of "
+            "rheostat that goes with that Spark."
+        )
 
 
 def read_offsets(file: Path) -> list[Offsets]:

@@ -54,6 +54,7 @@ class JavaOutput:
         self._hear = hear
         self._kept: deque[str] = deque(maxlen=_KEPT)
         reading, self._writing = os.pipe()
+        self._is_open = True  # The writing end, here.
         self._thread = threading.Thread(target=self._read, args=(reading,), name="java-output", daemon=True)
         self._thread.start()
 
@@ -63,11 +64,17 @@ class JavaOutput:
         return {"stdout": self._writing, "stderr": self._writing}
 
     def started(self) -> None:
-        """The JVM has its own writing end by now, or has died. With the last of them the reading ends."""
-        os.close(self._writing)
+        """Closes this process's writing end: the JVM has its own by now, or there is none. A second call does nothing.
+
+        With the last of the writing ends the reading ends.
+        """
+        if self._is_open:
+            self._is_open = False
+            os.close(self._writing)
 
     def last_words(self) -> str:
-        """Returns the last lines of a JVM that has ended."""
+        """Returns the last lines of a JVM that has ended, or that did not start."""
+        self.started()
         self._thread.join(timeout=_READ_S_MAX)
         return "\n".join(self._kept)
 

@@ -16,16 +16,19 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import structlog
 from kafka import TopicPartition
 
 from streaming import checkpoint
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
-from streaming.checkpoint import Failing, Record
+from streaming.checkpoint import Failing, Record, UnknownFormatError
 from streaming.contract import SCHEMA_VERSION, Topics
 from streaming.kafka import KafkaSettings
 from streaming.kafka.clients import consumer, end, producer
 from streaming.kafka.unpacking import RefusedBatch, limit_unpacking
 from streaming.sources import Feed
+
+log = structlog.get_logger("stream")
 
 FAILURES_MIN = 2
 REASON = "it ended the stream whenever it was read, and is left out"
@@ -57,9 +60,14 @@ class Hears:
 
 
 def note_failure(checkpoint_dir: Path) -> None:
-    """Notes that the begun batch has failed, by what a record can cause. No query may run."""
+    """Notes that the begun batch has failed, by what a record can cause. No query may run.
+
+    Raises:
+        StreamError: the checkpoint is damaged.
+        OSError: the checkpoint cannot be read or written.
+    """
     record = checkpoint.read(checkpoint_dir)
-    batch = begun_batch(checkpoint_dir, record)
+    batch = _begun_batch(checkpoint_dir, record)
     if batch is None:
         return
     known = record.failing
@@ -88,7 +96,8 @@ def resolve(
         KafkaError: the record's Kafka batch cannot be looked at, or the rejects topic does not take the note.
         StreamError: the checkpoint is damaged.
     """
-    batch, failing = begun_batch(checkpoint_dir, record), record.failing
+    failing = record.failing
+    batch = _begun_batch(checkpoint_dir, record) if failing is not None else None
     if batch is None or failing is None or failing.times < FAILURES_MIN or batch.records == 0:
         return record
     if (failing.live, failing.batch) != (record.live, batch.number):
@@ -108,6 +117,15 @@ def resolve(
     checkpoint.write(checkpoint_dir, record)
     write_begun_batch(checkpoint_dir, record, without(suspects, one, found.last_offset))
     return record
+
+
+def _begun_batch(checkpoint_dir: Path, record: Record) -> BegunBatch | None:
+    """Returns the begun batch; None where there is none, or Spark wrote it in a format that must not be rewritten."""
+    try:
+        return begun_batch(checkpoint_dir, record)
+    except UnknownFormatError as error:
+        log.warning("a record that ends the stream whenever it is read cannot be found and left out", reason=str(error))
+        return None
 
 
 def halved(batch: BegunBatch) -> BegunBatch:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import kafka.errors
+import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
@@ -33,6 +34,8 @@ from streaming.progress import Reports, behind_records, event_time_s
 from streaming.session import Standalone, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
 from streaming.sources import Feed
+
+log = structlog.get_logger("stream")
 
 POLL_S = 1
 # All that are kept are read where batches end faster than they are asked for, so not a hundred; and never more than a few
@@ -89,6 +92,7 @@ def run(
         teardown.enter_context(checkpoint.held(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
         output = JavaOutput(listener.java)
+        teardown.callback(output.started)  # A session that fails before it starts a JVM leaves it open.
         try:
             spark = spark_session(
                 jars,
@@ -121,7 +125,7 @@ def run(
                     watch.until_end(live)
             except (Py4JNetworkError, ConnectionError) as error:
                 if watch.ran and ran_out_of_memory():
-                    quarantine.note_failure(settings.checkpoint_dir)
+                    _note_failure(settings.checkpoint_dir)
                     raise StreamError(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
                         "records again, and leaves out one that ends it every time; raise stream.driver_memory_mb if none is found."
@@ -134,10 +138,20 @@ def run(
                 cause = why(report, kafka_, topics, settings, feeds)
                 if not (watch.was_reached and is_lost(report)):
                     if watch.ran and isinstance(error, PySparkException | Py4JError) and may_be_a_record(report):
-                        quarantine.note_failure(settings.checkpoint_dir)
+                        _note_failure(settings.checkpoint_dir)
                     raise StreamError(cause) from error
                 listener.again(cause, watch.wait_s)
                 watch.pause()
+
+
+def _note_failure(checkpoint_dir: Path) -> None:
+    """Notes that the begun batch has failed. An error of that is logged, so that it does not replace what ended the query."""
+    try:
+        quarantine.note_failure(checkpoint_dir)
+    except (StreamError, OSError) as error:
+        log.error(
+            "the failed batch is not noted, so a record that ends the stream is not searched for", error=str(error)
+        )
 
 
 def _check_places(settings: StreamSettings) -> None:

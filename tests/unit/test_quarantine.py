@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from test_checkpoint import NOW
 
 from streaming import checkpoint, quarantine
@@ -167,3 +168,22 @@ def test_written_batch_drops_hadoops_checksum(folder: Path) -> None:
 )
 def test_failure_counts_only_where_a_record_can_cause_it(report: str, counts: bool) -> None:
     assert may_be_a_record(report) is counts
+
+
+@pytest.mark.parametrize("file", ["offsets/0", "sources/0/0"])
+def test_files_of_a_later_spark_are_left_as_they_are(folder: Path, said: list[Any], file: str) -> None:
+    stream = Stream(folder, {0: 8, 1: 0}, {(0, 3)})
+    assert not stream.run()
+    assert not stream.run()
+    path = folder / "live-1" / file
+    path.write_text(path.read_text().replace("v1\n", "v2\n", 1))
+    before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    with capture_logs() as told:
+        restarted(folder)
+        note_failure(folder)
+    assert {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()} == before
+    assert [line["event"] for line in told] == [
+        "a record that ends the stream whenever it is read cannot be found and left out"
+    ] * 2
+    assert f"{path} in its format v2, and this rheostat reads v1 only" in told[0]["reason"]
+    assert said == []

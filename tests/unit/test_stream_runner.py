@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from structlog.testing import capture_logs
 
-from streaming import checkpoint
+from streaming import checkpoint, runner
 from streaming.contract import Topics
 from streaming.errors import StreamError
 from streaming.formats.common import Source
@@ -142,3 +149,46 @@ def test_refusals_have_as_many_places_as_a_batch_brings_and_in_all_no_more_than_
     records_max: int, partitions: int, expected: int
 ) -> None:
     assert places(records_max, partitions) == expected
+
+
+def test_java_output_ends_where_the_session_never_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_session(*_: object, **__: object) -> None:
+        raise OSError("its settings cannot be written")
+
+    monkeypatch.setattr(runner, "spark_session", no_session)
+    settings = StreamSettings(checkpoint_dir=tmp_path / "checkpoint")
+    before = {thread for thread in threading.enumerate() if thread.name == "java-output"}
+    with pytest.raises(StreamError):
+        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event())
+    assert {thread for thread in threading.enumerate() if thread.name == "java-output"} <= before
+
+
+@pytest.mark.parametrize("noting", [StreamError("The checkpoint is damaged"), OSError(28, "No space left on device")])
+def test_failure_that_cannot_be_noted_does_not_replace_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noting: Exception
+) -> None:
+    spark: Any = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None), stop=lambda: None)
+
+    def dies(_: object) -> None:
+        raise Py4JNetworkError("gone")
+
+    @contextmanager
+    def live(*_: object) -> Iterator[Any]:
+        yield SimpleNamespace(query=SimpleNamespace(awaitTermination=dies, lastProgress=None), worker=None)
+
+    @contextmanager
+    def held(*_: object) -> Iterator[None]:
+        yield
+
+    def note(_: Path) -> None:
+        raise noting
+
+    monkeypatch.setattr(runner, "spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr(runner.checkpoint, "held_by_jvm", held)
+    monkeypatch.setattr(runner.pipeline, "start", live)
+    monkeypatch.setattr(runner, "ran_out_of_memory", lambda: True)
+    monkeypatch.setattr(runner.quarantine, "note_failure", note)
+    settings = StreamSettings(checkpoint_dir=tmp_path / "checkpoint")
+    with capture_logs() as said, pytest.raises(StreamError, match="ran out of memory"):
+        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event())
+    assert [(line["log_level"], line["error"]) for line in said] == [("error", str(noting))]
