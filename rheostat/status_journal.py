@@ -17,7 +17,7 @@ from rheostat.tuner_presence import alive
 from streaming.kafka import consumer
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.presence_records import presence_of, presence_prefix
-from tuner.journal.reading import JournalError, JournalRecord, read_journal
+from tuner.journal.reading import JournalError, JournalRecord, UnreadableBatchError, read_journal
 from tuner.journal.remembered import Remembered
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory
@@ -112,6 +112,8 @@ def read_followed(settings: Settings, counts: Mapping[str, int] = COUNTS) -> Fol
     try:
         for record in read_journal(reader, topics.journal):
             followed.take(record)
+    except UnreadableBatchError as error:
+        raise CommandError(f"The journal cannot be read: {error}.") from error
     except (JournalError, KafkaError) as error:
         raise CommandError(
             f"The journal cannot be read ({error}): it takes the right Read on Topics {topics.journal} and {topics.orders}."

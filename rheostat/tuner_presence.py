@@ -14,7 +14,9 @@ from kafka.errors import KafkaError
 from rheostat.errors import CommandError
 from rheostat.settings import Settings
 from streaming.kafka import consumer
+from streaming.kafka.unpacking import refused_batches
 from tuner.journal.presence_records import presence_of, presence_prefix
+from tuner.journal.reading import UnreadableBatchError
 from tuner.model.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 
 _READ_BACK_S = 2 * ALIVE_S_MAX  # Clocks of this machine and of the brokers may differ by as much as a tuner's life.
@@ -39,7 +41,10 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
     try:
         if not reader.partitions_for_topic(topic):
             return ()
-        found = _read(reader, TopicPartition(topic, 0), presence_prefix(settings.cluster), now_ms)
+        with refused_batches(reader) as refused:
+            found = _read(reader, TopicPartition(topic, 0), presence_prefix(settings.cluster), now_ms)
+        if refused:
+            raise CommandError(f"Whether a tuner runs is not known: {UnreadableBatchError(refused[0])}.")
     except (KafkaError, RuntimeError, OSError) as error:
         raise CommandError(
             f"Whether a tuner runs cannot be read from {topic} ({type(error).__name__}: {error}): it takes the right Read on "

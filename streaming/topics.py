@@ -24,7 +24,9 @@ _A_WEEK_OR_A_GIB = {
 }
 # With as many, what a broker has acknowledged alone and lost again is not taken for written.
 _REPLICAS_OF_TWO_IN_SYNC = 3
-_DEFAULTS = {"cleanup.policy": "delete"}  # Kafka's own, of essential settings that need not stand on the topic.
+_DEFAULTS = {"cleanup.policy": "delete", "compression.type": "producer"}  # Kafka's own, where no broker has another.
+# Settings without which what is written to a topic cannot be read back.
+_READ_BACK = ("cleanup.policy", "compression.type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +39,31 @@ class TopicSpec:
 
 def topic_specs(topics: Topics) -> list[TopicSpec]:
     # LogAppendTime: a broker's clock then tells the age of a record, whatever clock its sender has.
-    appended = {"message.timestamp.type": "LogAppendTime"}
+    # producer: a broker that has a compression of its own compresses anew, and rheostat in Python reads nothing but gzip.
+    appended = {"message.timestamp.type": "LogAppendTime", "compression.type": "producer"}
+    as_sent = ("compression.type",)
     # A record of a broker with thousands of moving partitions, or of all that was seen moving, outgrows Kafka's 1 MiB.
     large = {"max.message.bytes": str(RECORD_BYTES_MAX)}
     return [
         TopicSpec(
-            topics.metrics, 2, {**appended, **large, "retention.ms": str(6 * _HOUR_MS)}, ("message.timestamp.type",)
+            topics.metrics,
+            2,
+            {**appended, **large, "retention.ms": str(6 * _HOUR_MS)},
+            ("message.timestamp.type", *as_sent),
         ),
-        TopicSpec(topics.signals, 1, {**appended, "retention.ms": str(24 * _HOUR_MS)}),
-        TopicSpec(topics.rejects, 1, {**appended, "retention.ms": str(7 * 24 * _HOUR_MS)}),
+        TopicSpec(topics.signals, 1, {**appended, "retention.ms": str(24 * _HOUR_MS)}, as_sent),
+        TopicSpec(topics.rejects, 1, {**appended, "retention.ms": str(7 * 24 * _HOUR_MS)}, as_sent),
         # Compacted: what it says of values that stand in the cluster must outlive any retention.
         # Small segments, because only closed ones are compacted, and the tuner reads all of it when it starts.
-        TopicSpec(
-            topics.journal, 1, {**appended, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, ("cleanup.policy",)
-        ),
+        TopicSpec(topics.journal, 1, {**appended, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
         # What people order, apart from what the tuner writes: so the right to pause is not the right to write the journal.
-        TopicSpec(topics.orders, 1, {**appended, "cleanup.policy": "compact", **_COMPACT_SOON}, ("cleanup.policy",)),
+        TopicSpec(topics.orders, 1, {**appended, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
         # One key for all of a cluster: compacted, the last record would be all that is left.
         TopicSpec(
             topics.inputs,
             1,
             {**appended, **large, "cleanup.policy": "delete", **_A_WEEK_OR_A_GIB},
-            ("cleanup.policy", "message.timestamp.type"),
+            ("cleanup.policy", "message.timestamp.type", *as_sent),
         ),
     ]
 
@@ -117,8 +122,7 @@ def topic_complaints(client: ClusterClient, topics: Topics, specs: Sequence[Topi
     present = [spec for spec in specs if spec.name in {state.topic for state in states}]
     factor = _replicas(client)
     keys = sorted({key for spec in present for key in spec.essential})
-    set_there = client.topic_configs([spec.name for spec in present], keys)
-    found = {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in present}
+    found = _found(client, present, keys)
     thin = [
         f"topic {s.topic} has its {len(s.replicas)} replica(s) on {', '.join(map(str, s.replicas))} only, and it is the one record "
         f"of what is rheostat's: kafka-reassign-partitions --execute with {factor} replicas"
@@ -128,19 +132,21 @@ def topic_complaints(client: ClusterClient, topics: Topics, specs: Sequence[Topi
     return thin + _complaints(present, found)
 
 
-def forgetting(client: ClusterClient, topics: Topics) -> list[str]:
-    """Returns complaints about the journal's and the orders' topic where Kafka would delete what stands in them.
+def not_read_back(client: ClusterClient, topics: Topics) -> list[str]:
+    """Returns complaints about the journal's and the orders' topic where what is written there could not be read back.
+
+    Kafka would delete it (``cleanup.policy``), or compress it in a way that rheostat does not read (``compression.type``).
 
     Raises:
         ClusterError: not reachable, or a right is missing.
     """
-    kept = [
-        replace(s, essential=("cleanup.policy",))
-        for s in topic_specs(topics)
-        if s.name in (topics.journal, topics.orders)
-    ]
-    set_there = client.topic_configs([spec.name for spec in kept], ["cleanup.policy"])
-    return _complaints(kept, {spec.name: {**_DEFAULTS, **set_there.get(spec.name, {})} for spec in kept})
+    kept = [replace(s, essential=_READ_BACK) for s in topic_specs(topics) if s.name in (topics.journal, topics.orders)]
+    return _complaints(kept, _found(client, kept, _READ_BACK))
+
+
+def _found(client: ClusterClient, specs: Sequence[TopicSpec], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+    effective = client.effective_topic_configs([spec.name for spec in specs], keys)
+    return {spec.name: {**_DEFAULTS, **effective.get(spec.name, {})} for spec in specs}
 
 
 def _complaints(specs: Iterable[TopicSpec], found: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer, producer
 from streaming.kafka.cluster import ClusterClient
+from streaming.kafka.unpacking import RefusedBatch
 from streaming.thread_watch import ThreadWatch
 from tuner.actuate.fenced import FencedThrottles
 from tuner.actuate.slewing import Slewing
@@ -134,7 +135,10 @@ def run_tuner(
         signals = SignalReader(signal_consumer, topics.signals, cluster, monotonic=monotonic)
         board.refused["signals"] = lambda: signals.refused.count
         # Where the topic was made anew, all of it is news.
-        order_consumer = consumer(kafka, "rheostat-tuner-orders", auto_offset_reset="earliest")
+        refused_batches: list[RefusedBatch] = []
+        order_consumer = consumer(
+            kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest"
+        )
         stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         plans_consumer: KafkaConsumer | None = None
         if settings.dry_run:
@@ -143,7 +147,7 @@ def run_tuner(
         orders = OrdersReader(
             order_consumer, topics.orders, cluster,
             (plans_consumer, topics.journal) if plans_consumer is not None else None,
-            monotonic=monotonic,
+            refused_batches=refused_batches, monotonic=monotonic,
         )  # fmt: skip
         board.refused["orders"] = lambda: orders.refused.count
         lease: Lease | None = None
@@ -254,6 +258,7 @@ def run_tuner(
                 serve(
                     loop, mutations, plans, board,
                     journal=journal, lease=lease, reloads=reloads or NoReloads(), away=standing_by.away,
+                    unheard=orders.unreadable,
                     cycle_s=settings.cycle_s, stop=stop, monotonic=monotonic,
                 )  # fmt: skip
                 quota_board.stands_by()

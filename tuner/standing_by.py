@@ -25,12 +25,14 @@ from tenacity import (
 from streaming.contract import Topics
 from streaming.kafka import KafkaSettings, consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.topics import ensure_topics, forgetting
+from streaming.kafka.unpacking import OnRefused, log_refused
+from streaming.topics import ensure_topics, not_read_back
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.journal.owed import Owed
 from tuner.journal.read_ahead import Known, ReadAhead
+from tuner.journal.reading import UnreadableBatchError
 from tuner.lease import Lease, group_of
 from tuner.model.memory import Memory
 from tuner.teardown import named
@@ -41,7 +43,7 @@ _RETRY_S_MAX = 30.0
 _STAND_BY_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
 _MENDED_PAUSE_S = 10.0
-_SETTINGS_SEEN_S, _FORGETS_PAUSE_S = 1.0, 5.0
+_SETTINGS_SEEN_S, _NOT_READ_BACK_PAUSE_S = 1.0, 5.0
 _OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
 
 
@@ -58,7 +60,7 @@ class StandBy:
         """Until the cluster has our topics (True), or ``stop`` is set (False).
 
         Args:
-            acts: it may change the cluster, and then never with a journal that Kafka deletes from.
+            acts: it may change the cluster, and then never with a journal or orders that cannot be read back.
         """
         self._topics = topics
         retrying = Retrying(
@@ -74,14 +76,14 @@ class StandBy:
             for complaint in complaints:
                 log.warning(complaint)
             looks = 0
-            while acts and (faults := retrying(forgetting, self._client, topics)):
+            while acts and (faults := retrying(not_read_back, self._client, topics)):
                 looks += 1
                 if looks == 1:  # A broker may not know yet what a topic was made with a moment ago.
                     self._stop.wait(_SETTINGS_SEEN_S)
                 else:
                     self.wait_for(
-                        f"what is rheostat's own in the cluster would be forgotten, so no tuner acts: {faults[0]}",
-                        _FORGETS_PAUSE_S,
+                        f"the journal or the orders could not be read back, so no tuner acts: {faults[0]}",
+                        _NOT_READ_BACK_PAUSE_S,
                     )
                 if self._stop.is_set():
                     return False
@@ -144,6 +146,9 @@ class StandBy:
             return memory
         except JournalUnreadable:
             raise
+        except UnreadableBatchError as error:
+            leave()
+            self.wait_for(str(error), _MENDED_PAUSE_S)
         except (JournalError, ClusterError) as error:
             self.wait_for(str(error))
             self._make_topics()
@@ -220,10 +225,13 @@ def used_by_tuner(topics: Topics) -> tuple[str, ...]:
     return topics.signals, topics.journal, topics.orders, topics.inputs
 
 
-def journal_reader(kafka: KafkaSettings) -> KafkaConsumer:
+def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) -> KafkaConsumer:
     # What a predecessor did not commit it did not do. And a journal that ends before what is known of it is an error, where Kafka's
     # default would go on at its end.
-    return consumer(kafka, "rheostat-tuner-recovery", isolation_level="read_committed", auto_offset_reset="none")
+    return consumer(
+        kafka, "rheostat-tuner-recovery",
+        on_refused=on_refused, isolation_level="read_committed", auto_offset_reset="none",
+    )  # fmt: skip
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None) -> Memory:

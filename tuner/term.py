@@ -36,25 +36,30 @@ def serve(
     lease: Lease | None,
     reloads: Reloads,
     away: Callable[[], str | None],
+    unheard: Callable[[], str | None] = lambda: None,
     cycle_s: float,
     stop: threading.Event,
     monotonic: Callable[[], float],
 ) -> None:
-    """Until the lease or the journal is lost, other settings are waiting, or ``stop`` is set.
+    """Until the lease or the journal is lost, orders cannot be read, other settings are waiting, or ``stop`` is set.
 
     Args:
         away: why nothing can be done, where the cluster does not answer at all.
+        unheard: why orders that were given are not known; None: they are. One of them may be a pause.
     """
 
     def may_act() -> bool:
         held = lease is None or still_held(lease, journal, stop, monotonic)
-        return held and not journal.lost and not reloads.waiting()
+        return held and not journal.lost and not reloads.waiting() and unheard() is None
 
     board.acts()
     run(loop, mutations, plans, board, cycle_s=cycle_s, stop=stop, monotonic=monotonic, may_act=may_act)
     loop.end("stopped on the way: this tuner's term has ended")
     board.stands_by("other settings are being taken up" if reloads.waiting() else None)
-    if not stop.is_set() and not reloads.waiting():
+    if not stop.is_set() and (why := unheard()) is not None:
+        board.stands_by(why)
+        log.error("orders cannot be read: acting no more", holder=journal.holder, error=why)
+    elif not stop.is_set() and not reloads.waiting():
         board.stands_by(away())
         log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
 

@@ -332,19 +332,31 @@ class ClusterClient:
         Raises:
             MissingRight: DescribeConfigs on Topic.
         """
-        names = sorted(set(topics))
+        set_here = {
+            name: {key: c.value for key, c in configs.items() if c.source == words.SOURCE_TOPIC}
+            for name, configs in self._topic_configs(topics, keys).items()
+        }
+        return {name: configs for name, configs in set_here.items() if configs}
+
+    def effective_topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The named settings that hold for the topics: set on the topic, or on the broker that answers.
+
+        Settings that have Kafka's own default, and topics that are gone, are absent.
+
+        Raises:
+            MissingRight: DescribeConfigs on Topic.
+        """
+        found = self._topic_configs(topics, keys)
+        return {name: {key: c.value for key, c in configs.items()} for name, configs in found.items()}
+
+    def _topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
+        names, wanted = sorted(set(topics)), list(keys)
         if not names:
             return {}
-        wanted = list(keys)
         request = DescribeConfigsRequest(
             resources=[(words.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
         )
-        found = read_configs(self._wire.one("describe topic configs", request), "DescribeConfigs on Topic")
-        set_here = {
-            name: {key: c.value for key, c in configs.items() if c.source == words.SOURCE_TOPIC}
-            for name, configs in found.items()
-        }
-        return {name: configs for name, configs in set_here.items() if configs}
+        return read_configs(self._wire.one("describe topic configs", request), "DescribeConfigs on Topic")
 
     def alter_broker_configs(
         self, changes: Mapping[int, Mapping[str, Change]], *, validate_only: bool = False

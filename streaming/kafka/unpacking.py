@@ -2,8 +2,10 @@
 
 **Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole. A compressed batch that unpacks to more
 than the limit, or is compressed in a way that this program does not read, is left out: the consumer goes on behind it, and
-``on_refused`` is called. None of them is rheostat's own: its producers write gzip, and no record above ``RECORD_BYTES_MAX``. A
-fetch that has unpacked ``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
+``on_refused`` is called. None of them is as rheostat sent it: its producers write gzip, and no record above ``RECORD_BYTES_MAX``.
+But a broker whose topic has a ``compression.type`` of its own compresses anew what it takes (streaming/topics.py demands
+``producer``). A reader that must not miss a batch asks for those left out (``refused_batches``). A fetch that has unpacked
+``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
 
 **Form.** kafka-python raises an error for a header key that is not UTF-8, and brokers take such a key. So records are decoded
 here, and their headers are skipped: rheostat uses none. A batch with a malformed record is left out from that record on: one
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,14 +58,22 @@ class RefusedBatch:
     packed_bytes: int  # Of the whole batch.
     reason: str
 
+    @property
+    def text(self) -> str:
+        """In words, for one line: which records, and why."""
+        return (
+            f"records {self.first_offset} to {self.last_offset} of {self.topic}, partition {self.partition}, are not read: "
+            f"{self.reason}"
+        )
+
 
 OnRefused = Callable[[RefusedBatch], object]
 
 
 def log_refused(batch: RefusedBatch) -> None:
     log.error(
-        f"records {batch.first_offset} to {batch.last_offset} of {batch.topic}, partition {batch.partition}, are not read: "
-        f"{batch.reason}; find the producer that wrote them, and mend it or take its right to write away",
+        f"{batch.text}; see that the topic has compression.type=producer, and find the producer that wrote them: mend it, or take "
+        "its right to write away",
         packed_bytes=batch.packed_bytes,
     )
 
@@ -80,6 +91,18 @@ def limit_unpacking(
 ) -> None:
     """Makes the consumer leave out batches that unpack to more than ``batch_bytes_max``, and malformed records."""
     consumer._fetcher.PartitionRecords = _limited(on_refused, batch_bytes_max, fetch_bytes_max)
+
+
+@contextmanager
+def refused_batches(consumer: KafkaConsumer) -> Iterator[list[RefusedBatch]]:
+    """Collects the batches that ``consumer`` leaves out until the end of the block. ``on_refused`` does not hear of them."""
+    fetcher, refused = consumer._fetcher, list[RefusedBatch]()
+    before = fetcher.PartitionRecords
+    limit_unpacking(consumer, refused.append)
+    try:
+        yield refused
+    finally:
+        fetcher.PartitionRecords = before
 
 
 def _limited(on_refused: OnRefused, batch_bytes_max: int, fetch_bytes_max: int) -> type[Any]:

@@ -191,7 +191,7 @@ def test_tuner_refuses_a_journal_that_forgets_until_it_does_not(lab: Lab, tmp_pa
             with running(
                 *RHEOSTAT, "tune", "--config", config_of(lab, "tuner", tmp_path), log=tmp_path / "t.log"
             ) as tune:
-                until(lambda: "would be forgotten, so no tuner acts" in tune.said(), STARTED_S_MAX, tune.said)
+                until(lambda: "could not be read back, so no tuner acts" in tune.said(), STARTED_S_MAX, tune.said)
                 assert f"--entity-name {TOPICS.journal} --add-config cleanup.policy=compact" in tune.said()
                 set_policy("compact")
                 started(tune, "acting")

@@ -14,6 +14,7 @@ from rheostat.errors import CommandError
 from rheostat.reassign import record
 from streaming.contract import Side
 from streaming.contract.bounds import AT_MS_MAX
+from streaming.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.api import orders_api
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused
 from tuner.journal import sender as sending
@@ -44,6 +45,7 @@ class Broker:
     unread_after: int = 0  # Reads that are answered before.
     stuck: bool = False  # Closing finds records that wait.
     forced: bool = False
+    recompresses: bool = False  # What it takes cannot be read back.
 
     def producer(self, *_: object, **__: object) -> Broker:
         if self.begins is not None:
@@ -72,7 +74,14 @@ class Broker:
     def _sender(self) -> SimpleNamespace:
         return SimpleNamespace(force_close=lambda: setattr(self, "forced", True), join=lambda _: None)
 
+    def consumer(self, *_: object, on_refused: OnRefused) -> SimpleNamespace:
+        self.on_refused = on_refused
+        return SimpleNamespace(close=lambda **_: None)
+
     def rewound(self, *_: object) -> list[SimpleNamespace]:
+        if self.recompresses and self.records:
+            self.on_refused(RefusedBatch("rheostat.orders", 0, 3, 3, 0, 9, "compressed with zstd"))
+            return []
         self.unread_after -= 1
         if self.unread is not None and self.unread_after < 0:
             raise self.unread
@@ -83,7 +92,7 @@ class Broker:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
     monkeypatch.setattr(sending, "producer", made.producer)
-    monkeypatch.setattr(orders_api, "consumer", lambda *_: SimpleNamespace(close=lambda **_: None))
+    monkeypatch.setattr(orders_api, "consumer", made.consumer)
     monkeypatch.setattr(orders_api, "SignalTail", lambda *_: made)
     monkeypatch.setattr(record, "ready_topics", lambda _: None)
     return made
@@ -139,6 +148,15 @@ def test_what_waits_when_the_desk_closes_is_not_sent_later(broker: Broker) -> No
     broker.takes, broker.stuck = [SILENT], True
     assert give(broker).startswith(NOT_KNOWN)
     assert broker.forced
+
+
+def test_order_that_cannot_be_read_back_is_not_said_to_be_taken(broker: Broker) -> None:
+    broker.recompresses = True
+    said = give(broker)
+    assert said.startswith(
+        f"{NOT_KNOWN}records 3 to 3 of rheostat.orders, partition 0, are not read: compressed with zstd"
+    )
+    assert "Set compression.type=producer on rheostat.orders" in said
 
 
 def test_an_unreadable_order_on_record_does_not_keep_an_order_from_being_given(broker: Broker) -> None:

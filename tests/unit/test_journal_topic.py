@@ -44,7 +44,7 @@ class Cluster:
         self.made.append((name, configs))
         self.topics.add(name)
 
-    def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
+    def effective_topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
         return {}
 
 

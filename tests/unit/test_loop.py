@@ -215,6 +215,21 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     assert rig.kinds("let_go") == ["decision"]
 
 
+def test_term_ends_where_orders_cannot_be_read() -> None:
+    """One of them may be a pause."""
+    rig = Rig()
+    journal: Any = SimpleNamespace(lost=False, holder="h")
+    board = Board("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
+    serve(
+        rig.loop, None, None, board,
+        journal=journal, lease=None, reloads=NoReloads(), away=lambda: None, unheard=lambda: "records 3 to 5 are not read",
+        cycle_s=5.0, stop=threading.Event(), monotonic=lambda: rig.now_s,
+    )  # fmt: skip
+    assert rig.throttles.rates == Rig().throttles.rates
+    assert not board.acting
+    assert board.ready() == (False, "records 3 to 5 are not read")
+
+
 @pytest.mark.parametrize("acts", ["clear_lists", "put_back"])
 def test_what_came_of_an_ending_is_on_record_when_the_journal_takes_it_again(acts: str) -> None:
     rig = raised()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streaming.kafka.unpacking import RefusedBatch
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
@@ -133,3 +134,13 @@ def test_orders_topic_says_nothing_of_what_tuners_write(looks_on: bool, monkeypa
     monkeypatch.setattr(reader, "_tail", Tail(given))
     reader.follow()
     assert [plan.active for plan in reader.plans.plans] == [True]
+
+
+def test_orders_in_a_refused_batch_are_unread_until_read_anew() -> None:
+    refused: list[RefusedBatch] = []
+    reader = OrdersReader(None, "orders", "c", refused_batches=refused)
+    assert reader.unreadable() is None
+    refused.append(RefusedBatch("orders", 0, 3, 5, 0, 9, "compressed with zstd"))
+    assert "records 3 to 5 of orders, partition 0, are not read" in (reader.unreadable() or "")
+    reader.begin({0: 6}, {})
+    assert reader.unreadable() is None

@@ -12,7 +12,7 @@ from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import parse_settings
 from streaming.contract import Topics
 from streaming.kafka.cluster import PartitionState
-from streaming.topics import ensure_topics, forgetting, topic_specs
+from streaming.topics import ensure_topics, not_read_back, topic_specs
 
 TOPICS = Topics.with_prefix("rheostat")
 ALL = tuple(f"rheostat.{name}" for name in ("metrics", "signals", "rejects", "journal", "orders", "inputs"))
@@ -54,7 +54,7 @@ class Cluster:
         assert set(topics) <= self.topics | self.made.keys()
         return {}
 
-    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+    def effective_topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
         asked = set(keys)
         found = {t: {k: v for k, v in self.configs.get(t, {}).items() if k in asked} for t in topics}
         return {topic: configs for topic, configs in found.items() if configs}
@@ -74,6 +74,7 @@ def test_all_that_are_missing_are_made_and_what_is_there_stays() -> None:
     assert partitions == 1
     assert configs == {
         "message.timestamp.type": "LogAppendTime",
+        "compression.type": "producer",
         "max.message.bytes": "16777216",
         "cleanup.policy": "delete",
         "retention.ms": "604800000",
@@ -127,12 +128,34 @@ def test_process_asks_only_for_the_topics_it_uses() -> None:
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_journal_and_orders_that_would_be_deleted_are_named(policy: str) -> None:
     client: Any = Cluster({**WELL, "rheostat.orders": {"cleanup.policy": policy}})
-    [complaint] = forgetting(client, TOPICS)
+    [complaint] = not_read_back(client, TOPICS)
     assert complaint.startswith(
         f"topic rheostat.orders has cleanup.policy={policy}, rheostat needs compact: kafka-configs "
     )
     well: Any = Cluster(WELL)
-    assert forgetting(well, TOPICS) == []
+    assert not_read_back(well, TOPICS) == []
+
+
+ZSTD = {topic: {**WELL.get(topic, {}), "compression.type": "zstd"} for topic in ALL}
+
+
+def test_topics_that_inherit_a_compression_are_complained_about() -> None:
+    """Python reads gzip alone, and a broker with a compression of its own compresses anew what it takes."""
+    complaints = ensured(Cluster(ZSTD))
+    assert [complaint.split(": ")[0] for complaint in complaints] == [
+        f"topic {topic} has compression.type=zstd, rheostat needs producer" for topic in ALL
+    ]
+    client: Any = Cluster(ZSTD)
+    unsafe = not_read_back(client, TOPICS)
+    assert unsafe == [c for c in complaints if "rheostat.journal" in c or "rheostat.orders" in c]
+    assert unsafe[0].endswith("--entity-name rheostat.journal --add-config compression.type=producer")
+    assert {found.verdict for found in examined(Cluster(ZSTD), create=False)} == {Verdict.FAILED}
+
+
+def test_topics_are_made_to_stay_as_producers_compress_them() -> None:
+    cluster = Cluster({}, topics=())
+    ensured(cluster)
+    assert {configs["compression.type"] for _, _, configs in cluster.made.values()} == {"producer"}
 
 
 def test_how_long_inputs_are_kept_is_the_operators() -> None:

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from streaming.kafka.cluster import ClusterError
+from streaming.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.journal.entries import memory_key
 from tuner.journal.read_ahead import AGAIN_S, ReadAhead
 
@@ -25,6 +26,8 @@ class Record(NamedTuple):
 class Reader:
     def __init__(self, partitions: int = 1, *answers: Any) -> None:
         self.partitions, self.answers, self.closed = partitions, list(answers), False
+
+    on_refused: OnRefused
 
     def partitions_for_topic(self, topic: str) -> set[int]:
         assert topic == TOPIC
@@ -45,6 +48,9 @@ class Reader:
         answer = self.answers.pop(0) if self.answers else []
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, RefusedBatch):
+            self.on_refused(answer)
+            answer = [UNKNOWN]  # As kafka-python goes on behind it.
         assert len(answer) <= max_records
         found = [record._replace(offset=self.at + n) for n, record in enumerate(answer)]
         self.at += len(answer)
@@ -61,12 +67,17 @@ class Rig:
         self.now_s, self.id, self.asked = 0.0, "one", 0
         self.away = False
         self.ahead = ReadAhead(
-            lambda: self.left.pop(0),  # type: ignore[arg-type,return-value]  # the consumer's shape
+            self.reader,
             TOPIC,
             CLUSTER,
             self.topic_ids,
             monotonic=lambda: self.now_s,
         )
+
+    def reader(self, on_refused: OnRefused) -> Any:
+        made = self.left.pop(0)
+        made.on_refused = on_refused
+        return made
 
     def topic_ids(self, topics: tuple[str, ...]) -> dict[str, str]:
         self.asked += 1
@@ -87,6 +98,17 @@ def test_what_was_read_is_known_once_and_the_reader_is_closed() -> None:
     assert known.read_to == {0: 4}
     assert rig.readers[0].closed
     assert rig.ahead.known() is None
+
+
+def test_batch_that_cannot_be_unpacked_makes_it_worthless() -> None:
+    """Who takes over reads the journal from its beginning then, and says what is wrong with it."""
+    rig = Rig(Reader(1, [UNKNOWN], RefusedBatch(TOPIC, 0, 1, 3, 0, 9, "compressed with zstd"), [UNKNOWN]))
+    with capture_logs() as said:
+        rig.ahead.step()
+        rig.ahead.step()
+    assert rig.ahead.known() is None
+    assert [line["event"] for line in said] == ["the journal is not read ahead"]
+    assert rig.readers[0].closed
 
 
 def test_a_step_ends_when_its_time_is_over() -> None:

@@ -14,11 +14,13 @@ from structlog.testing import capture_logs
 import tuner.standing_by as module
 from streaming.contract import Side, Topics
 from streaming.kafka.cluster import ClusterError, Endpoint
+from streaming.kafka.unpacking import RefusedBatch
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
 from tuner.journal.other_names import OtherNames
 from tuner.journal.owed import Owed
+from tuner.journal.reading import UnreadableBatchError
 from tuner.lease import group_of
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory, Owned
@@ -184,6 +186,7 @@ def test_a_journal_that_cannot_be_read_now_is_waited_for(
 
 def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tuner of the version that wrote it may have the lease, and an operator may mend it."""
+    monkeypatch.setattr(module, "_MENDED_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(None)
     journal.blocked = "the journal t has a record that this version cannot read: key b'memory|c'"
@@ -193,6 +196,17 @@ def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypa
     assert left == [True]
     journal.blocked = None
     assert rig.standing_by.recovered(journal, settings(), Owed()) == Memory()
+
+
+def test_batch_that_cannot_be_unpacked_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MENDED_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
+    journal: Any = Journal(UnreadableBatchError(RefusedBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
+    left: list[bool] = []
+    assert rig.standing_by.recovered(journal, settings(), Owed(), None, lambda: left.append(True)) is None
+    assert "records 3 to 5 of rheostat.orders, partition 0, are not read: compressed with zstd" in rig.waits_for
+    assert "Set compression.type=producer on rheostat.orders" in rig.waits_for
+    assert left == [True]
 
 
 def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +238,9 @@ def test_what_was_read_ahead_is_what_the_journal_goes_on_from(rig: Rig, monkeypa
     known: Any = Ahead("read")
     assert rig.standing_by.recovered(journal, settings(), Owed(), known) == Memory()
     assert journal.known == "read"
-    assert made == [{"isolation_level": "read_committed", "auto_offset_reset": "none"}]
+    assert made == [
+        {"isolation_level": "read_committed", "auto_offset_reset": "none", "on_refused": module.log_refused}
+    ]
     # Whether it may be used cannot be told now: it is not thrown away for that, nor used.
     journal, known = Journal(None), Ahead(ClusterError("nobody answers"))
     assert rig.standing_by.recovered(journal, settings(), Owed(), known) is None
@@ -342,7 +358,7 @@ def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: p
         return answer
 
     monkeypatch.setattr(module, "ensure_topics", ensure)
-    monkeypatch.setattr(module, "forgetting", lambda *_: [])
+    monkeypatch.setattr(module, "not_read_back", lambda *_: [])
     with capture_logs() as said:
         assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert [(line["log_level"], line["event"]) for line in said] == [
@@ -363,13 +379,13 @@ def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch:
 def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     forgets = ["topic rheostat.journal has cleanup.policy=delete: alter it"]
     answers = iter([forgets, forgets, []])
-    monkeypatch.setattr(module, "_FORGETS_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(module, "_NOT_READ_BACK_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
-    monkeypatch.setattr(module, "forgetting", lambda *_: next(answers))
+    monkeypatch.setattr(module, "not_read_back", lambda *_: next(answers))
     assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert rig.waits_for == (
-        "what is rheostat's own in the cluster would be forgotten, so no tuner acts: topic rheostat.journal has "
+        "the journal or the orders could not be read back, so no tuner acts: topic rheostat.journal has "
         "cleanup.policy=delete: alter it"
     )
     assert next(answers, None) is None
@@ -379,7 +395,7 @@ def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, mo
     answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
     monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
-    monkeypatch.setattr(module, "forgetting", lambda *_: next(answers))
+    monkeypatch.setattr(module, "not_read_back", lambda *_: next(answers))
     with capture_logs() as said:
         assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert said == []
@@ -387,7 +403,7 @@ def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, mo
 
 def test_journal_that_forgets_does_not_stop_a_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ensure_topics", lambda *_: ["topic rheostat.journal has cleanup.policy=delete"])
-    monkeypatch.setattr(module, "forgetting", lambda *_: pytest.fail("a dry run owns nothing"))
+    monkeypatch.setattr(module, "not_read_back", lambda *_: pytest.fail("a dry run owns nothing"))
     assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"), acts=False)
 
 

@@ -6,6 +6,7 @@ import gzip
 import tracemalloc
 from collections.abc import Sequence
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c, encode_varint
 
-from streaming.kafka.unpacking import BATCH_BYTES_MAX, MIB, RefusedBatch, _limited
+from streaming.kafka.unpacking import BATCH_BYTES_MAX, MIB, RefusedBatch, _limited, limit_unpacking, refused_batches
 
 PARTITION = TopicPartition("telegraf", 3)
 NONE, GZIP, SNAPPY, ZSTD = 0, 1, 2, 4
@@ -215,6 +216,22 @@ def test_wrong_checksum_is_an_error_at_each_read() -> None:
     with pytest.raises(CorruptRecordError):
         records.take()
     assert not records, "else the next poll takes from a generator that has ended, for ever"
+
+
+def test_refused_batches_are_collected_until_the_block_ends() -> None:
+    heard: list[RefusedBatch] = []
+    consumer: Any = SimpleNamespace(_fetcher=SimpleNamespace())
+    limit_unpacking(consumer, heard.append)
+    bad = labelled(batch(0, b"a"), ZSTD)
+
+    def read_one() -> None:
+        consumer._fetcher.PartitionRecords(0, PARTITION, MemoryRecords(bad), check_crcs=False).take()
+
+    with refused_batches(consumer) as refused:
+        read_one()
+    assert (len(refused), heard) == (1, [])
+    read_one()
+    assert (len(refused), len(heard)) == (1, 1)
 
 
 def test_private_names_of_kafka_python_are_as_expected() -> None:

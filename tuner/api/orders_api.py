@@ -16,9 +16,11 @@ import structlog
 from streaming.contract import Side
 from streaming.contract.bounds import AT_MS_MAX
 from streaming.kafka import KafkaSettings, consumer
+from streaming.kafka.unpacking import RefusedBatch
 from tuner.api.sentences import moment
 from tuner.decide import words
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
+from tuner.journal.reading import UnreadableBatchError
 from tuner.journal.sender import NotSent, Sender
 from tuner.model.cluster import BrokerSide
 from tuner.model.orders import Orders, Override, Pause
@@ -164,8 +166,9 @@ class KafkaDesk:
             NotSent: they cannot be read.
         """
         found: list[Orders] = []
+        refused: list[RefusedBatch] = []
         try:
-            reader = consumer(self._kafka, _CLIENT_ID)
+            reader = consumer(self._kafka, _CLIENT_ID, on_refused=refused.append)
         except TROUBLE as error:
             raise NotSent(f"the cluster does not answer: {error}", may_be=False) from error
         try:
@@ -176,6 +179,8 @@ class KafkaDesk:
             raise NotSent(f"{self._topic} cannot be read: {error}", may_be=False) from error
         finally:
             reader.close(timeout_ms=2000)
+        if refused:  # A newer order may be in it, or the one that was written now.
+            raise NotSent(str(UnreadableBatchError(refused[0])), may_be=False)
         return found
 
     def _write(self, orders: Orders) -> None:

@@ -152,6 +152,7 @@ class KafkaJournal:
         whole: a tuner that acted by it would leave things behind.
 
         Raises:
+            UnreadableBatchError: records of the journal or the orders cannot be unpacked; nothing may be decided without them.
             JournalError: it cannot be read whole now.
             JournalUnreadable: it has several partitions.
         """

@@ -20,8 +20,10 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.kafka.cluster import ClusterError
+from streaming.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.journal.orders_topic import is_order
 from tuner.journal.other_names import OtherNames
+from tuner.journal.reading import UnreadableBatchError
 from tuner.journal.remembered import Remembered
 from tuner.journal.transactions import TROUBLE
 from tuner.teardown import named
@@ -65,7 +67,7 @@ class ReadAhead:
 
     def __init__(
         self,
-        reader: Callable[[], KafkaConsumer],
+        reader: Callable[[OnRefused], KafkaConsumer],
         topic: str,
         cluster: str,
         topic_ids: Callable[[tuple[str, ...]], Mapping[str, str]],
@@ -75,7 +77,8 @@ class ReadAhead:
     ) -> None:
         """
         Args:
-            reader: makes a consumer of committed records that fails where an offset is out of range.
+            reader: makes a consumer of committed records that fails where an offset is out of range, and tells which batches it
+                leaves out.
             topic_ids: what tells the topic from another that has its name later; ClusterError where nobody answers.
             times_ms: as of ``Remembered``.
         """
@@ -86,6 +89,7 @@ class ReadAhead:
         self._times_ms = times_ms
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
+        self._refused: list[RefusedBatch] = []  # By the consumer.
         self._known: Known | None = None
         self._id: str | None = None  # Of the topic that ``known`` is of.
         self._given_up = False
@@ -140,7 +144,8 @@ class ReadAhead:
         if found is None or self._consumer is not None:
             return  # Not there, or of brokers that do not tell topics apart; or it is being read.
         known = self._known = self._known or nothing_known(self._cluster, self._times_ms)
-        consumer = self._consumer = self._reader()
+        self._refused.clear()
+        consumer = self._consumer = self._reader(self._refused.append)
         if len(consumer.partitions_for_topic(self._topic) or {0}) > 1:
             raise ValueError("it has several partitions")
         partition = TopicPartition(self._topic, 0)
@@ -156,6 +161,8 @@ class ReadAhead:
         assert consumer is not None
         assert known is not None
         found = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS)
+        if self._refused:  # What comes behind such a batch must not count as all that there is.
+            raise UnreadableBatchError(self._refused[0])
         for records in found.values():
             for record in records:
                 known.take(record.key or b"", record.value, record.offset)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
+from streaming.kafka.unpacking import RefusedBatch, refused_batches
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.transactions import TRANSACTION_S_MAX
 
@@ -19,6 +20,16 @@ SILENCE_S_MAX = TRANSACTION_S_MAX + 15.0
 
 class JournalError(Exception):
     """The journal could not be read or written."""
+
+
+class UnreadableBatchError(JournalError):
+    """Records of the journal or of the orders are there and cannot be unpacked, so what they say is not known."""
+
+    def __init__(self, batch: RefusedBatch) -> None:
+        super().__init__(
+            f"{batch.text}. What they say is not known, so no tuner acts. Set compression.type=producer on {batch.topic}, and "
+            'copy its records to a new topic: docs/operations.md, "Records that cannot be unpacked"'
+        )
 
 
 class JournalRecord(NamedTuple):
@@ -61,7 +72,7 @@ def read_journal(
         ends: is told where each topic ended that is there, by topic and partition.
 
     Raises:
-        JournalError: as ``read_records``.
+        UnreadableBatchError, JournalError: as ``read_records``.
     """
     for topic in (journal, orders_topic_of(journal)):
         if not required and not _is_there(consumer, topic):
@@ -84,8 +95,16 @@ def read_records(
         read_to: by partition, where to begin instead: what stands before it is known.
 
     Raises:
+        UnreadableBatchError: records cannot be unpacked.
         JournalError: the end is not reached; as long as somebody who died has left a transaction open, for one.
     """
+    with refused_batches(consumer) as refused:
+        yield from _records(consumer, topic, read_to, refused)
+
+
+def _records(
+    consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None, refused: Sequence[RefusedBatch]
+) -> Iterator[JournalRecord]:
     try:
         numbers = consumer.partitions_for_topic(topic)
         if not numbers:
@@ -115,6 +134,8 @@ def read_records(
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
                     yield record_of(record)
+            if refused:
+                raise UnreadableBatchError(refused[0])
     except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
         raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
 

@@ -9,9 +9,11 @@ from typing import Any
 import structlog
 from kafka import KafkaConsumer
 
+from streaming.kafka.unpacking import RefusedBatch
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_book import PlanBook
+from tuner.journal.reading import UnreadableBatchError
 from tuner.model.orders import Orders
 from tuner.observe.refused import RefusedRecords
 from tuner.observe.signals import ANSWER_MS, TROUBLE, SignalTail
@@ -29,13 +31,16 @@ class OrdersReader:
         cluster: str,
         journal: tuple[KafkaConsumer, str] | None = None,
         *,
+        refused_batches: list[RefusedBatch] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             topic: the orders' topic.
             journal: a consumer of the journal's topic, and its name, for a tuner that only looks on (``plans_whole``).
+            refused_batches: those that ``consumer`` leaves out; emptied where ``begin`` reads anew. None: it never does.
         """
+        self._refused_batches = refused_batches if refused_batches is not None else []
         self.latest = Orders()
         self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
         self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
@@ -54,9 +59,14 @@ class OrdersReader:
 
     def begin(self, read_to: Mapping[int, int], journal_read_to: Mapping[int, int]) -> None:
         """From where both topics were read to, by partition: what came before, the journal tells, with what has come of it."""
+        self._refused_batches.clear()
         self._tail = SignalTail(self._consumer, self._topic, read_to)
         if self._journal is not None:
             self._journal_tail = SignalTail(*self._journal, journal_read_to)
+
+    def unreadable(self) -> str | None:
+        """Why orders that were given are not known here, and what to do; None: all that have come are known."""
+        return str(UnreadableBatchError(self._refused_batches[0])) if self._refused_batches else None
 
     def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...], given: tuple[Orders, ...]) -> None:
         """``given``: all that were read, also those that have been told of."""
