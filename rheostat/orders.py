@@ -25,6 +25,7 @@ from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.throttles import RATE_KEYS
 from streaming.topics import ensure_topics
+from streaming.units import rate_text
 from tuner.api.http_settings import HttpSettings
 from tuner.api.orders_api import (
     Change,
@@ -37,7 +38,6 @@ from tuner.api.orders_api import (
     resumed,
 )
 from tuner.api.sentences import moment
-from tuner.decide import words
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
@@ -94,7 +94,7 @@ def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
         raise BadInputError("--rate: expected at least 1 B/s: a throttle of 0 stops what moves; cancel it instead")
     if rate_bytes_per_s > most:
         raise BadInputError(
-            f"--rate {words.rate(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({words.rate(most)}), which is never "
+            f"--rate {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(most)}), which is never "
             f"exceeded: give less, or raise it {where}"
         )
     return round(rate_bytes_per_s)
@@ -277,7 +277,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
             f"The release is on record, and what is still set is not known. {why_not_acknowledged(settings)}"
         )
     rates = [
-        f"{side_name(side)}: {words.rate(o.wanted_bytes_per_s)} is still ours"
+        f"{side_name(side)}: {rate_text(o.wanted_bytes_per_s)} is still ours"
         for side, o in sorted(memory.owned.items())
     ]
     lists = [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]

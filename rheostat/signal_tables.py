@@ -26,8 +26,8 @@ from streaming.contract import (
     TenantSignal,
     ThrottledBy,
 )
+from streaming.units import rate_text, size_text, span_text
 from tuner.decide.freshness import Freshness, age_s, freshness
-from tuner.model.limits import MB
 
 _DASH = "–"
 _AGE = "age"
@@ -121,38 +121,21 @@ def _width(made: Table, console: Console) -> int:
 
 def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
     if fresh:
-        return span(age_s(signal, now_ms))
+        return span_text(age_s(signal, now_ms))
     ahead_s = (signal.sampled_at_ms - now_ms) / 1000
-    return f"{span(ahead_s)} ahead, stale" if ahead_s > 0 else f"{span(-ahead_s)}, stale"
+    return f"{span_text(ahead_s)} ahead, stale" if ahead_s > 0 else f"{span_text(-ahead_s)}, stale"
 
 
 def _figure(value: float | None, form: Callable[[float], str]) -> str:
     return _DASH if value is None else form(value)
 
 
-def span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
-
-
 def _rate(bytes_per_s: float | None) -> str:
-    return _figure(
-        bytes_per_s,
-        lambda v: (
-            f"{v / 1000:.1f} kB/s" if 0 < abs(v) < 0.05 * MB else f"{v / MB:.{0 if abs(v) >= 100 * MB else 1}f} MB/s"
-        ),
-    )
+    return _figure(bytes_per_s, rate_text)
 
 
 def _size(n_bytes: float | None) -> str:
-    def form(value: float) -> str:
-        for unit, name in ((1e12, "TB"), (1e9, "GB")):
-            if abs(value) >= unit:
-                return f"{value / unit:.1f} {name}"
-        return f"{value / MB:.0f} MB" if value == 0 or abs(value) >= MB else f"{value / 1000:.0f} kB"
-
-    return _figure(n_bytes, form)
+    return _figure(n_bytes, size_text)
 
 
 def _ms(value: float | None) -> str:
@@ -197,7 +180,7 @@ def _largest(signal: MoveSignal) -> str:
 
 
 def _progress(signal: MoveSignal) -> str:
-    return _figure(signal.progress_age_s, lambda v: f"{span(v)} ago")
+    return _figure(signal.progress_age_s, lambda v: f"{span_text(v)} ago")
 
 
 def _tokens(signal: TenantSignal) -> str:

@@ -22,7 +22,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableE
 from rheostat.saying import out, tell
 from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
-from rheostat.signal_tables import SHEETS, clock, span, tables
+from rheostat.signal_tables import SHEETS, clock, tables
 from rheostat.terminal import console_of, styled
 from streaming.contract import (
     BrokerSignal,
@@ -35,6 +35,7 @@ from streaming.contract import (
 )
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.units import span_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.observe.signals import TROUBLE, NewestSignals, SignalTail
 
@@ -109,11 +110,11 @@ def complaint(seen: Seen, wanted: Wanted, topic: str, now_ms: int, age_s_max: fl
         ahead_s = (seen.newest_ms - now_ms) / 1000
         if ahead_s > age_s_max:
             return (
-                f"{many} stale: the newest has the time {clock(seen.newest_ms)}, {ahead_s:.0f} s ahead of this machine's. "
+                f"{many} stale: the newest has the time {clock(seen.newest_ms)}, {span_text(ahead_s)} ahead of this machine's. "
                 "Compare the clocks here and on the brokers."
             )
         return (
-            f"{many} stale: the newest is of {clock(seen.newest_ms)}, {span(-ahead_s)} ago, and the tuner trusts none older "
+            f"{many} stale: the newest is of {clock(seen.newest_ms)}, {span_text(-ahead_s)} ago, and the tuner trusts none older "
             f"than {age_s_max:g} s: {_LOOK_AT}"
         )
     if others := Counter(kind_of(signal) for signal in seen.every(now_ms)):

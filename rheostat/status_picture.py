@@ -18,9 +18,8 @@ from rheostat.quotas.live import tenant_named
 from rheostat.status_text import never_ends, ordered, outcome_text
 from rheostat.status_tuner import tuner_lines
 from rheostat.terminal import styled
-from tuner.api.sentences import moment, size
-from tuner.decide import words
-from tuner.decide.words import span
+from streaming.units import rate_text, size_text, span_text, three_digits
+from tuner.api.sentences import moment
 from tuner.model.limits import MB
 
 REFRESH_S = 2.0
@@ -107,8 +106,8 @@ def _moves(status: Mapping[str, Any]) -> Table:
         done = row["done_ratio"]
         made.add_row(
             str(row["broker"]), "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
-            "–" if done is None else f"{done:.0%}", _known(row["remaining_bytes"], size), _slope(row["slope_bytes_per_s"]),
-            _known(row["eta_s"], span), styled(_how(row), "red" if row["stalled"] else ""),
+            "–" if done is None else f"{done:.0%}", _known(row["remaining_bytes"], size_text), _slope(row["slope_bytes_per_s"]),
+            _known(row["eta_s"], span_text), styled(_how(row), "red" if row["stalled"] else ""),
         )  # fmt: skip
     if len(status["onto"]) > MOVES_MAX:
         made.caption = f"{MOVES_MAX} of {len(status['onto'])} destinations, the most urgent first"
@@ -120,7 +119,7 @@ def _how(row: Mapping[str, Any]) -> str:
         since_ms = row["stalled_since_ms"]
         return "stalled" if since_ms is None else f"stalled since {moment(since_ms)[11:19]}"
     if row["progress_lost_s"]:
-        return f"{span(row['progress_lost_s'])} of progress lost"
+        return f"{span_text(row['progress_lost_s'])} of progress lost"
     slope = row["slope_bytes_per_s"]
     return "falls behind" if slope is not None and slope > 0 else "progressing"
 
@@ -130,13 +129,13 @@ def _slope(bytes_per_s: float | None) -> str:
         return "–"
     if abs(bytes_per_s) < 1000:
         return "stands still"
-    return f"{words.rate(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'off'}"
+    return f"{rate_text(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'off'}"
 
 
 def _brokers(status: Mapping[str, Any], course: Course, latency_ms: float | None) -> Table:
     made = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE, caption_justify="left",
-        caption=f"MB/s; the ceiling is {words.rate(status['rate_bytes_per_s_max'])}",
+        caption=f"MB/s; the ceiling is {rate_text(status['rate_bytes_per_s_max'])}",
     )  # fmt: skip
     for column in ("broker", "side", "passes", "throttle", "W", "floor"):
         made.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
@@ -148,9 +147,11 @@ def _brokers(status: Mapping[str, Any], course: Course, latency_ms: float | None
         for number, side in enumerate(sides or ["–"]):
             limit = broker.get(f"{side}_rate_bytes_per_s")
             style = "red" if broker.get(f"{side}_infeasible") else ""
+            passes, keep_up, floor = (
+                _mb(broker.get(f"{side}_{name}_bytes_per_s")) for name in ("throttled", "keep_up", "floor")
+            )
             made.add_row(
-                str(broker["broker"]) if number == 0 else "", side, _mb(broker.get(f"{side}_throttled_bytes_per_s")), _mb(limit),
-                styled(_mb(broker.get(f"{side}_keep_up_bytes_per_s")), style=style), _mb(broker.get(f"{side}_floor_bytes_per_s")),
+                str(broker["broker"]) if number == 0 else "", side, passes, _mb(limit), styled(keep_up, style=style), floor,
                 Spark(course.rates.get((broker["broker"], side), ()), limit),
                 _latency(broker["produce_p99_ms"], latency_ms) if number == 0 else "",
             )  # fmt: skip
@@ -218,7 +219,7 @@ def _known(value: float | None, form: Callable[[float], str]) -> str:
 
 
 def _mb(bytes_per_s: float | None) -> str:
-    return _known(bytes_per_s, lambda value: f"{value / MB:.1f}")
+    return _known(bytes_per_s, lambda value: three_digits(value / MB))
 
 
 def _latency(p99_ms: float | None, latency_ms: float | None) -> Text:

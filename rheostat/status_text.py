@@ -9,10 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.status_tuner import tuner_lines
+from streaming.units import rate_text
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.sentences import moment, override_lines
-from tuner.decide import words
-from tuner.model.limits import MB
 
 _NAMED_MAX = 6
 _LINES_MAX = 20
@@ -83,7 +82,7 @@ def never_ends(status: Mapping[str, Any]) -> list[str]:
         return []
     some = ", ".join(sides[:_NAMED_MAX]) + (f" and {len(sides) - _NAMED_MAX} more" if len(sides) > _NAMED_MAX else "")
     return [
-        f"It never ends as things are: the ceiling of {words.rate(status['rate_bytes_per_s_max'])} is not above what keeping up "
+        f"It never ends as things are: the ceiling of {rate_text(status['rate_bytes_per_s_max'])} is not above what keeping up "
         f"takes on {some}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
     ]
 
@@ -117,4 +116,4 @@ def _at(entry: Mapping[str, Any]) -> str:
 
 
 def _rate(bytes_per_s: float | None) -> str:
-    return "–" if bytes_per_s is None else f"{bytes_per_s / MB:.1f} MB/s"
+    return "–" if bytes_per_s is None else rate_text(bytes_per_s)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streaming.units import rate_text
 from tuner.api.sentences import moment
-from tuner.decide import words
 from tuner.model.presence import TunerMode, TunerPresence
 
 _NAMED_MAX = 5
@@ -54,8 +54,8 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
         lines.append(f"Its page: {tuner['page']}")
     if tuner["rate_bytes_per_s_max"] != tuner["rate_bytes_per_s_max_of_file"]:
         lines.append(
-            f"Its ceiling is {words.rate(tuner['rate_bytes_per_s_max'])}; the settings file of this command says "
-            f"{words.rate(tuner['rate_bytes_per_s_max_of_file'])}."
+            f"Its ceiling is {rate_text(tuner['rate_bytes_per_s_max'])}; the settings file of this command says "
+            f"{rate_text(tuner['rate_bytes_per_s_max_of_file'])}."
         )
     if tuner["others"]:
         named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"][:_NAMED_MAX]]

@@ -111,18 +111,20 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
 
 
 def size_text(n_bytes: float) -> str:
+    """Returns bytes with three digits and a decimal unit: "4.50 MB"."""
     for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(n_bytes) >= 0.9995 * factor:
-            return f"{_digits(n_bytes / factor)} {unit}"
+            return f"{three_digits(n_bytes / factor)} {unit}"
     return f"{n_bytes:.0f} B"
 
 
 def rate_text(bytes_per_s: float) -> str:
+    """Returns bytes/s as ``size_text`` writes bytes; tuner/api/page/static/units.js writes the same on the page."""
     return f"{size_text(bytes_per_s)}/s"
 
 
 def span_text(seconds: float) -> str:
-    """Two units at most, rounded."""
+    """Returns seconds in two units at most, rounded: "89 s", "1 h 30 min"."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 25:  # Half a second is more than two per cent of it.
@@ -137,7 +139,7 @@ def span_text(seconds: float) -> str:
 
 
 def share_text(share: float) -> str:
-    return f"{_digits(100 * share)} %"
+    return f"{three_digits(100 * share)} %"
 
 
 def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | None = None) -> float:
@@ -155,6 +157,6 @@ def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | N
     return value
 
 
-def _digits(value: float) -> str:
-    """Three digits, or more before the point."""
+def three_digits(value: float) -> str:
+    """Returns a number with three digits, or more before the point."""
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from streaming.contract import BrokerSignal, MoveSignal
 from streaming.kafka.cluster import ClusterError
+from streaming.units import rate_text
 from tuner.actuate.throttles import Failure, Throttles
-from tuner.decide import words
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.journal.inputs import InputLog
@@ -263,8 +263,8 @@ def _sunk(side: BrokerSide, memory: LawMemory, stands: Mapping[BrokerSide, int])
 
 def _change(side: BrokerSide, rate: int, memory: LawMemory, stands: int, own: bool) -> SetRate:
     text = (
-        f"{side_name(side)} {words.rate(stands)} → {words.rate(rate)}: "
-        f"{words.rate(memory.courses[side].wanted.rate_bytes_per_s)} is meant"
+        f"{side_name(side)} {rate_text(stands)} → {rate_text(rate)}: "
+        f"{rate_text(memory.courses[side].wanted.rate_bytes_per_s)} is meant"
     )
     return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, own)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rheostat.demo.view import View
 from streaming.kafka.cluster import ClusterClient, ClusterError
 from streaming.throttles import LIST_KEYS, RATE_KEYS
-from tuner.model.limits import MB
+from streaming.units import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class MoveWatch:
     def show(self, view: View, what: str) -> bool:
         """Looks, and tells it beside ``what``; whether it still moves."""
         look = self.look()
-        remains = "unknown" if look.remaining_bytes is None else f"{look.remaining_bytes / MB:.0f} MB remain"
+        remains = "unknown" if look.remaining_bytes is None else f"{size_text(look.remaining_bytes)} remain"
         view.now(f"{what}; {remains}" if look.moving else what)
         return look.moving
 

@@ -12,7 +12,7 @@ from rheostat.demo.summary import Summary
 from rheostat.demo.view import View
 from rheostat.settings import Settings
 from rheostat.status import last_entries
-from tuner.model.limits import MB
+from streaming.units import rate_text
 from tuner.plan.move_time import SideLoad, fluid_optimum_s
 
 RESCUE_S_MAX = 150.0
@@ -62,13 +62,11 @@ def _decisions(status: dict[str, Any], view: View, watch: MoveWatch, told: set[t
             view.say(decision["text"], style="dim")
     if not status["ready"]:
         return f"rheostat changes nothing: {status['why']}"
-    rates = {(t["broker"], t["side"]): t["rate_bytes_per_s_live"] / MB for t in status["throttles"]}
+    rates = {(t["broker"], t["side"]): t["rate_bytes_per_s_live"] for t in status["throttles"]}
     leader, follower = rates.get((watch.leader, "leader")), rates.get((watch.destination, "follower"))
     if leader is None or follower is None:
         return "rheostat watches"
-    return (
-        f"throttles: broker {watch.leader} leader {leader:.1f}, broker {watch.destination} follower {follower:.1f} MB/s"
-    )
+    return f"throttles: broker {watch.leader} leader {rate_text(leader)}, broker {watch.destination} follower {rate_text(follower)}"
 
 
 def judge_optimum(summary: Summary, remaining_bytes: float, write_bytes_per_s: float) -> None:

@@ -31,6 +31,7 @@ from rheostat.logs import set_up_logs
 from rheostat.saying import out
 from rheostat.terminal import console_of
 from streaming.kafka.cluster import ClusterClient
+from streaming.units import rate_text, size_text
 from tuner.model.limits import MB
 
 TOPIC = "orders"
@@ -94,7 +95,7 @@ def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
         probe = stack.enter_context(LatencyProbe(kafka, TOPIC, PARTITIONS))
         client = stack.enter_context(ClusterClient(kafka, "demo"))
         watch = MoveWatch(client, TOPIC, PARTITIONS, LEADER, DESTINATION)
-        view.say(f"producers begin: they are to write {WRITE_BYTES_PER_S / MB:.0f} MB/s")
+        view.say(f"producers begin: they are to write {rate_text(WRITE_BYTES_PER_S)}")
         quiet_s = time.monotonic()
         _watch(parts, watch, view, quiet_s + BASELINE_S, "before the move")
         while time.monotonic() < quiet_s + PRODUCERS_S_MAX and not _at_full_rate(_newest_rate(watch)):
@@ -105,10 +106,10 @@ def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
         started_s = _reassign(lab, view, throttle)
         view.head("The stall")
         view.say(
-            f"the throttle, {throttle / MB:.1f} MB/s, is above the {written / MB:.1f} MB/s that producers write, as every guide "
+            f"the throttle, {rate_text(throttle)}, is above the {rate_text(written)} that producers write, as every guide "
             "asks: so it should end"
         )
-        stall = f"throttle {throttle / MB:.1f} MB/s, producers {written / MB:.1f} MB/s"
+        stall = f"throttle {rate_text(throttle)}, producers {rate_text(written)}"
         _watch(parts, watch, view, started_s + WATCH_S, stall)
         load.check()
         trend = watch.trend_bytes_per_s(time.monotonic() - QUOTA_PERIOD_S)
@@ -118,12 +119,12 @@ def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
         if trend is not None and before.remaining_bytes is not None:
             word = "falls behind by" if trend > 0 else "gains"
             view.say(
-                f"after {WATCH_S:.0f} s: {before.remaining_bytes / MB:.0f} MB remain; the move {word} {abs(trend) / MB:.1f} MB/s"
+                f"after {WATCH_S:.0f} s: {size_text(before.remaining_bytes)} remain; the move {word} {rate_text(abs(trend))}"
             )
             if trend > 0:
                 view.say(
                     f"it never ends: the same throttle also carries the replica on broker {FOLLOWER}, which is in sync, so to keep "
-                    f"up takes 2 × {write / MB:.1f} = {2 * write / MB:.1f} MB/s"
+                    f"up takes 2 × {rate_text(write)} = {rate_text(2 * write)}"
                 )
 
         view.head("The rescue")
@@ -155,14 +156,14 @@ def _fill(lab: Lab, view: View) -> None:
     replicas = {p: [LEADER, FOLLOWER] for p in range(PARTITIONS)}
     with lab.admin() as admin:
         admin.create_topics([NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
-    view.now(f"writing {PRELOAD_BYTES / MB:.0f} MB into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
+    view.now(f"writing {size_text(PRELOAD_BYTES)} into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
     with Load(
         lab.artifacts, lab.bootstrap_servers, TOPIC,
         rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
     ) as preload:  # fmt: skip
         preload.wait(PRELOAD_S_MAX)
     view.say(
-        f"topic {TOPIC}: {PARTITIONS} partitions, {PRELOAD_BYTES / MB:.0f} MB, on brokers {LEADER} (leader) and {FOLLOWER}"
+        f"topic {TOPIC}: {PARTITIONS} partitions, {size_text(PRELOAD_BYTES)}, on brokers {LEADER} (leader) and {FOLLOWER}"
     )
 
 
@@ -183,7 +184,7 @@ def _written(found_bytes_per_s: float | None, view: View) -> float:
     """What producers do write; they may be held back by a busy machine, and never write more."""
     if found_bytes_per_s is None or found_bytes_per_s <= 0 or _at_full_rate(found_bytes_per_s):
         return WRITE_BYTES_PER_S
-    view.say(f"this machine is busy: they write {found_bytes_per_s / MB:.1f} MB/s")
+    view.say(f"this machine is busy: they write {rate_text(found_bytes_per_s)}")
     return found_bytes_per_s
 
 

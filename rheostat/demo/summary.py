@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rheostat.demo.view import View
-from tuner.model.limits import MB
+from streaming.units import rate_text
 
 PHASES = ("before", "during", "after")
 
@@ -33,9 +33,7 @@ class Summary:
         """What keeps the demo from having shown what it promises; empty when it has."""
         faults = []
         if self.trend_before_bytes_per_s is None or self.trend_before_bytes_per_s <= 0:
-            wrote = (
-                "" if self.write_bytes_per_s is None else f", with producers at {self.write_bytes_per_s / MB:.1f} MB/s"
-            )
+            wrote = "" if self.write_bytes_per_s is None else f", with producers at {rate_text(self.write_bytes_per_s)}"
             faults.append(
                 f"the move was not falling behind before the tuner started{wrote}, so there was nothing to rescue: is this machine "
                 "busy with something else?"
@@ -62,10 +60,10 @@ class Summary:
     def tell(self, view: View) -> None:
         view.head("Summary")
         if self.stalled_before_s is not None and self.trend_before_bytes_per_s is not None:
-            trend = self.trend_before_bytes_per_s / MB
+            trend = self.trend_before_bytes_per_s
             view.say(
                 f"left alone for {self.stalled_before_s:.0f} s before the tuner came: what remained "
-                f"{'grew' if trend > 0 else 'shrank'} by {abs(trend):.1f} MB/s, under a throttle above what producers write"
+                f"{'grew' if trend > 0 else 'shrank'} by {rate_text(abs(trend))}, under a throttle above what producers write"
             )
         if self.stall_detection_s is not None:
             view.say(
@@ -74,7 +72,7 @@ class Summary:
         if self.rescue_s is not None and self.optimum_s is not None:
             view.say(
                 f"complete {self.rescue_s:.0f} s after the tuner's start; with a throttle of "
-                f"{self.rate_bytes_per_s_max / MB:.0f} MB/s from the first moment it could have been {self.optimum_s:.0f} s "
+                f"{rate_text(self.rate_bytes_per_s_max)} from the first moment it could have been {self.optimum_s:.0f} s "
                 f"(ratio {self.ratio_to_optimum}; the tuner's start, judging the stall and the ramp are in it)"
             )
         p99 = {phase: "–" if value is None else f"{value:.0f} ms" for phase, value in self.produce_p99_ms.items()}

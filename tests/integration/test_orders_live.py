@@ -206,7 +206,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
     ("arguments", "said"),
     [
         (("--broker", "1"), "expected either --rate, the throttle to set, or --clear"),
-        (("--broker", "1", "--rate", "5GB/s"), "--rate 5000.0 MB/s is above tuner.rate_bytes_per_s_max"),
+        (("--broker", "1", "--rate", "5GB/s"), "--rate 5.00 GB/s is above tuner.rate_bytes_per_s_max"),
         (("--broker", "1", "--rate", "0"), "expected more than 0"),
         (("--broker", "1", "--rate", "0.4B/s"), "--rate: expected at least 1 B/s"),
         (("--broker", "77", "--rate", "5MB/s"), "--broker 77: not alive here; alive are 1, 2"),

@@ -102,7 +102,7 @@ def test_it_answers_at_once_with_what_is_there(config: Path, writer: Writer) -> 
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < ANSWER_S_MAX
     assert done.stderr == ""
-    for said in ("Brokers", "4.5 MB/s", "Moves", "1.2 GB", "Controllers", "yes", "Tenants", "alice"):
+    for said in ("Brokers", "4.50 MB/s", "Moves", "1.25 GB", "Controllers", "yes", "Tenants", "alice"):
         assert said in done.stdout
     assert "\x1b" not in done.stdout
     assert "quota" in rheostat("signals", "--config", config, "--wide").stdout

@@ -14,8 +14,9 @@ from playwright.sync_api import Browser, Page, Route, expect
 from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
+from streaming.units import rate_text, span_text
 from tuner.api.decisions import Filter
-from tuner.api.sentences import moment, span
+from tuner.api.sentences import moment
 from tuner.decide.mutation_quota import Turn
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_parts import Parts
@@ -97,8 +98,8 @@ def test_it_says_when_the_move_ends_and_when_it_never_does(open_tuner: Simulated
     expect(page.locator("#now .how-far")).to_contain_text(
         f"is copied, of the most that remained; it is done at about {end}."
     )
-    expect(page.locator("#headline")).to_contain_text(f"done in about {span(status['eta_s'])}.")
-    expect(page.locator("#moves td").nth(1)).to_have_text(span(status["eta_s"]))
+    expect(page.locator("#headline")).to_contain_text(f"done in about {span_text(status['eta_s'])}.")
+    expect(page.locator("#moves td").nth(1)).to_have_text(span_text(status["eta_s"]))
     expect(page.locator("#now")).not_to_contain_text("It never ends as things are")
     seen_once_more(open_tuner, moves={"keep_up_bytes_per_s": 1e9})
     expect(page.locator("#now")).to_contain_text("It never ends as things are: the ceiling of")
@@ -128,16 +129,28 @@ def test_a_chart_tells_of_the_floor_and_of_a_ceiling_that_is_far_above(open_tune
     card = page.locator(".side", has=chart)
     edge = "getComputedStyle(document.querySelector('#chart-3-follower'), '::after').content"
     expect(page.get_by_role("list", name="Lines of the charts")).to_contain_text("floor")
-    described = r"must pass [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling {} MB/s{}$"
-    expect(chart).to_have_attribute("aria-label", re.compile(described.format(r"1000\.0", ", above the chart")))
-    assert "ceiling 1000.0 MB/s" in page.evaluate(edge)
-    expect(card).to_contain_text(re.compile(r", W [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling 1000\.0 MB/s"))
+    described = r"must pass [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling {}B/s{}$"
+    expect(chart).to_have_attribute("aria-label", re.compile(described.format(r"1\.00 G", ", above the chart")))
+    assert "ceiling 1.00 GB/s" in page.evaluate(edge)
+    expect(card).to_contain_text(re.compile(r", W [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling 1\.00 GB/s"))
     # Near enough to be drawn.
     open_tuner.board.limits = replace(open_tuner.board.limits, rate_bytes_per_s_max=300e6)
     seen_once_more(open_tuner)
-    expect(chart).to_have_attribute("aria-label", re.compile(described.format(r"300\.0", "")))
+    expect(chart).to_have_attribute("aria-label", re.compile(described.format("300 M", "")))
     assert page.evaluate(edge) == '""'
-    expect(card).to_contain_text("ceiling 300.0 MB/s")
+    expect(card).to_contain_text("ceiling 300 MB/s")
+
+
+def test_rates_in_charts_read_as_those_of_the_server(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    """Digits and units on both sides of each change of unit, and ties, which Python and JavaScript round differently."""
+    rates = [
+        0, 0.5, 1, 2.5, 999, 999.4, 999.5, 1000, 9_994, 9_995, 40_000, 99_940, 99_950, 999_499, 999_500, 1_234_567,
+        10_050_000, 10_250_000, 10_750_000, 11_250_000, 1_125_000, 1_375_000, 100_500_000, 101_500_000, 999_500_000,
+        1_200_000_000, 3.3e12, 7e15, -40_000, -11_250_000,
+    ]  # fmt: skip
+    page = sit(open_tuner).page
+    expect(page.locator("#link")).to_have_text("Live")
+    assert page.evaluate("rates => rates.map(units.rateText)", rates) == [rate_text(rate) for rate in rates]
 
 
 def test_lowered_ceiling_is_drawn_from_its_moment_on(open_tuner: SimulatedTuner, sit: Sit) -> None:
@@ -185,7 +198,7 @@ def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open
     seat = Seat(browser, open_tuner.address)
     page = seat.page
     status = told(open_tuner)
-    ends = f"done in about {span(status['eta_s'])}"
+    ends = f"done in about {span_text(status['eta_s'])}"
     expect(page.locator("#headline")).to_contain_text(ends)
     expect(page.locator("#plans .how-far")).to_contain_text(ends)
     text = page.locator("main").inner_text()

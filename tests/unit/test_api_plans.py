@@ -9,6 +9,7 @@ from reassign_rig import Rig as Executor
 from reassign_rig import still
 from tuner_cases import STALLED, TARGET, live, move, move_signal
 
+from streaming.units import span_text
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
 from tuner.api.plan_views import plan_row
@@ -17,7 +18,6 @@ from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Bounds
 from tuner.decide.reassign_parts import Parts
 from tuner.decide.reassign_turn import PlanTurn
-from tuner.decide.words import span
 from tuner.model.limits import MB
 from tuner.model.memory import Memory
 from tuner.model.reassigning import Key, Part, PartitionNow, Plan, PlanHead, Wanted
@@ -70,7 +70,7 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     assert row["eta_s"] == 4.0
     assert rig.get("/api/v1/status").json()["next"] == ["It waits for the next step of a plan."]
     page = rig.get("/page/plans").text
-    assert "<b>33 %</b>: 0 MB of 0 MB; done in about 4 s." in page
+    assert "<b>33 %</b>: 1.00 kB of 3.00 kB; done in about 4.0 s." in page
     assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page
     assert "at most 1 at a time" in page
     executor.until_ended()
@@ -103,8 +103,8 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
         assert (status["eta_s"], row["eta_s"], status["plans"]) == (ends_s, ends_s, 1)
         assert status["ends_at_ms"] == seen.now_ms + ends_s * 1000
         assert rig.get("/status").json()["ends_at_ms"] == status["ends_at_ms"]
-        assert f"done in about {span(ends_s)}." in status["headline"]
-        assert f"done in about {span(ends_s)}." in rig.get("/page/plans").text
+        assert f"done in about {span_text(ends_s)}." in status["headline"]
+        assert f"done in about {span_text(ends_s)}." in rig.get("/page/plans").text
         page = rig.get("/page/now").text
         assert f"everything is done at about {moment(status['ends_at_ms'])}" in page or not signals
         assert "ends in" not in rig.get("/page/moves").text

@@ -8,8 +8,7 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, observation, owned
 
 from tuner.api import sentences
-from tuner.api.sentences import headline, next_steps, size
-from tuner.decide.words import span
+from tuner.api.sentences import headline, next_steps
 from tuner.model.cluster import NotSeen, Observation
 from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
 from tuner.model.limits import MB
@@ -28,10 +27,10 @@ def steps(seen: Observation, *decisions: Decision, memory: Memory | None = None,
     ("arguments", "said"),
     [
         ((0, [], None, None, []), "Nothing is moving."),
-        ((1, [3], 600 * MB, 75.0, []), "1 partition is moving onto broker 3; 600 MB remain, done in about 1 min 15 s."),
+        ((1, [3], 600 * MB, 75.0, []), "1 partition is moving onto broker 3; 600 MB remain, done in about 75 s."),
         (
             (4, [3, 4], 4e11, None, []),
-            "4 partitions are moving onto brokers 3, 4; 400.0 GB remain, and it is not known yet when that is done.",
+            "4 partitions are moving onto brokers 3, 4; 400 GB remain, and it is not known yet when that is done.",
         ),
         (
             (4, [3], 600 * MB, 75.0, [3]),
@@ -47,10 +46,10 @@ def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type
 
 def test_headline_with_a_plan_tells_what_all_of_it_lacks() -> None:
     assert headline(4, [3], 600 * MB, 89.0, [], plans_remaining_bytes=2e9) == (
-        "4 partitions are moving onto broker 3; 2000 MB of what is planned remain, done in about 1 min 29 s."
+        "4 partitions are moving onto broker 3; 2.00 GB of what is planned remain, done in about 89 s."
     )
     assert headline(0, [], None, None, [], plans_remaining_bytes=2e9) == (
-        "Nothing is moving now; 2000 MB of what is planned remain, and it is not known yet when that is done."
+        "Nothing is moving now; 2.00 GB of what is planned remain, and it is not known yet when that is done."
     )
 
 
@@ -62,28 +61,6 @@ def test_override_of_both_sides_is_one_line_with_one_end() -> None:
         (4, f"Broker 4 leader and follower throttles: 20.0 MB/s by order of {by}."),
         (5, f"Broker 5 leader throttle: 20.0 MB/s by order of {by}."),
     ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (0, "0 s"),
-        (59.4, "59 s"),
-        (60, "1 min"),
-        (75, "1 min 15 s"),
-        (700, "11 min"),
-        (3600, "1 h"),
-        (5400, "1 h 30 min"),
-        (90_000, "1 d 1 h"),
-        (172_800, "2 d"),
-    ],
-)
-def test_times_as_people_say_them(seconds: float, said: str) -> None:
-    assert span(seconds) == said
-
-
-def test_sizes_as_people_say_them() -> None:
-    assert (size(9.99e9), size(1e10)) == ("9990 MB", "10.0 GB")
 
 
 def test_what_is_not_seen_changes_nothing() -> None:

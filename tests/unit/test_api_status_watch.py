@@ -107,19 +107,19 @@ def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
     now = status(measured(remaining=150 * MB), ORDERS, failed, onlooker=onlooker)
     course.take(now)
     text = shown(now, course)
-    assert "lab: 1 partition is moving onto broker 3; 150 MB remain, done in about 1 min 15 s." in text
+    assert "lab: 1 partition is moving onto broker 3; 150 MB remain, done in about 75 s." in text
     assert "75 % is copied, of the most that remained; done at about 2023-11-14 22:14:35 UTC." in text
     assert "Paused by kim, until `rheostat resume`." in text
-    assert "Broker 1 leader throttle: 5.0 MB/s by order of li, until later." in text
+    assert "Broker 1 leader throttle: 5.00 MB/s by order of li, until later." in text
     assert "It changes nothing, and waits for somebody to resume." in text
     assert "22:13:20 all is well (failed: refused)" in text
     assert text.startswith("Tuner: acting on host:7 since 2023-11-14 22:12:20 UTC.")
     assert "the ceiling is 50.0 MB/s" in text
     onto = next(line for line in text.splitlines() if "nearer" in line)
-    assert " ".join(onto.split()[-11:]) == "75% 150 MB 2.0 MB/s nearer 1 min 15 s progressing"
+    assert " ".join(onto.split()[-9:]) == "75% 150 MB 2.00 MB/s nearer 75 s progressing"
     row = next(line for line in text.splitlines() if "leader" in line and "9.5" in line)
     # What passes, the throttle, what must pass, and the floor, 1.2 of it.
-    assert row.split() == ["1", "leader", "9.5", "10.0", "6.0", "7.2", "██", "9", "of", "30", "ms"]
+    assert row.split() == ["1", "leader", "9.50", "10.0", "6.00", "7.20", "██", "9", "of", "30", "ms"]
 
 
 def test_one_look_knows_no_progress_and_an_ended_move_leaves_no_bar() -> None:

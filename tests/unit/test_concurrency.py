@@ -86,7 +86,7 @@ def test_no_more_than_would_fill_it_and_no_more_than_twice_as_many() -> None:
 def test_the_sentence_of_a_raise_has_its_figures() -> None:
     (change,) = at(20, begun()).changes
     assert change.text == (
-        "partitions at a time onto broker 3 5 → 10: the throttle is not full, 100.0 MB/s are meant, and 100 partitions wait"
+        "partitions at a time onto broker 3 5 → 10: the throttle is not full, 100 MB/s are meant, and 100 partitions wait"
     )
 
 

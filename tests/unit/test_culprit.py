@@ -149,7 +149,7 @@ def test_a_source_bound_stall_is_said_of_the_source_and_of_both_destinations() -
     found = said({3: STALLED, 4: STALLED})
     assert reasons(found) == dict.fromkeys([SOURCE, TARGET, (4, F)], Reason.STALLED_SOURCE_BOUND)
     assert found[TARGET].text.startswith(
-        "broker 3 follower throttle: the move onto broker 3 has stalled, but not by the throttle (20.0 MB/s, only 2.0 MB/s of it is "
+        "broker 3 follower throttle: the move onto broker 3 has stalled, but not by the throttle (20.0 MB/s, only 2.00 MB/s of it is "
         "used): it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks"
     )
 

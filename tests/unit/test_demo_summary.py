@@ -58,11 +58,11 @@ def test_what_was_not_rescued_is_not_told_as_if_it_had_been() -> None:
     view = SimpleNamespace(head=said.append, say=lambda text, **_: said.append(text))
     summary = Summary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
     summary.tell(cast(View, view))
-    assert any("left alone for 27 s" in line and "what remained shrank by 1.9 MB/s" in line for line in said)
-    assert any("producers at 1.3 MB/s" in line and "busy with something else?" in line for line in said)
+    assert any("left alone for 27 s" in line and "what remained shrank by 1.90 MB/s" in line for line in said)
+    assert any("producers at 1.30 MB/s" in line and "busy with something else?" in line for line in said)
     said.clear()
     Summary(**HELD).tell(cast(View, view))
-    assert any("what remained grew by 2.0 MB/s" in line for line in said)
+    assert any("what remained grew by 2.00 MB/s" in line for line in said)
 
 
 @pytest.mark.parametrize(("written", "throttle"), [(3_000_000, 4_500_000), (1_300_000, 2_000_000), (10_000, 100_000)])
@@ -78,7 +78,7 @@ def test_what_producers_write_is_measured_where_it_is_less_than_they_were_told(
 ) -> None:
     said: list[str] = []
     assert _written(found, cast(View, SimpleNamespace(say=said.append))) == taken
-    assert said == (["this machine is busy: they write 1.3 MB/s"] if taken < 3e6 else [])
+    assert said == (["this machine is busy: they write 1.30 MB/s"] if taken < 3e6 else [])
 
 
 def decision(reason: str, *, broker: int = 1, failure: str | None = None) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_an_empty_window_is_filled_without_any_measurement() -> None:
     found = decided()
     assert isinstance(found, SetRate)
     assert (found.reason, found.live_bytes_per_s, found.wanted_bytes_per_s) == (Reason.WINDOW_EMPTY, 10 * MB, 10 * MB)
-    assert "1.0 MB/s → 10.0 MB/s: what stands here, as its quota's window fills" in found.text
+    assert "1.00 MB/s → 10.0 MB/s: what stands here, as its quota's window fills" in found.text
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
 def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> None:
     (low, *_), stands = filled(10 * MB, 4 * MB), 10 * MB
     assert low.rate_bytes_per_s == 4 * MB
-    assert "4.0 MB/s → 10.0 MB/s" in decided(replace(STEERS, rate_bytes_per_s_min=4 * MB)).text
+    assert "4.00 MB/s → 10.0 MB/s" in decided(replace(STEERS, rate_bytes_per_s_min=4 * MB)).text
     assert decided(replace(STEERS, rate_bytes_per_s_min=stands)).reason is Reason.SIGNALS_MISSING
 
 
@@ -73,7 +73,7 @@ def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
     found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
     assert isinstance(found, SetRate)
     assert found.wanted_bytes_per_s == 6 * MB
-    assert "1.0 MB/s → 6.0 MB/s: the ceiling, as its" in found.text
+    assert "1.00 MB/s → 6.00 MB/s: the ceiling, as its" in found.text
 
 
 def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
@@ -81,7 +81,7 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
     found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
     assert isinstance(found, SetRate)
     assert (found.live_bytes_per_s, found.wanted_bytes_per_s) == (3 * MB, 10 * MB)
-    assert "3.0 MB/s → 10.0 MB/s: what stood here" in found.text
+    assert "3.00 MB/s → 10.0 MB/s: what stood here" in found.text
     after = settle(Memory(owned={SOURCE: ours}), found)
     assert SOURCE not in after.owned
 

@@ -105,7 +105,7 @@ def test_the_catch_up_of_another_topic_keeps_its_throttle(before: frozenset[str]
 def test_what_stood_before_is_named() -> None:
     (decision,) = end_of_moves(idle(lists=STANDING["*"]), AFTER, LIMITS)
     assert decision.text == (
-        "broker 1 leader throttle 21.0 MB/s → 4.5 MB/s: the move has ended; 4.5 MB/s stood there before"
+        "broker 1 leader throttle 21.0 MB/s → 4.50 MB/s: the move has ended; 4.50 MB/s stood there before"
     )
 
 
@@ -163,7 +163,7 @@ def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_i
     (_, source, _) = end_of_moves(idle(), memory, LIMITS)
     assert isinstance(source, PutBackRate)
     assert (source.live_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
-    assert source.text.endswith("→ 4.5 MB/s: the move has ended; that stood there before it came")
+    assert source.text.endswith("→ 4.50 MB/s: the move has ended; that stood there before it came")
 
 
 def test_a_rate_that_somebody_changed_during_the_move_is_spared_where_one_stood_before() -> None:

@@ -27,17 +27,22 @@ ENDED: list[Decision] = [
     ),
     *(
         PutBackRate(
-            b, s, 5 * MB, None, Reason.MOVE_ENDED, f"broker {b} {s} throttle 5.0 MB/s removed: the move has ended; gone"
+            b,
+            s,
+            5 * MB,
+            None,
+            Reason.MOVE_ENDED,
+            f"broker {b} {s} throttle 5.00 MB/s removed: the move has ended; gone",
         )
         for b, s in SIDES[:-1]
     ),
     PutBackRate(
-        5, F, 5 * MB, 9 * MB, Reason.MOVE_ENDED, "broker 5 follower throttle 5.0 MB/s → 9.0 MB/s: the move has ended"
+        5, F, 5 * MB, 9 * MB, Reason.MOVE_ENDED, "broker 5 follower throttle 5.00 MB/s → 9.00 MB/s: the move has ended"
     ),
 ]
 TEXT = (
     "the move has ended: remove the throttles of broker 1 (leader, follower), broker 2 (leader, follower), "
-    "broker 3 (leader, follower), broker 4 (leader, follower), broker 5 (leader); restore broker 5 follower to 9.0 MB/s; "
+    "broker 3 (leader, follower), broker 4 (leader, follower), broker 5 (leader); restore broker 5 follower to 9.00 MB/s; "
     "clear the throttled-replica lists of topics audit, orders"
 )
 
@@ -77,7 +82,7 @@ def test_what_failed_of_an_event_is_named_and_tried_again_in_another() -> None:
     (row,) = rows(decisions)
     assert (row["outcome"], row["failure"]) == (
         "failed",
-        "1 of 3: broker 1 follower throttle 5.0 MB/s removed: refused",
+        "1 of 3: broker 1 follower throttle 5.00 MB/s removed: refused",
     )
     decisions.take([entry("intent", ENDED[3], NOW_MS + 5000), entry("outcome", ENDED[3], NOW_MS + 5001)])
     again, before = rows(decisions)
@@ -142,7 +147,7 @@ def test_acts_that_belong_together_are_one_event_for_listeners() -> None:
         if line.startswith("data: ")
     ]
     assert told[0] == {"text": TEXT, "failure": None}
-    assert told[1]["failure"] == "1 of 2: broker 1 follower throttle 5.0 MB/s removed: refused"
+    assert told[1]["failure"] == "1 of 2: broker 1 follower throttle 5.00 MB/s removed: refused"
     assert len(told) == 2
     assert (rig.board.actuations, rig.board.failures) == (14, 1)
     rig.cycle(*ENDED)
@@ -164,12 +169,12 @@ def test_end_of_a_move_is_one_line_of_the_log_and_one_event() -> None:
 
 
 def order(side: Any) -> Entry:
-    return order_entry(Ordered(f"broker 3 {side} throttle: 5.0 MB/s by order of kim", 3, side), NOW_MS)
+    return order_entry(Ordered(f"broker 3 {side} throttle: 5.00 MB/s by order of kim", 3, side), NOW_MS)
 
 
 PAIRS = AddPairs("t", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists")
 RAISE = SetRate(
-    1, L, MB, 2 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle 1.0 MB/s → 2.0 MB/s: stalled"
+    1, L, MB, 2 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle 1.00 MB/s → 2.00 MB/s: stalled"
 )
 STEER = Steer(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttle: follows the clients")
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, move_signal, observation, throttle
 
 from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
+from streaming.units import rate_text
 from tuner.decide.lists import (
     Copies,
     copies_of,
@@ -157,7 +158,9 @@ def test_what_was_swept_is_put_as_it_stood_unless_it_would_not_drain_any_more(st
     }
     assert found[SOURCE].value_bytes_per_s == starts_at
     if starts_at == 12_600_000:
-        assert f"{stood:.1f} MB/s stood until it was swept away, and would not drain any more" in found[SOURCE].text
+        assert (
+            f"{rate_text(stood * MB)} stood until it was swept away, and would not drain any more" in found[SOURCE].text
+        )
     else:
         assert "as it stood until it was swept away" in found[SOURCE].text
 

@@ -74,7 +74,7 @@ def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bo
     decision = e1(standing={SOURCE: 4_500_000}, limits=respects)
     assert isinstance(decision, Hold)
     assert decision.reason is Reason.RESPECTED
-    assert decision.text == "broker 1 leader throttle: 4.5 MB/s stood here before the move, and is left as it is"
+    assert decision.text == "broker 1 leader throttle: 4.50 MB/s stood here before the move, and is left as it is"
 
 
 def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
@@ -189,7 +189,7 @@ def test_stalled_not_throttle_bound() -> None:
     idle = [broker_signal(1, leader=2 * MB), broker_signal(3, follower=2 * MB)]
     decision = decide(brokers=idle, stalls={3: STALLED})
     assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
-    assert "only 2.0 MB/s of it is used" in decision.text
+    assert "only 2.00 MB/s of it is used" in decision.text
 
 
 @pytest.mark.parametrize("brokers", [[], [broker_signal(1, leader=9.9 * MB, age_s=60), broker_signal(3)]])
@@ -243,8 +243,8 @@ def test_stalled_below_keep_up() -> None:
     assert (decision.live_bytes_per_s, decision.wanted_bytes_per_s) == (4_500_000, 21_900_000)
     assert decision.reason is Reason.STALLED_BELOW_KEEP_UP
     assert decision.text == (
-        "broker 1 leader throttle 4.5 MB/s → 21.9 MB/s: the move onto broker 3 has stalled (20 s of progress lost); "
-        "4.5 MB/s is not above the 6.0 MB/s that keeping up takes, in-sync followers included, so it would never end; "
+        "broker 1 leader throttle 4.50 MB/s → 21.9 MB/s: the move onto broker 3 has stalled (20 s of progress lost); "
+        "4.50 MB/s is not above the 6.00 MB/s that keeping up takes, in-sync followers included, so it would never end; "
         "159 MB remain"
     )
 
@@ -290,7 +290,7 @@ def test_rescue_needs_more() -> None:
     decision = decide(stalls={3: UNSEEN}, rescued=frozenset({3}))
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.RESCUE_NEEDS_MORE
-    assert "600 MB remain and 6.0 MB/s go to keeping up" in decision.text
+    assert "600 MB remain and 6.00 MB/s go to keeping up" in decision.text
 
 
 # -- the order of the rungs --------------------------------------------------------------------------------------------

@@ -388,12 +388,12 @@ def test_every_order_and_its_end_are_on_record_with_who_gave_it() -> None:
     assert texts(rig) == [
         "rheostat is paused, by order of kim@desk",
         "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
-        "broker 1 leader throttle: 7.0 MB/s by order of kim@desk",
-        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s is taken back, by order of lee@home",
+        "broker 1 leader throttle: 7.00 MB/s by order of kim@desk",
+        "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s is taken back, by order of lee@home",
     ]
 
 
-KIMS_ORDER = "broker 1 leader throttle: 7.0 MB/s by order of kim@desk"
+KIMS_ORDER = "broker 1 leader throttle: 7.00 MB/s by order of kim@desk"
 
 
 def test_what_expired_until_the_next_word_says_so() -> None:
@@ -406,7 +406,7 @@ def test_what_expired_until_the_next_word_says_so() -> None:
     assert texts(rig) == [
         KIMS_ORDER,
         "what others have set is rheostat's to turn again, by order of lee@home",
-        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
+        "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 
 
@@ -442,7 +442,7 @@ def test_an_override_that_ran_out_while_no_tuner_ran_says_so_once(last_word: str
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
-        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
+        "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 
 
@@ -509,7 +509,7 @@ def test_an_override_that_runs_out_says_so_once_though_nobody_says_a_word() -> N
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
-        "broker 1 leader throttle: the order of kim@desk for 7.0 MB/s has expired",
+        "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 
 

@@ -311,9 +311,9 @@ def test_amounts_as_people_read_them() -> None:
     assert [size_text(v) for v in (0, 999, 1e3, 999_600, 123_456_789, 2.5e12)] == [
         "0 B", "999 B", "1.00 kB", "1.00 MB", "123 MB", "2.50 TB",
     ]  # fmt: skip
-    assert rate_text(6_000_001) == "6.00 MB/s"
-    assert [span_text(v) for v in (3.21, 45, 119.6, 3599.8, 5400, 40_000, 100_000)] == [
-        "3.2 s", "45 s", "2 min", "1 h", "1 h 30 min", "11 h 7 min", "1 d 4 h",
+    assert [rate_text(v) for v in (40_000, 6_000_001, 1.2e9)] == ["40.0 kB/s", "6.00 MB/s", "1.20 GB/s"]
+    assert [span_text(v) for v in (3.21, 45, 89, 119.6, 700, 3599, 3599.8, 5400, 40_000, 100_000)] == [
+        "3.2 s", "45 s", "89 s", "2 min", "11 min 40 s", "1 h", "1 h", "1 h 30 min", "11 h 7 min", "1 d 4 h",
     ]  # fmt: skip
 
 

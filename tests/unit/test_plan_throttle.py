@@ -266,7 +266,7 @@ def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
         cycle(rig)
     announce(rig, announcing, plans)
     assert announcing.withheld is not None
-    assert "is at 200.0 MB/s, and the plan may use 48.0 MB/s" in announcing.withheld[KEY]
+    assert "is at 200 MB/s, and the plan may use 48.0 MB/s" in announcing.withheld[KEY]
     assert not announcing.without_room, "nothing is under way that would change it: it has failed"
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (200 * MB, 200 * MB)
 

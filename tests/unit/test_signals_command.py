@@ -99,18 +99,18 @@ def test_figures_are_in_peoples_units() -> None:
         replace(BROKER, follower_throttled_bytes_per_s=300.0, request_handler_idle_ratio=0.5, completeness=0.33)
     )
     assert broker["broker"] == "1"
-    assert (broker["age"], broker["complete"]) == ("3 s", "33 %")
-    assert broker["leader throttle"] == "4.5 MB/s"
-    assert broker["used"] == "0.3 kB/s"
+    assert (broker["age"], broker["complete"]) == ("3.0 s", "33 %")
+    assert broker["leader throttle"] == "4.50 MB/s"
+    assert broker["used"] == "300 B/s"
     assert (broker["produce p99"], broker["handlers idle"]) == ("9.0 ms", "50 %")
     move = cells(MOVE)
     assert (move["side"], move["remain"], move["trend"], move["keep-up"]) == (
         "follower",
-        "2.3 GB",
-        "-2.1 MB/s",
-        "6.0 MB/s",
+        "2.34 GB",
+        "-2.10 MB/s",
+        "6.00 MB/s",
     )
-    assert (move["done"], move["progress"]) == ("2", "7 s ago")
+    assert (move["done"], move["progress"]) == ("2", "7.0 s ago")
     assert move["largest"] == "orders-0 900 MB, orders-1 800 MB, orders-2 700 MB"
     controller = cells(CONTROLLER)
     assert (controller["active"], controller["queue p99"], controller["idle"]) == ("yes", "0.4 ms", "99 %")
@@ -152,7 +152,7 @@ def test_it_says_what_the_throttled_bytes_were_taken_from(by: str | None, said: 
 @pytest.mark.parametrize(
     ("age_s", "said"),
     [
-        (0, "0 s"), (15, "15 s"), (16, "16 s, stale"), (240, "4 min, stale"), (-10, "0 s"), (-40, "40 s ahead, stale"),
+        (0, "0.0 s"), (15, "15 s"), (16, "16 s, stale"), (240, "4 min, stale"), (-10, "0.0 s"), (-40, "40 s ahead, stale"),
     ],
 )  # fmt: skip
 def test_stale_is_what_the_tuner_calls_stale(age_s: float, said: str) -> None:
@@ -212,8 +212,8 @@ def test_a_clients_name_does_not_steer_the_terminal() -> None:
 def test_clusters_are_told_apart_where_there_may_be_several() -> None:
     every = Wanted()
     text = shown(BROKER, replace(BROKER, cluster="other", leader_rate_bytes_per_s=7 * MB), wanted=every)
-    assert "4.5 MB/s" in text
-    assert "7.0 MB/s" in text
+    assert "4.50 MB/s" in text
+    assert "7.00 MB/s" in text
     assert "other" in text
     assert "cluster" not in shown(BROKER)
 
@@ -303,7 +303,7 @@ def test_one_fresh_signal_is_enough() -> None:
         ([], OURS, "There are no signals in rheostat.signals: are `rheostat collect` and `rheostat stream`"),
         ([aged(BROKER, 60)], OURS, "The one signal is stale: the newest is of 2023-11-14 22:12:20 UTC, 60 s ago"),
         ([aged(BROKER, 60), aged(MOVE, 40)], OURS, "All signals are stale: the newest is of 2023-11-14 22:12:40 UTC, 40 s ago"),
-        ([aged(BROKER, 7_300)], OURS, "2 h ago, and the tuner trusts none older than 15 s: are `rheostat collect`"),
+        ([aged(BROKER, 7_300)], OURS, "2 h 2 min ago, and the tuner trusts none older than 15 s: are `rheostat collect`"),
         ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's. Compare the clocks"),
         ([replace(BROKER, backlog=True)], OURS, "Only history so far: 1 signals"),
         ([replace(BROKER, cluster="other")], OURS, f"No signals of cluster {CLUSTER} in {TOPIC}, only of other"),

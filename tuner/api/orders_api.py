@@ -17,8 +17,8 @@ from streaming.contract import Side
 from streaming.contract.bounds import AT_MS_MAX
 from streaming.kafka import KafkaSettings, consumer
 from streaming.kafka.unpacking import RefusedBatch
+from streaming.units import rate_text
 from tuner.api.sentences import moment
-from tuner.decide import words
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.reading import UnreadableBatchError
 from tuner.journal.sender import NotSent, Sender
@@ -97,7 +97,7 @@ def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None
     said = rate_bytes_per_s if abs(rate_bytes_per_s) < _SAID_MAX else f"of {len(str(abs(rate_bytes_per_s)))} digits"
     return (
         f"rate_bytes_per_s {said} is outside the bounds: 1 to {rate_bytes_per_s_max:.0f} "
-        f"({words.rate(rate_bytes_per_s_max)}, tuner.rate_bytes_per_s_max, which is never exceeded)"
+        f"({rate_text(rate_bytes_per_s_max)}, tuner.rate_bytes_per_s_max, which is never exceeded)"
     )
 
 

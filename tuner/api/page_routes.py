@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
+from streaming.units import rate_text, size_text, span_text
 from tuner.api import broker_views, sentences, views
 from tuner.api.decision_rows import OUTCOMES, row_json
 from tuner.api.decisions import Filter
@@ -25,7 +26,6 @@ from tuner.api.lane import Stamp, unchanging
 from tuner.api.look import Look
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.routes import paged, plans_json, tenants_json
-from tuner.decide import words
 from tuner.dry_run import dry_run_notice
 from tuner.model.decision import Reason
 
@@ -165,9 +165,9 @@ def _templates() -> Environment:
     made.filters |= {
         "overrides": sentences.override_lines,
         "with_code": with_code,
-        "rate": _known(words.rate),
-        "size": _known(sentences.size),
-        "span": _known(words.span),
+        "rate": _known(rate_text),
+        "size": _known(size_text),
+        "span": _known(span_text),
         "moment": _known(sentences.moment),
         "clock": _known(lambda ms: sentences.moment(ms)[11:19]),
         "iso": lambda ms: sentences.utc(ms).isoformat(timespec="milliseconds"),
@@ -200,4 +200,4 @@ def _known(form: Callable[[Any], str]) -> Callable[[Any], str]:
 def _slope(bytes_per_s: float) -> str:
     if abs(bytes_per_s) < 1000:
         return "stands still"
-    return f"{words.rate(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'further off'}"
+    return f"{rate_text(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'further off'}"

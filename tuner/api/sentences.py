@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streaming.contract.bounds import AT_MS_MAX
+from streaming.units import rate_text, size_text, span_text
 from tuner.decide import words
 from tuner.decide.ending import end_of_moves
 from tuner.decide.left_behind import idle_rates
 from tuner.decide.plan_moves import is_throttled
 from tuner.decide.policy import decide
-from tuner.decide.words import span
 from tuner.model.cluster import LiveCluster, Observation, side_name
 from tuner.model.decision import Decision, Hold, LetGo, PutBackRate, Steer
 from tuner.model.limits import Limits, StallLimits
@@ -50,13 +50,13 @@ def headline(
         f"{moving} {'partition is' if moving == 1 else 'partitions are'} moving" if moving else "Nothing is moving now"
     )
     where = f" onto {named(brokers)}" if brokers else ""
-    left = f"; {size(remaining_bytes)} remain" if remaining_bytes is not None else ""
+    left = f"; {size_text(remaining_bytes)} remain" if remaining_bytes is not None else ""
     if plans_remaining_bytes is not None:
-        left = f"; {size(plans_remaining_bytes)} of what is planned remain"
+        left = f"; {size_text(plans_remaining_bytes)} of what is planned remain"
     if stalled:
         end = f". The move onto {named(stalled)} has stalled"
     elif eta_s is not None:
-        end = f", done in about {span(eta_s)}"
+        end = f", done in about {span_text(eta_s)}"
     else:
         end = ", and it is not known yet when that is done" if left else ""
     return f"{is_moving}{where}{left}{end}."
@@ -66,11 +66,6 @@ def named(brokers: Sequence[int]) -> str:
     if len(brokers) <= NAMED_MAX:
         return words.brokers(list(brokers))
     return f"{words.brokers(list(brokers[:NAMED_MAX]))} and {len(brokers) - NAMED_MAX} more"
-
-
-def size(n_bytes: float) -> str:
-    """MB, and GB from ten of them on."""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e10 else words.size(n_bytes)
 
 
 def moment(at_ms: int) -> str:
@@ -96,7 +91,7 @@ def override_lines(overrides: Sequence[Mapping[str, Any]]) -> list[tuple[int, st
     for (broker, rate, by), names in sides.items():
         throttles = "throttle" if len(names) == 1 else "throttles"
         lines.append(
-            (broker, f"Broker {broker} {' and '.join(names)} {throttles}: {words.rate(rate)} by order of {by}.")
+            (broker, f"Broker {broker} {' and '.join(names)} {throttles}: {rate_text(rate)} by order of {by}.")
         )
     return lines
 
@@ -174,7 +169,7 @@ def without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
     moves = "1 partition moves" if free == 1 else f"{free} partitions move"
     why = "tuner.unthrottled_moves is leave" if limits.steers else "tuner.objective is not set"
     return [
-        f"{moves} without a throttle, so the ceiling of {words.rate(limits.rate_bytes_per_s_max)} does not hold: {why}, and the "
+        f"{moves} without a throttle, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not hold: {why}, and the "
         "tuner throttles its own plans only. Give the move a throttle with the tool that began it."
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.contract import Side
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.mutation_pressure import Pressure
 from tuner.model.cluster import BrokerSide
 from tuner.model.pace import PaceChange, PaceReason, PaceView, SideMemory
@@ -48,7 +48,7 @@ def side_change(
     if after.reason is PaceReason.CONTROLLER_BUSY and pressed is not None:
         why = f"{why}: {pressed}"
     if after.reason is PaceReason.QUOTA_NOT_FULL:
-        why = f"{why}, {words.rate(view.rates[side])} are meant, and {view.waiting[side]} partitions wait"
+        why = f"{why}, {rate_text(view.rates[side])} are meant, and {view.waiting[side]} partitions wait"
     return PaceChange(side, known.slots, after.slots, after.reason, f"{name} {known.slots} → {after.slots}: {why}")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from tuner.decide import words
+from streaming.units import rate_text, size_text, span_text
 from tuner.model.cluster import BrokerSide, Course, side_name
 from tuner.model.limits import Limits
 from tuner.model.value import value
@@ -47,21 +47,21 @@ class Late:
 
     def __str__(self) -> str:
         load = self.load
-        rate = f"{words.rate(self.rate_bytes_per_s)}, of which {words.rate(load.keep_up_bytes_per_s)} keep up"
-        due = f"is in {words.span(self.left_s)}" if self.left_s >= 0 else f"was {words.span(-self.left_s)} ago"
+        rate = f"{rate_text(self.rate_bytes_per_s)}, of which {rate_text(load.keep_up_bytes_per_s)} keep up"
+        due = f"is in {span_text(self.left_s)}" if self.left_s >= 0 else f"was {span_text(-self.left_s)} ago"
         if math.isinf(self.ends_s):
-            return f"{words.size(load.remaining_bytes)} remain and never end at {rate}; finish_at {due}; {self._what_gives()}"
+            return f"{size_text(load.remaining_bytes)} remain and never end at {rate}; finish_at {due}; {self._what_gives()}"
         return (
-            f"{words.size(load.remaining_bytes)} remain, at {rate}, so it ends in {words.span(self.ends_s)}; "
-            f"finish_at {due}: {words.span(self.late_s)} late; {self._what_gives()}"
+            f"{size_text(load.remaining_bytes)} remain, at {rate}, so it ends in {span_text(self.ends_s)}; "
+            f"finish_at {due}: {span_text(self.late_s)} late; {self._what_gives()}"
         )
 
     def _what_gives(self) -> str:
         needed = rate_for(self.load, self.left_s) if self.left_s > 0 else None
-        takes = "no rate makes up for it" if needed is None else f"in time takes {words.rate(needed)}"
-        later = "" if math.isinf(self.ends_s) else f", or set finish_at {words.span(self.late_s)} later or more"
+        takes = "no rate makes up for it" if needed is None else f"in time takes {rate_text(needed)}"
+        later = "" if math.isinf(self.ends_s) else f", or set finish_at {span_text(self.late_s)} later or more"
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
-            held = f"the ceiling is {words.rate(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
+            held = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
         else:
             held = "the links and their clients leave no more: allow clients a higher objective.latency_ms"
         return f"{takes}, {held}{later}, or move fewer partitions"
@@ -111,5 +111,5 @@ def told(found: Late, side: BrokerSide, load: SideLoad, course: Course) -> str |
         return f"too late for the deadline: {found}"
     if ends_s(load, course) - found.left_s < LATE_S_MIN:
         return None
-    by = "never ends" if math.isinf(found.ends_s) else f"ends {words.span(found.late_s)} after finish_at"
+    by = "never ends" if math.isinf(found.ends_s) else f"ends {span_text(found.late_s)} after finish_at"
     return f"too late for the deadline, with the {side_name(found.side)}, which {by}: see there what has to give"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streaming.contract import BrokerSignal, MoveSignal, Side
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.sight import stepped, told_step_s
 from tuner.model.cluster import BrokerSide, LiveCluster
@@ -63,7 +63,7 @@ def _part_above_whole(side: Side, signal: BrokerSignal, limits: Limits) -> str |
         if part is None or whole is None or not _by_far(part, whole, limits):
             return None
     return (
-        f"{words.rate(part)} of replication are measured on broker {signal.broker}, and {words.rate(whole)} of everything: one "
+        f"{rate_text(part)} of replication are measured on broker {signal.broker}, and {rate_text(whole)} of everything: one "
         "of the two is wrong, so nobody knows what clients use"
     )
 
@@ -81,7 +81,7 @@ def _unequal(live: LiveCluster, brokers: Mapping[int, BrokerSignal], now_ms: int
     if not _by_far(max(sent, received), min(sent, received), limits):
         return None
     return (
-        f"all brokers send {words.rate(sent)} to catching-up replicas and receive {words.rate(received)}: a part of the cluster "
+        f"all brokers send {rate_text(sent)} to catching-up replicas and receive {rate_text(received)}: a part of the cluster "
         "is measured wrong"
     )
 

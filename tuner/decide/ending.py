@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from streaming.contract import Side
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
 from tuner.model.decision import ClearLists, PutBackRate, Reason
 from tuner.model.limits import Limits
@@ -156,11 +156,11 @@ def _put_back(
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:
             continue
-        stood = "there was none" if before is None else f"{words.rate(before)} stood there before"
+        stood = "there was none" if before is None else f"{rate_text(before)} stood there before"
         found.append(_back(side, setting.bytes_per_s, before, f"{why}; {stood}"))
     return found
 
 
 def _back(side: BrokerSide, live: int, value: int | None, why: str) -> PutBackRate:
-    to = "removed" if value is None else f"→ {words.rate(value)}"
-    return PutBackRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {words.rate(live)} {to}: {why}")
+    to = "removed" if value is None else f"→ {rate_text(value)}"
+    return PutBackRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(live)} {to}: {why}")

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from streaming.contract import Side
 from streaming.throttles import LIST_CHARS_MAX, Pair, ThrottledReplicas, TopicThrottle, text_of
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.kept import Kept
 from tuner.decide.moves_view import MovesView
 from tuner.decide.needed import Needed, without_recovering
@@ -198,20 +198,20 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
         # the fewest copies is meant by nobody.
         drains = drains_bytes_per_s(side, view, copies)
         if stood < drains:
-            rate, why = drains, f"{words.rate(stood)} stood until it was swept away, and would not drain any more"
+            rate, why = drains, f"{rate_text(stood)} stood until it was swept away, and would not drain any more"
     elif not view.limits.steers:
         # The rate of the plan, whose step waits for it; a whole window of it would pass at once where nothing has moved.
         most = round(limits.rate_bytes_per_s_max)
         rate, why = most, "a plan of rheostat moves partitions through it"
         if side in view.empty or side not in view.sides_now:
             rate = filled(most, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
-            why += f"; the rate rises to {words.rate(most)} as the window of its quota fills"
+            why += f"; the rate rises to {rate_text(most)} as the window of its quota fills"
     else:
         rate, why = (
             start_bytes_per_s(side, view, copies),
             "a move that nobody throttles takes part here; the law goes on from it",
         )
-    text = f"{side_name(side)}: {words.rate(rate)}, where none stood: {why}"
+    text = f"{side_name(side)}: {rate_text(rate)}, where none stood: {why}"
     return StartRate(*side, rate, Reason.MOVE_FOUND, text)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 from streaming.contract import Side
+from streaming.units import rate_text, size_text
 from tuner.decide import deadline, rescue_rate, words
 from tuner.decide.deadline import OBSERVED_S_MIN, Late, late
 from tuner.decide.freshness import Freshness, age_s
@@ -76,7 +77,7 @@ def _decide_side(
         return ordered
     # It stood before the move came, and the operator wants such throttles left as they are.
     if (standing := _respected(side, view, memory)) is not None:
-        return _hold(side, Reason.RESPECTED, f"{words.rate(standing)} stood here before the move, and is left as it is")
+        return _hold(side, Reason.RESPECTED, f"{rate_text(standing)} stood here before the move, and is left as it is")
     # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
     if limits.steers and (filling := _filling(side, view, memory)) is not None:
         return filling
@@ -141,8 +142,8 @@ def _decide_side(
     if rescue_rate.infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
         return _hold(
             side, Reason.INFEASIBLE,
-            f"keeping up alone takes {words.rate(load.keep_up_bytes_per_s)}, {_ceiling_word(side, view)} is "
-            f"{words.rate(limits.rate_bytes_per_s_max)}: no permitted throttle ends this move. Raise "
+            f"keeping up alone takes {rate_text(load.keep_up_bytes_per_s)}, {_ceiling_word(side, view)} is "
+            f"{rate_text(limits.rate_bytes_per_s_max)}: no permitted throttle ends this move. Raise "
             f"{_ceiling_name(side, view)}, or move fewer partitions at a time",
         )  # fmt: skip
     # A ramp is under way: what is measured now is neither the old rate nor the new one.
@@ -162,8 +163,8 @@ def _decide_side(
                     Reason.WATCHING,
                     f"judged after {stall_limits.observed_s_min:.0f} s at one rate, {observed_s:.0f} s seen so far",
                 )
-            remain = f"{words.size(load.remaining_bytes)} remain"
-            return _hold(side, Reason.PROGRESSING, f"progressing under {words.rate(setting.bytes_per_s)}: {remain}")
+            remain = f"{size_text(load.remaining_bytes)} remain"
+            return _hold(side, Reason.PROGRESSING, f"progressing under {rate_text(setting.bytes_per_s)}: {remain}")
     elif not bound and unknown:
         return _blind(side, unknown, view) or _hold(
             side, Reason.SIGNALS_MISSING, f"{side_name(unknown)} is not measured"
@@ -215,18 +216,18 @@ def _steer(
     if course is not None and course.no_headroom:
         return steer(
             Reason.NO_HEADROOM,
-            f"clients (or objective.share_max) leave less than the {words.rate(load.keep_up_bytes_per_s)} that keeping up "
-            f"takes, so it runs at its least, {words.rate(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a "
+            f"clients (or objective.share_max) leave less than the {rate_text(load.keep_up_bytes_per_s)} that keeping up "
+            f"takes, so it runs at its least, {rate_text(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a "
             "quieter hour" + (f"; {late_text}" if late_text else ""),
         )
     # It gets all that may be had, and that is too little for the moment that was promised: a person decides what gives.
     if late_text is not None:
         return steer(Reason.DEADLINE_NOT_MET, late_text)
-    meant = f"{words.rate(course.meant_bytes_per_s)} meant" if course is not None else f"from {words.rate(live)} on"
+    meant = f"{rate_text(course.meant_bytes_per_s)} meant" if course is not None else f"from {rate_text(live)} on"
     return steer(
         Reason.FOLLOWS_CLIENTS,
-        f"follows its clients, {meant}: {words.size(load.remaining_bytes)} remain and "
-        f"{words.rate(load.keep_up_bytes_per_s)} go to keeping up",
+        f"follows its clients, {meant}: {size_text(load.remaining_bytes)} remain and "
+        f"{rate_text(load.keep_up_bytes_per_s)} go to keeping up",
     )
 
 
@@ -250,7 +251,7 @@ def _planned(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         wanted = wanted if stood is None else min(wanted, max(live, stood))
     if live == wanted:
         return None
-    text = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}: the rate of a plan of rheostat that copies through it"
+    text = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}: the rate of a plan of rheostat that copies through it"
     return SetRate(*side, live, wanted, Reason.PLAN_RATE, text, setting.own)
 
 
@@ -261,7 +262,7 @@ def fill_started(started: Mapping[BrokerSide, StartRate], view: MovesView) -> li
         wanted = view.rate_for_plan(side)
         if view.limits.steers or side not in view.empty or wanted is None or start.value_bytes_per_s >= wanted:
             continue
-        head = f"{side_name(side)} {words.rate(start.value_bytes_per_s)} → {words.rate(wanted)}"
+        head = f"{side_name(side)} {rate_text(start.value_bytes_per_s)} → {rate_text(wanted)}"
         text = f"{head}: brought up for a plan of rheostat as the window of its quota fills"
         found.append(SetRate(*side, wanted, wanted, Reason.WINDOW_EMPTY, text))
     return found
@@ -271,7 +272,7 @@ def _unheld(view: MovesView) -> str:
     """What is said of a side on which nothing throttles what moves."""
     if view.limits.throttles_moves:
         return "no throttle on this side, nothing to turn"
-    ceiling = f"the ceiling of {words.rate(view.limits.rate_bytes_per_s_max)} does not hold here"
+    ceiling = f"the ceiling of {rate_text(view.limits.rate_bytes_per_s_max)} does not hold here"
     if view.limits.steers:
         return f"no throttle on this side, so {ceiling}: with tuner.unthrottled_moves: leave, moves of other tools stay as they are"
     return (
@@ -315,11 +316,11 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     what = "what stood here" if stood is not None else "what stands here" if wanted == live else "the ceiling"
     if planned is not None:
         whose = "the rate of a plan of rheostat" if wanted == view.plan_rates[side] else "as ordered"
-        text = f"{side_name(side)} is brought up to {words.rate(wanted)}, {whose}"
+        text = f"{side_name(side)} is brought up to {rate_text(wanted)}, {whose}"
         return SetRate(
             *side, live, wanted, Reason.WINDOW_EMPTY, f"{text}, as its quota's window fills: {why}", setting.own
         )
-    head = f"{side_name(side)} {words.rate(first if live >= wanted else live)} → {words.rate(wanted)}: {what}"
+    head = f"{side_name(side)} {rate_text(first if live >= wanted else live)} → {rate_text(wanted)}: {what}"
     text = (
         f"{head}, as its quota's window fills: {why}"
         if live >= wanted
@@ -371,8 +372,8 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     if wanted >= live:
         return None
     seen = f"its last measurements are {age:.0f} s old" if signal is not None else f"no measurements for {age:.0f} s"
-    head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
-    text = f"{head}: {seen}, so what we had raised sinks to {words.rate(least)}"
+    head = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}"
+    text = f"{head}: {seen}, so what we had raised sinks to {rate_text(least)}"
     return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
 
 
@@ -406,7 +407,7 @@ def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision |
         return None
     if side in view.busy:
         return _sinking(side, ours, setting)
-    text = f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(most)}: the ceiling is lower by now"
+    text = f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(most)}: the ceiling is lower by now"
     return SetRate(*side, setting.bytes_per_s, int(most), Reason.AT_CEILING, text, setting.own)
 
 
@@ -465,7 +466,7 @@ def _opened(side: BrokerSide, view: MovesView) -> Decision:
         return _hold(side, Reason.RATE_IS_CHANGING, f"{story}: its rate is changing, in steps over the quota's window")
     if setting is None or setting.bytes_per_s >= most * (1 - view.limits.deadband_ratio):
         return _hold(side, Reason.RECOVERS, f"{story}: it is open for them")
-    head = f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(most)}"
+    head = f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(most)}"
     return SetRate(*side, setting.bytes_per_s, round(most), Reason.RECOVERS, f"{head}: {story}", setting.own)
 
 
@@ -486,22 +487,22 @@ def _raise(
             return _hold(
                 side,
                 Reason.AT_CEILING,
-                f"at {_ceiling_word(side, view)} ({words.rate(live)}), {words.size(load.remaining_bytes)} remain",
+                f"at {_ceiling_word(side, view)} ({rate_text(live)}), {size_text(load.remaining_bytes)} remain",
             )
         return _hold(
-            side, Reason.WITHIN_DEADBAND, f"{words.rate(live)} is enough: {words.size(load.remaining_bytes)} remain"
+            side, Reason.WITHIN_DEADBAND, f"{rate_text(live)} is enough: {size_text(load.remaining_bytes)} remain"
         )
-    head = f"{side_name(side)} {words.rate(live)} → {words.rate(wanted)}"
-    need = f"{words.size(load.remaining_bytes)} remain and {words.rate(load.keep_up_bytes_per_s)} go to keeping up"
+    head = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}"
+    need = f"{size_text(load.remaining_bytes)} remain and {rate_text(load.keep_up_bytes_per_s)} go to keeping up"
     if not stalled:
         return SetRate(*side, live, wanted, Reason.RESCUE_NEEDS_MORE, f"{head}: {need}", own)
     lost = max(memory.stalls[d].lost_s for d in stalled)
     story = f"the move onto {words.brokers(stalled)} has stalled ({lost:.0f} s of progress lost)"
     if live <= load.keep_up_bytes_per_s:
         why = (
-            f"{words.rate(live)} is not above the {words.rate(load.keep_up_bytes_per_s)} that keeping up takes"
+            f"{rate_text(live)} is not above the {rate_text(load.keep_up_bytes_per_s)} that keeping up takes"
             + (", in-sync followers included" if side[1] is Side.LEADER else "")
-            + f", so it would never end; {words.size(load.remaining_bytes)} remain"
+            + f", so it would never end; {size_text(load.remaining_bytes)} remain"
         )
         return SetRate(*side, live, wanted, Reason.STALLED_BELOW_KEEP_UP, f"{head}: {story}; {why}", own)
     role = "this throttle binds" if view.bound(side) else "so that this side does not bind next"

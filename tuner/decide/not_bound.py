@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaming.contract import Side
+from streaming.units import rate_text
 from tuner.decide import words
 from tuner.decide.culprit import Culprit, Feeds, culprit
 from tuner.decide.fetcher_bound import Crowd
@@ -54,10 +55,8 @@ def not_bound(
 ) -> tuple[Reason, str]:
     """What is said of a throttle through which ``stalled`` destinations copy, none of them bound by one."""
     measured = view.measured_bytes_per_s(side)
-    used = (
-        "how much of it is used is not measured" if measured is None else f"only {words.rate(measured)} of it is used"
-    )
-    of_it = f"{words.rate(live_bytes_per_s)}, {used}"
+    used = "how much of it is used is not measured" if measured is None else f"only {rate_text(measured)} of it is used"
+    of_it = f"{rate_text(live_bytes_per_s)}, {used}"
     head = f"the move onto {words.brokers(stalled)} has stalled, but not by the throttle ({of_it}): "
     crowd = next((found for d in stalled if (found := view.crowd(d)) is not None and _passes(side, found)), None)
     if crowd is not None:

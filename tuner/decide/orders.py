@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.ending import put_back_all
 from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate
@@ -82,7 +82,7 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     """What an override wants of one side; None when it has expired."""
     if now_ms >= order.until_ms:
         return None
-    head = f"{side_name(side)}: {words.rate(order.bytes_per_s)} by order of {order.by}"
+    head = f"{side_name(side)}: {rate_text(order.bytes_per_s)} by order of {order.by}"
     if setting is None:
         return Hold(*side, Reason.OVERRIDDEN, f"{head}, but no throttle stands here, and none is put where none was")
     if setting.bytes_per_s == order.bytes_per_s:
@@ -108,7 +108,7 @@ def back_to_before(
     if live == wanted:
         return None
     text = (
-        f"{side_name(side)} {words.rate(setting.bytes_per_s)} → {words.rate(wanted)}: what it was changed for is over, and that "
+        f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(wanted)}: what it was changed for is over, and that "
         "is what stood before it"
     )
     return SetRate(*side, setting.bytes_per_s, wanted, Reason.BACK_TO_BEFORE, text, setting.own)
@@ -128,7 +128,5 @@ def being_overridden(side: BrokerSide, order: Override, ours: Owned | None, now_
     """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
     if now_ms >= order.until_ms or ours is None or ours.wanted_bytes_per_s != order.bytes_per_s:
         return None
-    text = (
-        f"{side_name(side)}: {words.rate(order.bytes_per_s)} by order of {order.by}, in steps over the quota's window"
-    )
+    text = f"{side_name(side)}: {rate_text(order.bytes_per_s)} by order of {order.by}, in steps over the quota's window"
     return Hold(*side, Reason.RATE_IS_CHANGING, text)

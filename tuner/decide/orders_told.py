@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streaming.contract import Side
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.orders import Orders, Override
 
@@ -39,7 +39,7 @@ def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[Or
     for side in sorted({*before.overrides, *after.overrides}):
         was, is_now = before.overrides.get(side), after.overrides.get(side)
         if is_now is not None and is_now != was:
-            told.append(_about(side, f"{words.rate(is_now.bytes_per_s)} by order of {is_now.by}"))
+            told.append(_about(side, f"{rate_text(is_now.bytes_per_s)} by order of {is_now.by}"))
         elif is_now is None and was is not None and was.until_ms > now_ms:
             told.append(_about(side, f"{_the_order(was)} is taken back, by order of {by}"))
         elif is_now is None and was is not None and was.until_ms > told_ms:
@@ -59,7 +59,7 @@ def _expired(side: BrokerSide, order: Override) -> Ordered:
 
 
 def _the_order(order: Override) -> str:
-    return f"the order of {order.by} for {words.rate(order.bytes_per_s)}"
+    return f"the order of {order.by} for {rate_text(order.bytes_per_s)}"
 
 
 def _about(side: BrokerSide, text: str) -> Ordered:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streaming.contract import MoveSignal
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.freshness import fresh
 from tuner.decide.orders import in_force, still_ordered
 from tuner.decide.rescue_rate import floor_bytes_per_s
@@ -123,5 +123,5 @@ def drains_no_more(
             continue
         needed = floor_bytes_per_s(SideLoad(0.0, signal.keep_up_bytes_per_s), limits)
         if change.wanted_bytes_per_s < round(needed):
-            found[side] = f"stopped on the way: {words.rate(needed)} are needed by now for it to drain"
+            found[side] = f"stopped on the way: {rate_text(needed)} are needed by now for it to drain"
     return found

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
 from tuner.model.decision import Hold, LetGo, Reason, SetRate
@@ -118,9 +118,9 @@ def let_go(
     """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
     ours = memory.owned[side]
     if _is_late(side, found, memory, now_ms):
-        stands = "nothing" if found is None else words.rate(found)
+        stands = "nothing" if found is None else rate_text(found)
         text = (
-            f"{side_name(side)}: we had set {words.rate(ours.wanted_bytes_per_s)}, now {stands} stands there, as the tuner "
+            f"{side_name(side)}: we had set {rate_text(ours.wanted_bytes_per_s)}, now {stands} stands there, as the tuner "
             "before this one was about to set it: its request came late. It stays ours"
         )
         owned = replace(ours, may_stand=tuple(dict.fromkeys((found, *ours.may_stand))))
@@ -128,9 +128,9 @@ def let_go(
         memory = replace(memory, owned=memory.with_owned(side, owned), came_late=came_late)
         return memory, Hold(*side, Reason.CAME_LATE, text)
     until_ms = now_ms + round(limits.yield_s * 1000)
-    stands = "nothing" if found is None else words.rate(found)
+    stands = "nothing" if found is None else rate_text(found)
     text = (
-        f"{side_name(side)}: we had set {words.rate(ours.wanted_bytes_per_s)}, now {stands} stands there. Somebody changed "
+        f"{side_name(side)}: we had set {rate_text(ours.wanted_bytes_per_s)}, now {stands} stands there. Somebody changed "
         f"it, so it is theirs: left alone for {limits.yield_s / 60:.0f} min"
     )
     decision = LetGo(*side, ours.wanted_bytes_per_s, found, until_ms, Reason.CHANGED_BY_SOMEBODY, text)
@@ -161,8 +161,8 @@ def set_right(
         if wanted == setting.bytes_per_s or wanted < floor_bytes_per_s(load, limits):
             continue
         text = (
-            f"{side_name(side)}: {words.rate(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
-            f"{words.rate(wanted)}, as it stood"
+            f"{side_name(side)}: {rate_text(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
+            f"{rate_text(wanted)}, as it stood"
         )
         changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.CAME_LATE, text))
     return changes

@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from streaming.contract import Side
 from streaming.throttles import TopicThrottle
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
 from tuner.decide.freshness import fresh
 from tuner.decide.grown import Grown
@@ -170,7 +170,7 @@ def _kept_open(decision: PutBackRate) -> Hold:
     side = (decision.broker, decision.side)
     text = "nothing moves any more, and partitions may take no writes until replicas are back that come through it"
     return Hold(
-        *side, Reason.RECOVERS, f"{side_name(side)}: {text}: it stays at {words.rate(decision.live_bytes_per_s)}"
+        *side, Reason.RECOVERS, f"{side_name(side)}: {text}: it stays at {rate_text(decision.live_bytes_per_s)}"
     )
 
 
@@ -236,7 +236,7 @@ def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, Topic
 def _left_there(side: BrokerSide, owned: Owned) -> Hold:
     """Its settings are the cluster's, and outlive it: whoever gets its number gets them."""
     text = (
-        f"{side_name(side)}: {words.rate(owned.wanted_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
+        f"{side_name(side)}: {rate_text(owned.wanted_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
         "stood before does again when it is back"
     )
     return Hold(*side, Reason.BROKER_DOWN, text)

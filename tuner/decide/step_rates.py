@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.decide.orders import in_force, permitted
 from tuner.decide.plan_moves import PlanMoves, plan_rates, sides_passed
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting, side_name
@@ -86,6 +86,6 @@ def above_their_rate(
             found[side] = f"no rate is set on the {side_name(side)}"
         elif setting.bytes_per_s > most and side not in lowered:
             found[side] = (
-                f"the {side_name(side)} is at {words.rate(setting.bytes_per_s)}, and the plan may use {words.rate(most)}"
+                f"the {side_name(side)} is at {rate_text(setting.bytes_per_s)}, and the plan may use {rate_text(most)}"
             )
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.journal.entries import Entry, entry_of
 from tuner.model.decision import Acted
 
@@ -115,7 +115,7 @@ def _ending_text(entries: Sequence[Entry]) -> str:
     rates = [entry.decision for entry in entries if entry.action == "put_back"]
     removed = [said for said in rates if said.get("value_bytes_per_s") is None]
     restored = [
-        f"broker {said['broker']} {said['side']} to {words.rate(said['value_bytes_per_s'])}"
+        f"broker {said['broker']} {said['side']} to {rate_text(said['value_bytes_per_s'])}"
         for said in rates
         if said.get("value_bytes_per_s") is not None
     ]

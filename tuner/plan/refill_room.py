@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from streaming.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
-from tuner.model.limits import MB
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
 from tuner.plan.reassignment_steps import Step
 from tuner.plan.refill_terms import (
@@ -146,8 +146,8 @@ class Room:
 
 def _never(one: Waiting, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> Held:
     text = (
-        f"{one.way.topic}-{one.way.partition}: keeping up takes {uses_bytes_per_s / MB:.1f} MB/s of the {side_name(side)}, "
-        f"which is {quota / MB:.1f} MB/s at most: its copy would not end. Raise that to "
-        f"{uses_bytes_per_s / KEEP_UP_SHARE_MAX / MB:.1f} MB/s or more, or move it when less is written"
+        f"{one.way.topic}-{one.way.partition}: keeping up takes {rate_text(uses_bytes_per_s)} of the {side_name(side)}, "
+        f"which is {rate_text(quota)} at most: its copy would not end. Raise that to "
+        f"{rate_text(uses_bytes_per_s / KEEP_UP_SHARE_MAX)} or more, or move it when less is written"
     )
     return Held(one.way.topic, one.way.partition, HeldBy.QUOTA, side, text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.contract import Side
-from tuner.decide import words
+from streaming.units import rate_text
 from tuner.journal.columns import unpacked
 from tuner.model.cluster import side_name
 from tuner.replay.play import Played
@@ -169,4 +169,4 @@ def _second(then: Sequence[Sequence[Any]], now: Sequence[Sequence[Any]]) -> list
 def _rates(row: Sequence[Any] | None) -> str:
     if row is None:
         return "stays"
-    return f"{words.rate(row[2])} → {words.rate(row[3])} ({row[3]} bytes/s)"
+    return f"{rate_text(row[2])} → {rate_text(row[3])} ({row[3]} bytes/s)"

@@ -9,7 +9,8 @@ const charts = (() => {
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-  const megabytes = (value) => `${value.toFixed(1)} MB/s`;
+  const MB = 1e6;
+  const rateText = (megabytes) => units.rateText(megabytes * MB);
 
   const shown = () => [...document.querySelectorAll("#brokers .chart")];
   const brokersOf = (places) => [...new Set(places.map((place) => place.dataset.broker))];
@@ -55,14 +56,14 @@ const charts = (() => {
     const { broker, side } = place.dataset;
     const columns = known.rows[broker];
     if (!columns) return;
-    const of = (what) => columns[`${side}_${what}_bytes_per_s`].map((value) => (value === null ? null : value / 1e6));
+    const of = (what) => columns[`${side}_${what}_bytes_per_s`].map((value) => (value === null ? null : value / MB));
     const limit = of("limit");
     const most = Math.max(0, ...of("actual"), ...limit, ...of("keep_up"), ...of("floor"));
-    const ceiling = known.ceiling / 1e6;
+    const ceiling = known.ceiling / MB;
     // Drawn far above all that happens it would leave a line at the bottom, so then it is told at the edge.
     const above = ceiling > 3 * most;
-    const ceilings = known.ceilings.map((value) => (value / 1e6 > 3 * most ? null : value / 1e6));
-    place.dataset.above = above ? `↑ ceiling ${megabytes(ceiling)}` : "";
+    const ceilings = known.ceilings.map((value) => (value / MB > 3 * most ? null : value / MB));
+    place.dataset.above = above ? `↑ ceiling ${rateText(ceiling)}` : "";
     const data = [
       known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("keep_up"), of("floor"), ceilings,
     ];
@@ -77,9 +78,9 @@ const charts = (() => {
   function describe(place, broker, side, data, ceiling, above) {
     const said = ["passes", "throttle", "must pass", "floor"].map((what, number) => {
       const value = data[number + 1].at(-1);
-      return value === null || value === undefined ? `${what} not known` : `${what} ${megabytes(value)}`;
+      return value === null || value === undefined ? `${what} not known` : `${what} ${rateText(value)}`;
     });
-    said.push(`ceiling ${megabytes(ceiling)}${above ? ", above the chart" : ""}`);
+    said.push(`ceiling ${rateText(ceiling)}${above ? ", above the chart" : ""}`);
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", `Broker ${broker} ${side} side over time: ${said.join(", ")}`);
   }
