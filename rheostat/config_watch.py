@@ -20,6 +20,7 @@ import structlog
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings, load_settings
 from streaming.own_metrics import ConfigState
+from tuner.file_stamp import file_stamp
 from tuner.settings import TunerSettings
 
 log = structlog.get_logger("settings")
@@ -27,8 +28,6 @@ log = structlog.get_logger("settings")
 # All that a term of the tuner is begun with. The others are of the process, or of other parts.
 _NEEDS_RESTART = {"dry_run", "cycle_s", "metrics", "http"}
 TAKEN = frozenset({"limits", *(f"tuner.{name}" for name in TunerSettings.model_fields if name not in _NEEDS_RESTART)})
-
-_Stamp = tuple[int, int, int] | None
 
 
 def changes(before: Settings, after: Settings) -> list[str]:
@@ -54,7 +53,7 @@ class ConfigWatch:
         self._settings = settings
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
-        self._stamp = self._stamp_now()
+        self._stamp = file_stamp(self._path)
         self._good, self._good_at_s, self._in_force = True, wall_clock(), True
         self._taken = self._refused = 0
         self._asked = threading.Event()
@@ -63,7 +62,7 @@ class ConfigWatch:
 
     def state(self) -> ConfigState:
         with self._lock:
-            stamp = self._stamp_now()
+            stamp = file_stamp(self._path)
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._read()
@@ -90,7 +89,7 @@ class ConfigWatch:
     def reload(self) -> None:
         """Reads the file again; what may be taken up waits to be, and else it is said why nothing is."""
         with self._lock:
-            self._stamp = self._stamp_now()
+            self._stamp = file_stamp(self._path)
             found = self._read(told=True)
             differ = changes(self._settings, found) if found is not None else []
             if found is None or (others := [key for key in differ if key not in TAKEN]):
@@ -147,10 +146,3 @@ class ConfigWatch:
             log.warning("the settings file has changed; SIGHUP or a restart takes that up", file=str(self._path))
         self._good, self._good_at_s, self._in_force = True, self._wall_clock(), in_force
         return found
-
-    def _stamp_now(self) -> _Stamp:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return (found.st_mtime_ns, found.st_size, found.st_ino)

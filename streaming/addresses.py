@@ -1,4 +1,4 @@
-"""Client addresses, as the limits of the HTTP servers count them."""
+"""Client addresses for all HTTP servers of rheostat: which are this machine's own, and how limits count the others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ _IPV6_CUSTOMER_BITS = 64  # One customer of a provider has at least so many addr
 
 
 def is_loopback(address: str) -> bool:
-    """Whether the address is this machine's own; False for a text that is no address."""
+    """Returns whether the address is this machine's own; False for a text that is no address."""
     parsed = _parsed(address)
     return parsed is not None and parsed.is_loopback
+
+
+def is_local_host(host: str) -> bool:
+    """Returns whether only this machine reaches a server that listens on ``host``, an address or a name."""
+    return host == "localhost" or is_loopback(host)
 
 
 def counted_address(address: str) -> str:

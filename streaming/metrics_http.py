@@ -5,9 +5,9 @@ A machine reads its own metrics without a token. An address that other machines 
 
 from __future__ import annotations
 
-import ipaddress
-
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from streaming.addresses import is_local_host
 
 TOKEN_LETTERS_MIN = 16
 
@@ -23,16 +23,6 @@ def token_fault(secret: str) -> str | None:
             "has spaces or letters outside ASCII, which no HTTP header carries: `openssl rand -hex 24` makes a good one"
         )
     return None
-
-
-def is_local_host(host: str) -> bool:
-    """Returns whether only this machine reaches a server that listens on ``host``."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class MetricsHttpSettings(BaseModel):

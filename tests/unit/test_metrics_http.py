@@ -48,7 +48,14 @@ def test_metrics_host_of_the_network_needs_a_token(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "http", ["{port: 9465}", "{host: localhost, port: 9465}", "{host: '::1', port: 1}", "{host: 0.0.0.0}"]
+    "http",
+    [
+        "{port: 9465}",
+        "{host: localhost, port: 9465}",
+        "{host: '::1', port: 1}",
+        "{host: '::ffff:127.0.0.1', port: 1}",
+        "{host: 0.0.0.0}",
+    ],
 )
 def test_metrics_host_of_this_machine_needs_no_token(http: str) -> None:
     assert settings_of(http).collector.http.token is None

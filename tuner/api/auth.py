@@ -13,7 +13,6 @@ Vocabulary:
 from __future__ import annotations
 
 import hmac
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from hashlib import sha256
 import structlog
 
 from streaming.metrics_http import token_fault
+from tuner.file_stamp import Stamp, file_stamp
 
 log = structlog.get_logger("tuner")
 
@@ -117,10 +117,10 @@ class Tokens:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._looked_s = float("-inf")
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
         self._from_file: tuple[Token, ...] = ()
         if file is not None:
-            self._stamp, self._from_file = _stamp(file), self._checked(_read(file), file)
+            self._stamp, self._from_file = file_stamp(file), self._checked(_read(file), file)
 
     @property
     def needed(self) -> bool:
@@ -150,8 +150,13 @@ class Tokens:
         return found
 
     def _look_again(self, file: str) -> None:
-        """A file that cannot be read keeps the tokens that it had: nobody is locked out in the middle of its being written."""
-        stamp = _stamp(file)
+        """Reads the file again when it has changed.
+
+        A file that cannot be read keeps the tokens that it had: nobody is locked out in the middle of its being written. It is read
+        at the first look that finds it changed, unlike a certificate: the next look comes with the next request, which may be
+        that of a token that was taken back.
+        """
+        stamp = file_stamp(file)
         if stamp == self._stamp:
             return
         try:
@@ -170,14 +175,6 @@ def _read(file: str) -> tuple[Token, ...]:
         raise AccessError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise AccessError(f"{file}: not UTF-8 text (byte {error.start})") from error
-
-
-def _stamp(file: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_ctime_ns, found.st_ino, found.st_size
 
 
 def _digest(secret: str) -> bytes:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 
 import structlog
 
 from tuner.api.auth import AccessError
+from tuner.file_stamp import Stamp, file_stamp
 
 log = structlog.get_logger("tuner")
-
-_Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Certificate:
@@ -73,13 +71,5 @@ class Certificate:
             raise AccessError(f"{certfile} and {keyfile}: {error.strerror or error}") from error
         return context
 
-    def _stamp(self) -> _Stamp:
-        return tuple(_stamp_of(file) for file in self._files)
-
-
-def _stamp_of(file: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_ctime_ns, found.st_ino, found.st_size
+    def _stamp(self) -> tuple[Stamp | None, ...]:
+        return tuple(file_stamp(file) for file in self._files)
