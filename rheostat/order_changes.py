@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streaming.contract import Side
+from streaming.listed import shortened
 from streaming.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
@@ -58,13 +59,12 @@ def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
         f"{entity}: {owned.wanted_per_s:g}/s → {'no quota' if owned.before_per_s is None else f'{owned.before_per_s:g}/s'}"
         for entity, owned in quotas.owned.items()
     ]
-    return [*_shortened(rates, "throttles"), *_shortened(lists, "topics"), *_shortened(limits, "quotas")]
+    return [
+        *shortened(rates, _LINES_MAX, "throttles"),
+        *shortened(lists, _LINES_MAX, "topics"),
+        *shortened(limits, _LINES_MAX, "quotas"),
+    ]
 
 
 def _rate_before(bytes_per_s: int | None) -> str:
     return "no throttle" if bytes_per_s is None else rate_text(bytes_per_s)
-
-
-def _shortened(lines: list[str], what: str) -> list[str]:
-    more = len(lines) - _LINES_MAX
-    return lines if more <= 0 else [*lines[:_LINES_MAX], f"and {more} more {what}"]

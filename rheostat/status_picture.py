@@ -18,6 +18,7 @@ from rheostat.quotas.live import tenant_named
 from rheostat.status_text import never_ends, ordered, outcome_text
 from rheostat.status_tuner import tuner_lines
 from rheostat.terminal import styled
+from streaming.listed import more_text
 from streaming.units import rate_text, size_text, span_text, three_digits
 from tuner.api.sentences import moment
 from tuner.model.limits import MB
@@ -171,7 +172,7 @@ def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
         line = f"  {tenant_named(row)}: asks for {row['demand_per_s']:g}/s, {quota}; {held}{why}"
         parts.append(styled(line, "red" if row["throttled"] else ""))
     if len(rows) > TENANTS_MAX:
-        parts.append(styled(f"  and {len(rows) - TENANTS_MAX} more (`rheostat quotas` has each)"))
+        parts.append(styled(f"  {more_text(len(rows) - TENANTS_MAX, '(`rheostat quotas` has each)')}"))
     return parts
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from rheostat.reassign.picture import picture, to_measure
 from rheostat.reassign.words import sentences
 from streaming.kafka.cluster import ClusterError
+from streaming.listed import more_text
 from tuner.actuate.reassignments import Reassignments
 from tuner.api.sentences import moment
 from tuner.model.reassigning import Plan
@@ -62,7 +63,7 @@ class Plans:
             self.progress[plan.id] = shown.progress
             lines += sentences(shown, ends=False)
         if len(active) > _PLANS_MAX:
-            lines.append(f"and {len(active) - _PLANS_MAX} more plans (`rheostat reassign status` has each)")
+            lines.append(more_text(len(active) - _PLANS_MAX, "plans (`rheostat reassign status` has each)"))
         self._seen, self._seen_at_ms = lines, self._now_ms()
         return lines
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.status_tuner import tuner_lines
+from streaming.listed import listed, shortened
 from streaming.units import rate_text
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.sentences import moment, override_lines
@@ -27,8 +28,7 @@ def show(status: dict[str, Any], console: Console) -> None:
     tell(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
     if status["by_throttle"]:
         lines = _decision_lines(_once(status["by_throttle"]))
-        more = [f"  and {len(lines) - _LINES_MAX} more (--json has all)"] if len(lines) > _LINES_MAX else []
-        tell("Last decision of each throttle:", *lines[:_LINES_MAX], *more)
+        tell("Last decision of each throttle:", *shortened(lines, _LINES_MAX, "(--json has all)"))
     console.print(_brokers(status))
     for plan in status.get("plans", ()):
         tell(
@@ -80,10 +80,9 @@ def never_ends(status: Mapping[str, Any]) -> list[str]:
     sides = [f"broker {side['broker']} ({side['side']})" for side in status["infeasible"]]
     if not sides:
         return []
-    some = ", ".join(sides[:_NAMED_MAX]) + (f" and {len(sides) - _NAMED_MAX} more" if len(sides) > _NAMED_MAX else "")
     return [
         f"It never ends as things are: the ceiling of {rate_text(status['rate_bytes_per_s_max'])} is not above what keeping up "
-        f"takes on {some}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
+        f"takes on {listed(sides, _NAMED_MAX)}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
     ]
 
 

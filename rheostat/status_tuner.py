@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streaming.listed import listed
 from streaming.units import rate_text
 from tuner.api.sentences import moment
 from tuner.model.presence import TunerMode, TunerPresence
@@ -58,7 +59,6 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
             f"{rate_text(tuner['rate_bytes_per_s_max_of_file'])}."
         )
     if tuner["others"]:
-        named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"][:_NAMED_MAX]]
-        more = len(tuner["others"]) - _NAMED_MAX
-        lines.append(f"Beside it: {', '.join(named)}{f' and {more} more' if more > 0 else ''}.")
+        named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"]]
+        lines.append(f"Beside it: {listed(named, _NAMED_MAX)}.")
     return lines

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import structlog
 
+from streaming.listed import listed
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing
@@ -40,7 +41,7 @@ from tuner.decide.step_rates import too_fast
 from tuner.decide.urgency import to_look_beside
 from tuner.early import EarlyCycles, OrdersGiven
 from tuner.endings import Endings, Live
-from tuner.journal.event_lines import about, listed
+from tuner.journal.event_lines import NAMED_MAX, about
 from tuner.journal.inputs import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.owed import Owed
@@ -272,7 +273,7 @@ class Loop:
         went_well = [each.decision for each in ended if each.failure is None]
         if went_well:
             entries = [self.ledger.outcome(decision, None) for decision in went_well]
-            log.info(f"done: {listed([each.text.split(':')[0] for each in went_well])}", **about(entries))
+            log.info(f"done: {listed([each.text.split(':')[0] for each in went_well], NAMED_MAX)}", **about(entries))
 
     def _came_out(self, ended: Ended) -> None:
         ledger, decision, failure = self.ledger, ended.decision, ended.failure

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import structlog
 
 from streaming.contract.quotas import QuotaEntity
+from streaming.listed import listed, more_text
 from tuner.actuate.throttles import Failure
 from tuner.journal.entries import Entry
 from tuner.journal.owed import Owed
@@ -101,7 +102,9 @@ class MutationLedger:
                 decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **_whose(decision)
             )  # fmt: skip
         if len(changes) > _LINES_MAX:
-            log.info(f"and {len(changes) - _LINES_MAX} more quotas, as `rheostat quotas` shows", dry_run=self._dry_run)
+            log.info(
+                f"{more_text(len(changes) - _LINES_MAX, 'quotas')}, as `rheostat quotas` shows", dry_run=self._dry_run
+            )
 
     def failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
         """On record, told once a cause until something goes well, and tried again later each time.
@@ -118,12 +121,11 @@ class MutationLedger:
         news = set(failures.values()) - self._told
         # Of causes that have a number or a name in them there may be any number.
         self._told = self._told | news if len(self._told) < _TOLD_MAX else news
-        for failure, count in Counter(failures.values()).most_common(_LINES_MAX):
+        for failure, _ in Counter(failures.values()).most_common(_LINES_MAX):
             if failure not in news:
                 continue
-            some = next(entity for entity, said in failures.items() if said == failure)
-            others = f" and {count - 1} more" if count > 1 else ""
-            log.error(f"not done: the quota of {some}{others}: {failure}")
+            entities = listed((entity for entity, said in failures.items() if said == failure), 1)
+            log.error(f"not done: the quota of {entities}: {failure}")
         self._owed.entries.append(failed_entry(failures, self._now_ms()))
         self._write()
 

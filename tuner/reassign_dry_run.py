@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from streaming.listed import listed
 from tuner.decide.reassign_turn import PlanTurn, Turn
 from tuner.model.reassigning import Wanted
 
@@ -32,10 +33,9 @@ class WouldDo:
 def would(made: PlanTurn) -> str:
     plan, parts = made.plan, made.parts
     head = f"plan {plan.id} ({plan.head.wanted.value}, {len(parts.arrived)} of {len(plan.parts)} partitions arrived)"
-    steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in made.starts[:_STEPS_NAMED]]
-    more = [f"and {len(made.starts) - _STEPS_NAMED} more"] if len(made.starts) > _STEPS_NAMED else []
+    steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in made.starts]
     said = (
-        [f"would begin {len(made.starts)} steps: {', '.join([*steps, *more])}"]
+        [f"would begin {len(made.starts)} steps: {listed(steps, _STEPS_NAMED)}"]
         if steps
         else ["would begin nothing now"]
     )

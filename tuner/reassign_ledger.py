@@ -13,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from streaming.listed import listed, more_text
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn, Turn
 from tuner.journal.entries import Entry
@@ -225,7 +226,7 @@ class ReassignLedger:
                 action="reassign", reason=step.reason.value,
             )  # fmt: skip
         if len(made.starts) > _LINES_MAX:
-            log.info(f"plan {after.id}: and {len(made.starts) - _LINES_MAX} more steps")
+            log.info(f"plan {after.id}: {more_text(len(made.starts) - _LINES_MAX, 'steps')}")
         if made.cancels:
             log.info(f"plan {after.id}: {len(made.cancels)} steps under way are stopped", action="cancel")
         for line in after.state.said:
@@ -240,8 +241,7 @@ class ReassignLedger:
 
 def _by_cause(steps: Mapping[Key, str]) -> list[str]:
     said = []
-    for why, count in Counter(steps.values()).most_common(_LINES_MAX):
-        topic, number = next(key for key, cause in steps.items() if cause == why)
-        others = f" and {count - 1} more" if count > 1 else ""
-        said.append(f"the step of {topic}-{number}{others}: {why}")
+    for why, _ in Counter(steps.values()).most_common(_LINES_MAX):
+        names = listed((f"{topic}-{number}" for (topic, number), cause in steps.items() if cause == why), 1)
+        said.append(f"the step of {names}: {why}")
     return said

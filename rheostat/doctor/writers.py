@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import Settings
 from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.listed import listed
 
 _EVERYBODY = "User:*"
 _NAMES_MAX = 10
@@ -46,8 +47,7 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         if not others:
             yield Finding(check, Verdict.OK, "no other principal by ACLs; superusers are not seen here")
             continue
-        more = f" and {len(others) - _NAMES_MAX} more" if len(others) > _NAMES_MAX else ""
         yield Finding(
-            check, Verdict.ADVICE, f"{', '.join(others[:_NAMES_MAX])}{more}: each {follows}",
+            check, Verdict.ADVICE, f"{listed(others, _NAMES_MAX)}: each {follows}",
             "leave Write to the principals that docs/permissions.md names",
         )  # fmt: skip

@@ -23,6 +23,7 @@ from rheostat.plan.report import report as times_report
 from rheostat.plan.sources import Figures
 from rheostat.reassign.unfinished import said_of_unfinished
 from rheostat.settings import load_settings
+from streaming.listed import listed
 from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.generate import NoPlace, Plan
 from tuner.plan.ground import Ground, Placed
@@ -128,8 +129,7 @@ def leaderless(standing: Standing) -> tuple[str, ...]:
     without = sorted(f"{topic}-{n}" for (topic, n), state in standing.partitions.items() if state.leader < 0)
     if not without:
         return ()
-    more = f" and {len(without) - 5} more" if len(without) > 5 else ""
-    return (f"Nobody leads {', '.join(without[:5])}{more}: these are left out. Bring a broker of theirs back first.",)
+    return (f"Nobody leads {listed(without, 5)}: these are left out. Bring a broker of theirs back first.",)
 
 
 def _write(made: Report, out: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rheostat.plan.report import Report as Times
 from rheostat.plan.report import as_record as times_record
 from rheostat.plan.words import sentences as times_sentences
+from streaming.listed import listed, shortened
 from streaming.units import size_text
 from tuner.plan.generate import Plan
 
@@ -45,19 +46,15 @@ def sentences(made: Report) -> list[str]:
     if not plan.targets:
         return ["Nothing is to be moved: what was asked for is so already.", *made.notes]
     said = [f"{_count(plan.targets)} change brokers; {size_text(plan.copied_bytes)} are to be copied."]
-    shown = made.brokers[:BROKERS_SHOWN]
-    for b in shown:
-        before, after = made.held_bytes_before.get(b, 0.0), plan.held_bytes[b]
-        said.append(
-            f"  broker {b}: {size_text(before)} → {size_text(after)}, "
-            f"{made.hosted_before.get(b, 0)} → {plan.hosted[b]} partitions"
-        )
-    if len(made.brokers) > len(shown):
-        said.append(f"  and {len(made.brokers) - len(shown)} more brokers (--json has all)")
+    lines = [
+        f"broker {b}: {size_text(made.held_bytes_before.get(b, 0.0))} → {size_text(plan.held_bytes[b])}, "
+        f"{made.hosted_before.get(b, 0)} → {plan.hosted[b]} partitions"
+        for b in made.brokers
+    ]
+    said += [f"  {line}" for line in shortened(lines, BROKERS_SHOWN, "brokers (--json has all)")]
     if plan.together:
-        names = ", ".join(f"{topic}-{partition}" for topic, partition in plan.together[:5])
-        more = f" and {len(plan.together) - 5} more" if len(plan.together) > 5 else ""
-        said.append(f"On fewer racks than before, as there is no room elsewhere: {names}{more}.")
+        names = listed((f"{topic}-{partition}" for topic, partition in plan.together), 5)
+        said.append(f"On fewer racks than before, as there is no room elsewhere: {names}.")
     if made.times is not None:
         said += times_sentences(made.times)
     return [*said, *made.notes]

@@ -17,6 +17,7 @@ from rheostat.plan.sources import Figures, Given, check, led_by_nobody, plan_not
 from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.listed import listed
 from streaming.units import rate_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, kip73_of
@@ -161,9 +162,8 @@ def _shrunk(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> 
     names = sorted(f"{t.topic}-{t.partition}" for t in targets if growth[(t.topic, t.partition)] < 0)
     if not names:
         return ()
-    which = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
     return (
-        f"The log of {which} shrank while it was watched (retention, compaction), so its write rate counts as 0: watch "
+        f"The log of {listed(names, 1)} shrank while it was watched (retention, compaction), so its write rate counts as 0: watch "
         "again, or say --write-rate.",
     )
 

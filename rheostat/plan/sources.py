@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rheostat.errors import BadInputError, CommandError
+from streaming.listed import listed
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
 from tuner.plan.plan_file import CurrentFile, PlanFile, Standing, Target, TopicPartition, parse_current
 from tuner.plan.plan_json import PlanFileError
@@ -198,5 +199,6 @@ def led_by_nobody(leaders: Mapping[TopicPartition, int]) -> None:
     """
     without = sorted(f"{topic}-{partition}" for (topic, partition), leader in leaders.items() if leader < 0)
     if without:
-        shown = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
-        raise CommandError(f"No leader: {shown}. A move begins at the leader: bring its broker back first.")
+        raise CommandError(
+            f"No leader: {listed(without, 5)}. A move begins at the leader: bring its broker back first."
+        )

@@ -6,6 +6,7 @@ from typing import Any
 
 from rheostat.plan.report import Asked, Report
 from streaming.contract import Side
+from streaming.listed import listed
 from streaming.units import rate_text, share_text, size_text, span_text
 from tuner.model.cluster import BrokerSide
 from tuner.plan.move_time import Answer, Verdict, fluid_optimum_s, rate_bytes_per_s_min
@@ -135,11 +136,10 @@ def _idle(made: Report) -> list[str]:
     if not taken:
         return []
     count = sum(not p.lacking_bytes for p in made.figures.partitions)
-    shown = ", ".join(f"{rate_text(v)} on broker {b}" for b, v in list(taken.items())[:_BROKERS_SHOWN])
-    more = f" and on {len(taken) - _BROKERS_SHOWN} more" if len(taken) > _BROKERS_SHOWN else ""
+    shown = listed((f"{rate_text(v)} on broker {b}" for b, v in taken.items()), _BROKERS_SHOWN)
     return [
         f"Partitions of the plan that stay where they are: {count}. kafka-reassign-partitions lists them all the same, so their "
-        f"followers use the leaders' throttles: {shown}{more}. Leave them out of the plan."
+        f"followers use the leaders' throttles: {shown}. Leave them out of the plan."
     ]
 
 

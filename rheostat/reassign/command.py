@@ -27,6 +27,7 @@ from rheostat.reassign.watch import watch
 from rheostat.reassign.words import standing
 from rheostat.saying import out
 from rheostat.settings import Settings, load_settings
+from streaming.listed import listed
 from tuner.interpreter import calm_the_collector
 from tuner.model.reassigning import Key, PlanThrottle, Wanted
 from tuner.plan.batches import BatchLimits
@@ -251,10 +252,9 @@ def _taken_already(keys: Collection[Key], known: record.OnRecord) -> list[str]:
     for plan in known.active:
         both = sorted(key for key in plan.parts if key in keys)
         if both:
-            topic, number = both[0]
-            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+            names = listed((f"{topic}-{number}" for topic, number in both), 1)
             said.append(
-                f"plan {plan.id}, given by {plan.head.by}, has {topic}-{number}{more} already: let it end, or "
+                f"plan {plan.id}, given by {plan.head.by}, has {names} already: let it end, or "
                 f"`rheostat reassign cancel {plan.id}`"
             )
     return said

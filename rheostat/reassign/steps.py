@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streaming.listed import more_text
 from tuner.plan.reassignment_steps import Way, steps_ahead
 
 _SHOWN = 200
@@ -19,7 +20,7 @@ def sentences_of_steps(ways: Sequence[Way], replica_movements_max: int) -> list[
             f"{way.topic}-{way.partition}: {' → '.join(_text(replicas) for replicas in (way.replicas, *on_the_way))}"
         )
     if len(ways) > _SHOWN:
-        said.append(f"and {len(ways) - _SHOWN} more partitions (--json has all)")
+        said.append(more_text(len(ways) - _SHOWN, "partitions (--json has all)"))
     return said
 
 

@@ -13,6 +13,7 @@ from rheostat.reassign.picture import Picture
 from rheostat.reassign.words import amounts, batch_text, limits_text, progress
 from rheostat.screen import Screen
 from rheostat.terminal import console_of, styled
+from streaming.listed import shortened
 
 _LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30
@@ -70,12 +71,10 @@ def alive(shown: Picture, rate_bytes_per_s: float | None) -> RenderableType:
         _line(f"{share:4.0%}  {', '.join(amounts(shown, rate_bytes_per_s))}"),
     )
     pace = shown.plan.state.pace
-    more = [f"and {len(pace) - _PACES} more sides of brokers"] if len(pace) > _PACES else []
     lines = (
         f"{shown.arrived} of {shown.partitions} partitions, {batch_text(shown)}",
         limits_text(shown.plan.head.limits),
-        *pace[:_PACES],
-        *more,
+        *shortened(pace, _PACES, "sides of brokers"),
     )
     # The empty line is where the cursor waits, so that a ^C there stands in nobody's way.
     return Group(bar, *(_line(f"  {line}") for line in lines), styled(""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rheostat.reassign.picture import Picture, limits_record
+from streaming.listed import shortened
 from streaming.units import rate_text, size_text, span_text
 from tuner.model.reassigning import Ending, PlanThrottle, Wanted
 from tuner.plan.batches import BatchLimits
@@ -20,10 +21,8 @@ def sentences(shown: Picture, *, ends: bool = True) -> list[str]:
     if state.ending is not None:
         return [*said, *(f"  {line}" for line in state.said)]
     said.append(f"  {progress(shown, ends=ends)}")
-    for (topic, number), current, target in shown.batch[:BATCH_SHOWN]:
-        said.append(f"  {topic}-{number}: {list(current)} → {list(target)}")
-    if len(shown.batch) > BATCH_SHOWN:
-        said.append(f"  and {len(shown.batch) - BATCH_SHOWN} more under way (--json has all)")
+    batch = [f"{topic}-{number}: {list(current)} → {list(target)}" for (topic, number), current, target in shown.batch]
+    said += [f"  {line}" for line in shortened(batch, BATCH_SHOWN, "under way (--json has all)")]
     bounds = (limits_text(plan.head.limits), throttle_text(plan.head.throttle))
     said += [f"  {line}" for line in (*bounds, *state.said, *shown.grown, *state.pace)]
     return said

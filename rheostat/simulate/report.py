@@ -8,6 +8,7 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.plan.words import side_name
+from streaming.listed import more_text
 from streaming.units import rate_text, share_text, size_text, span_text
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide
@@ -179,7 +180,7 @@ def _why_not(found: Verdict) -> Iterator[str]:
             f"The smallest rate that ever ends is {blocked.rate_bytes_per_s_min} bytes/s."
         )
     if len(found.blocked) > SIDES_MAX:
-        yield f"  ... and {len(found.blocked) - SIDES_MAX} more sides (--json has all)."
+        yield f"  ... {more_text(len(found.blocked) - SIDES_MAX, 'sides (--json has all)')}."
     left = size_text(float(trace.remaining_bytes[-1])) if len(trace.remaining_bytes) else "all"
     if summary.optimum_s is None:
         yield (

@@ -17,6 +17,7 @@ from streaming.contract import Side
 from streaming.contract.bounds import AT_MS_MAX
 from streaming.kafka import KafkaSettings, consumer
 from streaming.kafka.unpacking import RefusedBatch
+from streaming.listed import listed
 from streaming.units import rate_text
 from tuner.api.sentences import moment
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
@@ -105,8 +106,7 @@ def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
     there = sorted(alive)
     if broker in there:
         return None
-    some = ", ".join(map(str, there[:20])) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-    return f"broker {broker} is not alive here; alive are {some or 'none'}"
+    return f"broker {broker} is not alive here; alive are {listed(there, 20) or 'none'}"
 
 
 class KafkaDesk:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streaming.contract.bounds import AT_MS_MAX
+from streaming.listed import shortened
 from streaming.units import rate_text, size_text, span_text
 from tuner.decide import words
 from tuner.decide.ending import end_of_moves
@@ -63,9 +64,7 @@ def headline(
 
 
 def named(brokers: Sequence[int]) -> str:
-    if len(brokers) <= NAMED_MAX:
-        return words.brokers(list(brokers))
-    return f"{words.brokers(list(brokers[:NAMED_MAX]))} and {len(brokers) - NAMED_MAX} more"
+    return words.brokers(brokers, NAMED_MAX)
 
 
 def moment(at_ms: int) -> str:
@@ -241,6 +240,4 @@ def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]
 
 def some_of(texts: Sequence[str]) -> list[str]:
     """Returns the first sentences, and how many more there are."""
-    if len(texts) <= NAMED_MAX:
-        return list(texts)
-    return [*texts[:NAMED_MAX], f"and {len(texts) - NAMED_MAX} more of this kind"]
+    return shortened(texts, NAMED_MAX, "of this kind")

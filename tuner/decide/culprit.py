@@ -77,8 +77,7 @@ def culprit(
 
 
 def _some(brokers: Sequence[int]) -> str:
-    more = len(brokers) - _NAMED_MAX
-    return words.brokers(sorted(brokers)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return words.brokers(brokers, _NAMED_MAX)
 
 
 def _silent_s(steps: Sequence[MoveStep]) -> float:

@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from streaming.contract import Side
+from streaming.listed import listed
 from streaming.throttles import LIST_CHARS_MAX, Pair, ThrottledReplicas, TopicThrottle, text_of
 from streaming.units import rate_text
 from tuner.decide.kept import Kept
@@ -287,7 +288,7 @@ def _add(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
 
 def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
     partitions = sorted({partition for partition, _ in pairs})
-    some = ", ".join(map(str, partitions[:5])) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+    some = listed(partitions, 5)
     text = (
         f"topic {topic}: replicas of partition {some} that were in sync come back, and are not held up: off the leader's list "
         "until they are"
@@ -298,7 +299,7 @@ def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
 def _full(topics: Sequence[str]) -> list[Hold]:
     if not topics:
         return []
-    some = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+    some = listed(topics, 3)
     text = (
         f"topic {some}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), so the rest "
         "is not throttled until others are done: move fewer partitions at a time"

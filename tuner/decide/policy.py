@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from streaming.contract import Side
+from streaming.listed import listed
 from streaming.throttles import TopicThrottle
 from streaming.units import rate_text
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
@@ -151,9 +152,9 @@ def _leaderless(live: LiveCluster, kept: Kept) -> list[Hold]:
     if not kept.paths.leaderless:
         return []
     names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
-    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     text = (
-        f"{some}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas back"
+        f"{listed(names, 5)}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas "
+        "back"
     )
     return [Hold(None, None, Reason.NO_LEADER, text)]
 

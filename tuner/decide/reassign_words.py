@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from streaming.listed import listed, shortened
 from tuner.decide.reassign_parts import Parts, is_another
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.pace import Paced
@@ -99,10 +100,9 @@ def grown(plan: Plan, look: ClusterLook) -> tuple[str, ...]:
 def paces(paced: Paced) -> tuple[str, ...]:
     """Of the sides that have least first; of many not all."""
     order: list[BrokerSide] = sorted(paced.why, key=lambda side: (paced.slots.get(side, 0), side))
-    said = [f"{side_name(side).removesuffix(' throttle')}: {paced.why[side]}" for side in order[:_SIDES]]
-    return (*said, f"and {len(order) - _SIDES} more") if len(order) > _SIDES else tuple(said)
+    said = [f"{side_name(side).removesuffix(' throttle')}: {paced.why[side]}" for side in order]
+    return tuple(shortened(said, _SIDES))
 
 
 def named(keys: Sequence[Key]) -> str:
-    names = ", ".join(f"{topic}-{number}" for topic, number in sorted(keys)[:_NAMED])
-    return names if len(keys) <= _NAMED else f"{names} and {len(keys) - _NAMED} more"
+    return listed((f"{topic}-{number}" for topic, number in sorted(keys)), _NAMED)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 
-def brokers(ids: list[int]) -> str:
-    """Returns "broker 3", or "brokers 1, 3" for several."""
-    return ("broker " if len(ids) == 1 else "brokers ") + ", ".join(str(i) for i in sorted(ids))
+from streaming.listed import listed
+
+
+def brokers(ids: Collection[int], most: int | None = None) -> str:
+    """Returns "broker 3", or "brokers 1, 3" for several; of more than ``most`` the first, and how many more."""
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {listed(sorted(ids), len(ids) if most is None else most)}"

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from streaming.listed import listed
 from tuner.decide.orders_told import Ordered
 from tuner.journal import list_records
 from tuner.journal.bodies import SEQ_MAX, VERSION, EntryBody, MemoryBody, OwnedBody, OwnedRow, SeenBody, decoded
@@ -82,9 +83,7 @@ def entry_of(
 
 def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
     """One second of the law; of many rates the text names the first."""
-    text = "; ".join(change.text for change in changes[:_TURN_TEXTS])
-    if len(changes) > _TURN_TEXTS:
-        text += f"; and {len(changes) - _TURN_TEXTS} more"
+    text = listed((change.text for change in changes), _TURN_TEXTS, between="; ")
     rates = [[c.broker, c.side.value, c.live_bytes_per_s, c.wanted_bytes_per_s] for c in changes]
     return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
 

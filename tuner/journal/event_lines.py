@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from streaming.listed import listed
 from streaming.units import rate_text
 from tuner.journal.entries import Entry, entry_of
 from tuner.model.decision import Acted
@@ -62,7 +63,7 @@ def event_text(entries: Sequence[Entry]) -> str:
         return first.text
     if is_ending(first):
         return _ending_text(entries)
-    return f"{listed([_head(entry) for entry in entries])}: {first.text.partition(': ')[2]}"
+    return f"{listed([_head(entry) for entry in entries], NAMED_MAX)}: {first.text.partition(': ')[2]}"
 
 
 def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None:
@@ -75,16 +76,15 @@ def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None
         return None
     if count == 1:
         return failed[0][1]
-    return f"{len(failed)} of {count}: {listed([f'{_head(entry)}: {failure}' for entry, failure in failed])}"
+    return f"{len(failed)} of {count}: {listed([f'{_head(entry)}: {failure}' for entry, failure in failed], NAMED_MAX)}"
 
 
 def acts_told(acts: Sequence[Acted]) -> tuple[str, str | None]:
     """Returns one sentence for what was carried out at once, and what of it failed; None: nothing did."""
     entries = [entry_of("outcome", decision, 0, failure=failure) for decision, failure in acts]
     texts = [event_text(some) for some in events(entries)]
-    more = f"; and {len(texts) - _TEXTS_MAX} more" if len(texts) > _TEXTS_MAX else ""
     failed = [(entry, entry.failure) for entry in entries if entry.failure is not None]
-    return "; ".join(texts[:_TEXTS_MAX]) + more, failures_text(failed, len(acts))
+    return listed(texts, _TEXTS_MAX, between="; "), failures_text(failed, len(acts))
 
 
 def about(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -99,12 +99,6 @@ def about(entries: Sequence[Entry]) -> dict[str, Any]:
         return {"topic": topics[0]} if topics else dict(zip(("broker", "side"), sides[0], strict=True)) if sides else {}
     lists = {"topics": topics, "throttles": [f"{broker} {side}" for broker, side in sides]}
     return {name: values for name, values in lists.items() if values}
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns the names in a row; of many the first twelve and how many more there are."""
-    shown = ", ".join(names[:NAMED_MAX])
-    return shown if len(names) <= NAMED_MAX else f"{shown} and {len(names) - NAMED_MAX} more"
 
 
 def _head(entry: Entry) -> str:
@@ -122,8 +116,8 @@ def _ending_text(entries: Sequence[Entry]) -> str:
     topics = sorted(str(entry.decision["topic"]) for entry in entries if entry.action == "clear_lists")
     parts = [
         f"remove the throttles of {_sides(removed)}" if removed else "",
-        f"restore {listed(restored)}" if restored else "",
-        f"clear the throttled-replica lists of {'topic' if len(topics) == 1 else 'topics'} {listed(topics)}"
+        f"restore {listed(restored, NAMED_MAX)}" if restored else "",
+        f"clear the throttled-replica lists of {'topic' if len(topics) == 1 else 'topics'} {listed(topics, NAMED_MAX)}"
         if topics
         else "",
     ]
@@ -135,6 +129,7 @@ def _sides(said: Iterable[Any]) -> str:
     by_broker: dict[int, list[str]] = {}
     for row in said:
         by_broker.setdefault(row["broker"], []).append(str(row["side"]))
-    return listed(
-        [f"broker {broker} ({', '.join(sorted(sides, reverse=True))})" for broker, sides in sorted(by_broker.items())]
-    )
+    brokers = [
+        f"broker {broker} ({', '.join(sorted(sides, reverse=True))})" for broker, sides in sorted(by_broker.items())
+    ]
+    return listed(brokers, NAMED_MAX)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from streaming.listed import listed
 from streaming.throttles import ThrottledReplicas, TopicThrottle
 from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decoded
 from tuner.model.decision import AddPairs, RemovePairs
@@ -48,8 +49,7 @@ def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
 
 def summary(changes: Sequence[AddPairs | RemovePairs]) -> str:
     """Of many topics the first are named."""
-    text = "; ".join(change.text for change in changes[:_TEXTS])
-    return text if len(changes) <= _TEXTS else f"{text}; and {len(changes) - _TEXTS} more topics"
+    return listed((change.text for change in changes), _TEXTS, "topics", between="; ")
 
 
 def rows(changes: Sequence[AddPairs | RemovePairs]) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from streaming.listed import listed
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry
@@ -83,5 +84,4 @@ def _names(keys: Iterable[Key]) -> list[str]:
 
 
 def _some(texts: Sequence[str]) -> str:
-    said = "; ".join(texts[:_TEXTS])
-    return said if len(texts) <= _TEXTS else f"{said}; and {len(texts) - _TEXTS} more"
+    return listed(texts, _TEXTS, between="; ")

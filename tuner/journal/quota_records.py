@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from streaming.contract.quotas import Name, QuotaEntity
+from streaming.listed import listed
 from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
 from tuner.journal.entries import QUOTAS, Entry
 from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, SetQuota, action_of
@@ -155,9 +156,7 @@ def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Ent
 
 def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
     """All that a cycle writes, which belongs together and would be many, before it is written; the text names the first."""
-    text = "; ".join(change.text for change in changes[:_TEXTS])
-    if len(changes) > _TEXTS:
-        text += f"; and {len(changes) - _TEXTS} more"
+    text = listed((change.text for change in changes), _TEXTS, between="; ")
     rows = [[entity_row(c.entity), c.live_per_s, asked_per_s(c), c.reason.value] for c in changes]
     return Entry(
         at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
@@ -165,9 +164,7 @@ def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, An
 
 
 def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
-    said = "; ".join(f"{entity}: {failure}" for entity, failure in list(failures.items())[:_TEXTS])
-    if len(failures) > _TEXTS:
-        said += f"; and {len(failures) - _TEXTS} more"
+    said = listed((f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS, between="; ")
     rows = [entity_row(entity) for entity in failures]
     text = f"{len(failures)} quotas were not written"
     return Entry(at_ms, "outcome", "set_quota", "not_written", text, {"entities": rows}, failure=said)

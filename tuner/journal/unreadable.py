@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from streaming.listed import more_text
+
 KEY_BYTES_SHOWN = 80
 
 _PLAN_WAITS = "this plan is not carried out; what is under way keeps its throttle and ends by itself"
@@ -80,7 +82,7 @@ def blocking(unreadable: Iterable[Unreadable], topic: str) -> str | None:
     found = [each for each in unreadable if each.blocks]
     if not found:
         return None
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f", {more_text(len(found) - 1)}" if len(found) > 1 else ""
     return (
         f"the journal {topic} has a record that this version cannot read: {found[0].text()}{more}. {found[0].effect.capitalize()}. "
         "Run the version of rheostat that wrote it; or, if none did, look with `rheostat journal check` and mend it with `rheostat "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from streaming.listed import more_text
 from tuner.plan.json_lines import Path, Twice, keys_twice, lines_of, once
 
 VERSION = 1
@@ -66,7 +67,7 @@ class Faults:
             for f in sorted(some, key=lambda fault: lines[fault.path])
         ]
         left = len(self._found) - min(len(said), FAULTS_SHOWN_MAX)
-        more = [f"... and {left} more"] if left else []
+        more = [f"... {more_text(left)}"] if left else []
         raise PlanFileError("\n".join(said[:FAULTS_SHOWN_MAX] + more))
 
 

@@ -1,0 +1,38 @@
+"""Long lists in sentences and on terminals: at the bound, above it, and with what is left named."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.listed import listed, more_text, shortened
+from tuner.decide.words import brokers
+
+NAMES = ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("most", "commas", "semicolons"),
+    [
+        (5, "a, b, c, d", "a; b; c; d"),
+        (4, "a, b, c, d", "a; b; c; d"),
+        (3, "a, b, c and 1 more", "a; b; c; and 1 more"),
+    ],
+)
+def test_listed_names_the_first_and_counts_the_rest(most: int, commas: str, semicolons: str) -> None:
+    assert (listed(NAMES, most), listed(NAMES, most, between="; ")) == (commas, semicolons)
+
+
+def test_listed_takes_any_values_and_says_what_is_left() -> None:
+    assert listed((n for n in range(9)), 1, "topics") == "0 and 8 more topics"
+    assert listed([], 3) == ""
+
+
+def test_shortened_lines_end_with_how_many_are_left() -> None:
+    assert shortened(NAMES, 4) == NAMES
+    assert shortened(NAMES, 2, "sides") == ["a", "b", "and 2 more sides"]
+    assert more_text(2) == "and 2 more"
+
+
+def test_brokers_are_sorted_before_they_are_cut() -> None:
+    assert (brokers([7]), brokers([9, 1, 3])) == ("broker 7", "brokers 1, 3, 9")
+    assert brokers([9, 1, 3], 2) == "brokers 1, 3 and 1 more"
