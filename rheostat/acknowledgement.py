@@ -10,7 +10,8 @@ _NEXT = "The next tuner that acts begins with it."
 
 
 def not_acknowledged(tuners: Sequence[TunerPresence]) -> str:
-    """
+    """Returns why no tuner has acknowledged an order, and which tuner will, in sentences for the operator.
+
     Args:
         tuners: those that are alive, as ``read_tuners`` gives them: one that acts comes first.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def dry_run_notice(*, by_default: bool) -> str:
-    """
+    """Returns the sentences that name the dry run, its cause and the setting to change.
+
     Args:
         by_default: the settings do not say ``tuner.dry_run``; otherwise the settings or ``--dry-run`` ask for the dry run.
     """

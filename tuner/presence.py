@@ -93,6 +93,10 @@ class PresenceReporter:
         self._thread.start()
 
     def stop(self) -> None:
+        """Reports that the tuner has ended, and waits for that to be sent, 3 s at most.
+
+        A thread that is not done by then is a daemon thread, so it does not hold up the end of the process.
+        """
         self._stop.set()
         self._thread.join(3 * _CLOSE_S_MAX)
 

@@ -28,10 +28,10 @@ class Terms:
 
     Attributes:
         source: whose limits these are, for people.
-        ceiling_bytes_per_s: the most for each broker and side.
+        ceiling_bytes_per_s: the most for each broker and side, in bytes/s.
         throttle: what the operator asked for with this plan.
         objective: the latency objective, for people; None without one.
-        leaders_ratio: the part of the rate that leaders get while the plan begins more steps.
+        leaders_ratio: the part of the rate that leaders get while the plan begins more steps; above 0, at most 1.
         tuner: the tuner that carries the plan out; None where none would now.
         nobody: why none would; None where one does.
         differences: where the settings file of this command says something else than that tuner.
@@ -76,9 +76,15 @@ def still_there(tuners: Sequence[TunerPresence], *, may_run: bool) -> list[Tuner
 
 
 def terms_of(settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, here: bool) -> Terms:
-    """
+    """Returns the terms of a plan: the limits that the tuner which carries it out has reported.
+
+    The settings file of this command tells the limits where no tuner runs, or where this command starts one. Nothing is checked:
+    ``checked_throttle`` does that.
+
     Args:
+        throttle: what the operator asks for with the plan.
         tuners: those that are alive, one that acts first.
+        here: this command runs a tuner itself where none acts.
     """
     found = next((tuner for tuner in tuners if tuner.executes_plans), None)
     if found is None and here:
@@ -100,7 +106,7 @@ def terms_of(settings: Settings, tuners: Sequence[TunerPresence], throttle: Plan
 
 
 def checked_throttle(terms: Terms) -> Terms:
-    """``terms`` themselves.
+    """Returns ``terms`` themselves.
 
     Raises:
         BadInputError: the throttle is above the ceiling, or below what Kafka takes.

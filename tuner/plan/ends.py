@@ -25,11 +25,18 @@ TOLD_AFTER_S = 45.0
 
 
 class Progress(NamedTuple):
-    """How far a plan is."""
+    """How far a plan is.
+
+    Attributes:
+        total_bytes: all that the plan copies.
+        copied_bytes: what of that has been copied.
+        elapsed_s: seconds since the plan was given, without its pauses.
+        goes_on: whether it copies or may begin to; False while it is paused, taken back, or its progress is not known.
+    """
 
     total_bytes: float
     copied_bytes: float
-    elapsed_s: float  # Since it was given, without its pauses.
+    elapsed_s: float
     goes_on: bool
 
 
@@ -37,14 +44,20 @@ UNKNOWN = Progress(0.0, 0.0, 0.0, goes_on=False)
 
 
 class End(NamedTuple):
-    """When everything ends that moves or that a plan has still to move."""
+    """When everything ends that moves or that a plan has still to move.
+
+    Attributes:
+        eta_s: seconds from now; None: no end is known.
+        plans_s: the same for each plan alone, by its id.
+    """
 
     eta_s: float | None = None
-    plans_s: Mapping[str, float | None] = {}  # The same of each plan alone.
+    plans_s: Mapping[str, float | None] = {}
 
 
 def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> End:
-    """
+    """Returns when everything ends, and when each plan does, in seconds from now; None where no end is known.
+
     Args:
         moves: what is measured now of the moves onto each broker.
         stalled: whether any of them has stalled.
@@ -61,7 +74,7 @@ def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Pr
 
 
 def move_eta_s(signal: MoveSignal) -> float | None:
-    """At its rate now; None: it comes no nearer to its end, or too little is known."""
+    """Returns the seconds until a move ends at its rate now; None: it comes no nearer to its end, or too little is known."""
     left, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
     if left == 0:
         return 0.0
@@ -72,7 +85,10 @@ def move_eta_s(signal: MoveSignal) -> float | None:
 
 
 def plan_eta_s(progress: Progress) -> float | None:
-    """At its mean rate without the start; None: it does not go on, or has copied nothing, or has just begun."""
+    """Returns the seconds until a plan ends at its mean rate without the start.
+
+    None: it does not go on, or has copied nothing, or has just begun.
+    """
     if not progress.goes_on or progress.copied_bytes <= 0 or progress.elapsed_s < TOLD_AFTER_S:
         return None
     left = max(0.0, progress.total_bytes - progress.copied_bytes)
