@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tuner.model.decision import Reason
+
 ROOT = Path(__file__).resolve().parent.parent
 PURE = [path for room in ("decide", "plan", "model") for path in sorted((ROOT / "tuner" / room).glob("*.py"))]
+PURE += [ROOT / "streaming" / name for name in ("units.py", "listed.py")]  # Decisions write their sentences with these.
 # import-linter does not see modules of the standard library.
 IMPURE_MODULES = {
     "time",
@@ -59,3 +63,9 @@ def test_the_tuner_loads_no_spark() -> None:
     program = "import sys, tuner.app; print(sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_reasons_in_the_document_are_those_of_the_code() -> None:
+    section = (ROOT / "docs" / "architecture.md").read_text().partition("## The reasons")[2].partition("\n## ")[0]
+    cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(cells))) == sorted(Reason)
