@@ -202,7 +202,7 @@ def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open
     expect(page.locator("#headline")).to_contain_text(ends)
     expect(page.locator("#plans .how-far")).to_contain_text(ends)
     text = page.locator("main").inner_text()
-    assert set(re.findall(r"done in about [^.]*", text)) == {ends}
+    assert text.count("done in about") == text.count(ends) > 1
     expect(page.locator("#moves")).not_to_contain_text("ends in")
     expect(page.locator("#now .wrong code")).to_have_text("rheostat reassign resume p")
     expect(page.locator("#now .wrong")).to_contain_text("what is `unpaired")
