@@ -177,6 +177,9 @@ def test_a_running_tuner_pauses_resumes_and_releases(
     alone = rheostat("pause", "--config", file)
     assert alone.returncode == EXIT_NOT_ACKNOWLEDGED
     assert alone.stdout.startswith("The pause is on record. No tuner has acknowledged it")
+    for look in (("status",), ("status", "--watch", "--wait", "1")):
+        shown = rheostat(*look, "--config", file).stdout
+        assert "Paused by" in shown, (look, shown)
     left_by_a_tuner_that_died(lab, throttles)
     read_by_tuner = (TOPICS.signals, TOPICS.orders, TOPICS.journal)
     write_records_with_bad_headers(lab.kafka_settings(), read_by_tuner)
