@@ -132,7 +132,7 @@ def test_tuner_that_acts_needs_both_topics(monkeypatch: pytest.MonkeyPatch, miss
         KafkaJournal(producer, TOPICS.journal, "c").recover(reader)
 
 
-def test_journal_is_read_first_then_only_orders_of_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_is_read_first_then_orders_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     given = (orders_key("c"), encode_orders(PAUSED))
     stands(monkeypatch, [FORGED, given], [given, FORGED])
     reader, ends = cast(Any, Reader()), dict[str, dict[int, int]]()

@@ -63,7 +63,7 @@ def test_pause_stops_all_but_windows_that_fill() -> None:
     assert stopped_by([hold(Reason.RELEASED)], SIDES, [TARGET], SIDES).keys() == {SOURCE, TARGET}
 
 
-def test_change_of_a_rate_that_is_not_owned_any_more_stops() -> None:
+def test_change_of_a_rate_no_longer_owned_stops() -> None:
     assert stopped_by([], SIDES, [TARGET], [SOURCE]) == {TARGET: "what it was for is over"}
 
 

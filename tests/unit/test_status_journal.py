@@ -137,7 +137,7 @@ def test_watch_shows_orders_plans_and_what_cannot_be_read(monkeypatch: pytest.Mo
     assert shown(told)["paused"]["by"] == "kim", "the orders' topic was emptied, and nobody has resumed"
 
 
-def test_watch_of_an_unreadable_journal_knows_no_memory_and_no_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_of_unreadable_journal_knows_no_memory_nor_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, JOURNAL, ORDERS, 6)
     cluster.trouble = JournalError("a transaction is open in it")
     followed, unread = cluster.watched()

@@ -43,12 +43,12 @@ FILLS = SetRate(*SOURCE, 10 * MB, 10 * MB, Reason.WINDOW_EMPTY, "text")
 STARTS = StartRate(*SOURCE, 5 * MB, Reason.PLAN_RATE, "text")
 
 
-def test_step_begins_where_both_sides_are_at_the_rate_of_its_plan() -> None:
+def test_step_begins_where_both_sides_are_at_its_rate() -> None:
     assert judged(seen(BOTH)) == ({}, {})
     assert judged(seen({}, throttle=PlanThrottle(unthrottled=True))) == ({}, {}), "nothing holds it, as was asked"
 
 
-def test_step_fails_where_a_rate_is_above_that_of_its_plan() -> None:
+def test_step_fails_where_a_rate_is_above_its_plan() -> None:
     assert judged(seen(BOTH | {SOURCE: 30 * MB})) == ({KEY: ABOVE}, {})
 
 
@@ -64,7 +64,7 @@ def test_step_fails_where_another_of_its_sides_only_waits() -> None:
     assert (failed.keys(), waits) == ({KEY}, {})
 
 
-def test_rate_that_was_started_in_this_cycle_counts_unless_it_failed() -> None:
+def test_rate_started_in_this_cycle_counts_unless_it_failed() -> None:
     found = seen({TARGET: 10 * MB})
     assert judged(found, STARTS) == ({}, {})
     none = {KEY: "not begun: no rate is set on the broker 1 leader throttle"}
@@ -72,9 +72,7 @@ def test_rate_that_was_started_in_this_cycle_counts_unless_it_failed() -> None:
 
 
 @pytest.mark.parametrize(("steers", "waits"), [(False, {KEY: LATE}), (True, {})])
-def test_step_waits_for_the_filling_of_its_window_without_an_objective(
-    steers: bool, waits: dict[tuple[str, int], str]
-) -> None:
+def test_step_waits_for_its_window_without_an_objective(steers: bool, waits: dict[tuple[str, int], str]) -> None:
     assert judged(seen(BOTH), FILLS, steers=steers) == ({}, waits)
     assert judged(seen(BOTH), FILLS, lowered=(SOURCE,), steers=steers) == ({}, {})
 

@@ -93,7 +93,7 @@ def test_the_law_opens_what_it_is_told_to() -> None:
     assert rig.throttles.rates[TARGET] < 42 * MB
 
 
-def test_leaders_that_writes_wait_for_are_looked_at_while_anything_moves() -> None:
+def test_leaders_that_writes_wait_for_are_looked_at() -> None:
     waiting = {1: WAITING[1], 3: broker_signal(3)}
     assert to_look_beside(live(), Memory(), (), waiting) == {1}
     assert to_look_beside(live(moves=()), Memory(owned={TARGET: owned(None, 5 * MB)}), (), waiting) == {1}
@@ -101,7 +101,7 @@ def test_leaders_that_writes_wait_for_are_looked_at_while_anything_moves() -> No
     assert to_look_beside(None, Memory(), (), waiting) == frozenset()
 
 
-def test_throttle_that_is_open_for_a_while_is_looked_at_unless_steered() -> None:
+def test_throttle_open_for_a_while_is_looked_at_unless_steered() -> None:
     memory = Memory(owned={TARGET: replace(owned(None, 50 * MB), goes_back_to_bytes_per_s=5 * MB)})
     for cluster in (live(moves=()), None):
         assert to_look_beside(cluster, memory, (), {}) == {3}
