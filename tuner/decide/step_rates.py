@@ -31,7 +31,7 @@ def too_fast(
     """The announced steps that would not be held to the rate of their plan: those that have failed, and those that only wait.
 
     Args:
-        decisions: of this cycle, carried out as far as the next three say.
+        decisions: of this cycle, all of them carried out but for rates in ``not_set``.
         observation: of this cycle; the cluster was seen.
         not_set: sides whose rate could not be set in this cycle.
         lowered: sides where a change has begun that fills the window of the quota.
