@@ -23,16 +23,17 @@ from rheostat.settings import load_settings
 from streaming.contract import Side
 from streaming.kafka.cluster import ClusterClient
 from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
-from streaming.units import span_text
+from streaming.units import rate_text, span_text
 from tuner.lease import group_of
 from tuner.model.limits import MB
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
-PARTITIONS = 8
+PARTITIONS = 12
 BEFORE = {p: [1 + p % 2, 2 - p % 2] for p in range(PARTITIONS)}
 TARGET = {p: [3 + p % 2, 4 - p % 2] for p in range(PARTITIONS)}
 MEAN_S = 12.0
 ABOVE_MAX = 1.1
+RESPONSE_BYTES = 10 * MB  # replica.fetch.response.max.bytes: what one fetch lets through, whatever the rate.
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def fill(lab: Lab, topic: str, n_bytes: int) -> None:
         lab.artifacts, lab.bootstrap_servers, topic, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=n_bytes,
         properties=("batch.size=65536", "linger.ms=5"),
     ) as load:  # fmt: skip
-        load.wait(60)
+        load.wait(120)
 
 
 @dataclass
@@ -115,9 +116,13 @@ def leftovers(client: ClusterClient, topic: str) -> list[object]:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
-def test_plan_without_objective_stays_below_ceiling(lab: Lab, client: ClusterClient, tmp_path: Path) -> None:
-    ceiling = 12 * MB
-    fill(lab, "held", 264 * MB)
+@pytest.mark.parametrize(
+    ("ceiling", "n_bytes"), [(6 * MB, 132 * MB), (10 * MB, 240 * MB), (12 * MB, 264 * MB), (12 * MB, 600 * MB)]
+)
+def test_plan_without_objective_stays_below_ceiling(
+    lab: Lab, client: ClusterClient, tmp_path: Path, ceiling: int, n_bytes: int
+) -> None:
+    fill(lab, "held", n_bytes)
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, rate_bytes_per_s_max=ceiling))
     other = tmp_path / "other.yaml"
@@ -141,15 +146,15 @@ def test_plan_without_objective_stays_below_ceiling(lab: Lab, client: ClusterCli
         foretold = json.loads(dry.stdout)
         # The command's own file allows five times as much: what holds is the running tuner's, and the difference is told.
         assert (foretold["rate_bytes_per_s"], foretold["ceiling_bytes_per_s"]) == (ceiling, ceiling)
-        assert "rate_bytes_per_s_max is 60.0 MB/s" in foretold["differences"][0]
+        assert f"rate_bytes_per_s_max is {rate_text(5 * ceiling)}" in foretold["differences"][0]
         given = rheostat("reassign", plan, "-c", config, "--watch-s", "0", "--yes", "--detach")
         assert given.returncode == 0, given.stderr
         began_s = time.monotonic()
-        assert f"about {span_text(foretold['expected_s'])} at 12.0 MB/s" in given.stderr
+        assert f"about {span_text(foretold['expected_s'])} at {rate_text(ceiling)}" in given.stderr
         for growth in sides.growths.values():
             growth.__enter__()
         try:
-            until(ended, 120, "the plan has ended", every_s=0.05)
+            until(ended, 200, "the plan has ended", every_s=0.05)
         finally:
             for growth in sides.growths.values():
                 growth.__exit__()
@@ -159,6 +164,6 @@ def test_plan_without_objective_stays_below_ceiling(lab: Lab, client: ClusterCli
         sys.stdout.write(f"\n{figures} MB/s; {took_s:.0f} s, {foretold['expected_s']:.0f} s foretold\n")
         sys.stdout.write("".join(f"{line['at'][14:23]} {line['event'][:150]}\n" for line in tune.lines()))
         assert not bare, "copied, and not throttled"
-        assert max(means.values()) <= ABOVE_MAX * ceiling, figures
+        assert max(means.values()) <= max(ABOVE_MAX * ceiling, ceiling + RESPONSE_BYTES / MEAN_S), figures
         assert took_s == pytest.approx(foretold["expected_s"], rel=0.25)
         until(lambda: not leftovers(client, "held"), 40, "rates and lists are taken back")

@@ -115,6 +115,15 @@ def test_the_slowest_side_goes_first() -> None:
     assert begun(refill(plan, [runs(waits(9, on=(6, 1), to=(6, 3), mb=400))], even)) == [0]
 
 
+def test_refill_with_two_leaders_as_slow_begins_from_both() -> None:
+    """One leader's partitions alone would fill the slots of both destinations, and the other leader would send nothing."""
+    from_1 = [waits(n, on=(1, 2), to=(3, 4), mb=50) for n in range(6)]
+    from_2 = [waits(n, on=(2, 1), to=(3, 4), mb=49) for n in range(6, 12)]
+    found = refill(from_1 + from_2, [], terms(4, rate_mb=12, writes_known=False, meant={}))
+    leaders = [start.way.leader for start in found.starts]
+    assert sorted(leaders) == [1, 2]
+
+
 def test_what_grows_most_does_not_wait_but_for_giants() -> None:
     """Of what is left of a side a giant has half or more where there is one slot: of 800 MB 400, of 1,400 MB 700."""
     hot, small = waits(0, mb=100, write_mb=1), waits(1, mb=100)

@@ -12,6 +12,7 @@ Order:
     the slowest side          the one that needs longest for what it has left at the rate that it may have. Of its partitions first
                               the giants, who would else be the last; then those that grow most for their size, as all that
                               is written while they wait is to be copied too; else the largest. Then the next slowest side.
+                              Of sides that need about as long, first the one with the fewest slots in use.
     what is small             before all those, as much as is due by now (due.py).
 
 KIP-435 takes steps that move a leader first, because they relieve a broker. Here the slowest side comes first, which relieves
@@ -26,8 +27,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 
 from streaming.contract import Side
 from tuner.model.cluster import BrokerSide
@@ -49,6 +50,10 @@ from tuner.plan.refill_terms import (
 
 # Who would take so much of the time that is left if it had one slot's share of the rate is a giant: half of it.
 _GIANT = 2.0
+# Sides that need about as long are equals: the first of them alone would fill the slots at the other end of its copies, and the
+# others would stand idle meanwhile.
+_AS_LONG_RATIO = 0.9
+_NONE_LEFT = object()
 
 
 def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms) -> Refill:
@@ -69,16 +74,10 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     for index in small:
         if not room.request_is_full and room.may_have(queue.sides[index]):
             room.consider(index, waiting[index], _following(waiting[index], terms))
-    for side, left_bytes in takewhile(lambda _: not room.request_is_full, slowest):
-        if not room.has_slot(side):
-            continue
-        may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
-        giant_bytes = left_bytes / (_GIANT * terms.slots.get(side, 1))
-        for index in sorted(may, key=lambda i: _turn(waiting[i], giant_bytes)):
-            if room.request_is_full or not room.has_slot(side):
-                break
-            if room.may_have(queue.sides[index]):
-                room.consider(index, waiting[index], _following(waiting[index], terms))
+    for equals in slowest:
+        _begin_by_turns(
+            {side: _startable(waiting, queue, room, terms, side, left_bytes) for side, left_bytes in equals}, room
+        )
     held = Counter(room.held.values())
     others = len(queue.sides.keys() - room.begun.keys() - room.held.keys())
     if others:
@@ -90,6 +89,40 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
     else:
         carried = left_over(small_due, room.begun, small)
     return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()), frozenset(room.at_limit), carried)
+
+
+def _startable(
+    waiting: Sequence[Waiting], queue: _Queue, room: Room, terms: Terms, side: BrokerSide, left_bytes: float
+) -> Iterator[None]:
+    """Begins the partitions of one side, one at each ``next``, for as long as there is room.
+
+    Args:
+        left_bytes: what is left to be copied through the side.
+    """
+    if not room.has_slot(side):
+        return
+    may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
+    giant_bytes = left_bytes / (_GIANT * terms.slots.get(side, 1))
+    for index in sorted(may, key=lambda i: _turn(waiting[i], giant_bytes)):
+        if not room.has_slot(side):
+            return
+        if index not in room.begun and room.may_have(queue.sides[index]):
+            room.consider(index, waiting[index], _following(waiting[index], terms))
+            if index in room.begun:
+                yield
+
+
+def _begin_by_turns(sides: Mapping[BrokerSide, Iterator[None]], room: Room) -> None:
+    """Lets the side begin one partition that has the fewest slots in use, again and again, until none can."""
+    queue = [(room.slots_in_use(side), number, side) for number, side in enumerate(sides)]
+    heapify(queue)
+    while queue and not room.request_is_full:
+        in_use, number, side = queue[0]
+        now_in_use = room.slots_in_use(side)  # A partition that another side began takes slots here, too.
+        if now_in_use > in_use:
+            heapreplace(queue, (now_in_use, number, side))
+        elif next(sides[side], _NONE_LEFT) is _NONE_LEFT:
+            heappop(queue)
 
 
 def _following(one: Waiting, terms: Terms) -> Step:
@@ -136,10 +169,15 @@ def _needs_s(
 
 def _slowest_first(
     left: Mapping[BrokerSide, float], running: Sequence[Running], terms: Terms
-) -> list[tuple[BrokerSide, float]]:
-    """Sides, and the bytes that are left to be copied through each."""
+) -> list[list[tuple[BrokerSide, float]]]:
+    """Sides with the bytes that are left to be copied through each; in groups of sides that need about as long."""
     needs_s = _needs_s(left, running, terms, terms.rates)
-    return sorted(left.items(), key=lambda entry: (-needs_s[entry[0]], entry[0]))
+    found: list[list[tuple[BrokerSide, float]]] = []
+    for side in sorted(left, key=lambda side: (-needs_s[side], side)):
+        if not found or needs_s[side] < _AS_LONG_RATIO * needs_s[found[-1][0][0]]:
+            found.append([])
+        found[-1].append((side, left[side]))
+    return found
 
 
 def _small(

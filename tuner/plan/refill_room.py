@@ -81,6 +81,9 @@ class Room:
         """By what runs, and by what has been begun."""
         return dict(self._taken)
 
+    def slots_in_use(self, side: BrokerSide) -> float:
+        return self._taken.get(side, 0.0)
+
     def has_slot(self, side: BrokerSide) -> bool:
         return side not in self._full
 
