@@ -1,7 +1,8 @@
 """Types of settings whose value may be written with a unit: ``50MB/s``, ``30s``, ``2h``, ``2GiB``.
 
-A plain number is in the unit that the key's name ends with, so ``window_s: 30`` and ``window_s: 30s`` are the same. Each type
-carries a ``Units``, from which the reference says which keys take units.
+A plain number is in the unit that the key's name ends with, so ``window_s: 30`` and ``window_s: 30s`` are the same. A rate without
+a unit is refused below 1 kB/s: ``50`` is most likely meant as 50 MB/s. Each type carries a ``Units``, from which the reference says
+which keys take units.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated
 
 from pydantic import AllowInfNan, BeforeValidator
 
-from streaming.units import parse_bytes, parse_rate, parse_span_from_zero
+from streaming.units import is_small_plain_rate, parse_bytes, parse_rate, parse_span_from_zero, small_plain_rate
 
 _MIB = 2**20
 
@@ -41,6 +42,16 @@ def _with_unit(parse: Callable[[str], float]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _plain_rate(value: object) -> object:
+    """Refuses a small number without a unit, also as text, as an environment variable gives it."""
+    is_plain = (isinstance(value, int | float) and not isinstance(value, bool)) or (
+        isinstance(value, str) and _is_number(value)
+    )
+    if is_plain and is_small_plain_rate(float(value)):  # type: ignore[arg-type]
+        raise small_plain_rate(str(value).strip())
+    return value
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -66,7 +77,10 @@ def _mebibytes(text: str) -> float:
 _TIME = Units("time", "30s, 2h")
 _SHORT_TIME = Units("time", "50ms, 2s")
 
-Rate = Annotated[float, AllowInfNan(False), _with_unit(parse_rate), Units("rate", "50MB/s")]  # Bytes/s.
+# Bytes/s. Pydantic calls the last validator first, so ``_plain_rate`` sees what the settings say.
+Rate = Annotated[
+    float, AllowInfNan(False), _with_unit(parse_rate), BeforeValidator(_plain_rate), Units("rate", "50MB/s")
+]
 Seconds = Annotated[float, AllowInfNan(False), _with_unit(parse_span_from_zero), _TIME]
 WholeSeconds = Annotated[int, _with_unit(parse_span_from_zero), _TIME]
 Milliseconds = Annotated[float, AllowInfNan(False), _with_unit(_milliseconds), _SHORT_TIME]

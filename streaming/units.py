@@ -40,12 +40,18 @@ def parse_rate(text: str) -> float:
     expected = "a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s"
     amount = text.strip().removesuffix("/s")
     rate = _amount(amount, _BYTES | _BITS, expected, text)
-    if 0 < rate < _PLAIN_RATE_MIN and not amount[-1:].isalpha():
-        number = amount.strip()
-        raise ValueError(
-            f"{number} without a unit is {number} B/s; did you mean {number}MB/s? If not, write {number}B/s"
-        )
+    if is_small_plain_rate(rate) and not amount[-1:].isalpha():
+        raise small_plain_rate(amount.strip())
     return rate
+
+
+def is_small_plain_rate(number: float) -> bool:
+    """Returns whether a rate of so many bytes/s is too small to be believed without a unit."""
+    return 0 < number < _PLAIN_RATE_MIN
+
+
+def small_plain_rate(number: str) -> ValueError:
+    return ValueError(f"{number} without a unit is {number} B/s; did you mean {number}MB/s? If not, write {number}B/s")
 
 
 def parse_share(text: str) -> float:

@@ -90,11 +90,11 @@ class TunerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate_bytes_per_s_max: Rate = Field(
-        gt=0, description="the ceiling: no throttle is ever raised above it, in bytes/s (per broker and side); required"
+        ge=1, description="the ceiling: no throttle is ever raised above it, in bytes/s (per broker and side); required"
     )
     rate_bytes_per_s_min: Rate = Field(
         default=5 * MB,
-        gt=0,
+        ge=1,
         description="no stalled move is answered with less, in bytes/s; Kafka's quota is coarse below 1 MB/s",
     )
     dry_run: bool = Field(

@@ -43,13 +43,14 @@ def load_policy(path: Path, then: InForce, *, has_quotas: bool) -> InForce:
         why = "has no say in what is decided from recorded inputs: leave it out"
         raise BadInputError("\n".join(file.fault(at, why) for at in useless))
     objective = body.get("objective", {"latency_ms": then.objective.latency_ms} if then.objective is not None else None)
+    ceiling = then.limits.rate_bytes_per_s_max
     whole = {
-        "rate_bytes_per_s_max": then.limits.rate_bytes_per_s_max,
-        "rate_bytes_per_s_min": min(then.limits.rate_bytes_per_s_min, then.limits.rate_bytes_per_s_max),
+        "rate_bytes_per_s_max": f"{ceiling:f}B/s",  # With a unit: a small number without one is refused.
+        "rate_bytes_per_s_min": f"{min(then.limits.rate_bytes_per_s_min, ceiling):f}B/s",
         **body,
         "objective": objective,
         # What brokers carry is on record; here it only has to be there.
-        **({"capacity": {"in_bytes_per_s": 1, "out_bytes_per_s": 1}} if objective is not None else {}),
+        **({"capacity": {"in_bytes_per_s": "1B/s", "out_bytes_per_s": "1B/s"}} if objective is not None else {}),
         **({"mutation_quota": quota_policy.merged(quotas, then.quotas)} if "mutation_quota" in body else {}),
     }
     try:

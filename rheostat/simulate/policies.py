@@ -109,4 +109,5 @@ def _limits(scenario: Scenario) -> Limits:
     """As of a settings file that says no more than the ceiling."""
     ceiling = scenario.rate_bytes_per_s_max
     floor = min(TunerSettings.model_fields["rate_bytes_per_s_min"].default, ceiling)
-    return TunerSettings(rate_bytes_per_s_max=ceiling, rate_bytes_per_s_min=floor).limits()
+    rates = {"rate_bytes_per_s_max": f"{ceiling:f}B/s", "rate_bytes_per_s_min": f"{floor:f}B/s"}
+    return TunerSettings.model_validate(rates).limits()

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 import yaml
 from kafka import TopicPartition
-from lab_parts import RHEOSTAT, Running, running, until
+from lab_parts import RHEOSTAT, Running, running, until, write_records_with_bad_headers
 
 from rheostat.jvm.java import find_java
 from rheostat.lab import Lab, LabSpec
@@ -74,6 +74,7 @@ def test_the_pipeline_runs_on_executors_that_know_nothing_of_us(lab: Lab, master
     settings["stream"] |= {"executor_memory_mb": 512, "cores": WORKERS}
     config = tmp_path / "rheostat.yaml"
     config.write_text(yaml.safe_dump(settings))
+    write_records_with_bad_headers(lab.kafka_settings(), [topics.metrics])
     sender = producer(lab.kafka_settings(), "test")
     now_ms = int(time.time() * 1000)
     for node in (1, 2):

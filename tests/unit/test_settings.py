@@ -62,7 +62,7 @@ def test_tuner_acts_only_where_dry_run_is_false(
         (GOOD.replace("bootstrap_servers", "bootstrap_server"), "f.yaml:3: unknown key kafka.bootstrap_server: did you mean bootstrap_servers?"),
         (GOOD + "  colour: red\n", "f.yaml:8: unknown key tuner.colour: known here: capacity, clear_finished, "),
         (GOOD.replace("50_000_000", "fast"), "f.yaml:7: tuner.rate_bytes_per_s_max: expected a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s, found 'fast'"),
-        (GOOD.replace("50_000_000", "-1"), "f.yaml:7: tuner.rate_bytes_per_s_max: input should be greater than 0, found -1"),
+        (GOOD.replace("50_000_000", "-1"), "f.yaml:7: tuner.rate_bytes_per_s_max: input should be greater than or equal to 1, found -1"),
         (GOOD.replace("  rate_bytes_per_s_max: 50_000_000", "  dry_run: true"), "f.yaml:6: tuner.rate_bytes_per_s_max is missing: the ceiling"),
         (GOOD + "  rate_bytes_per_s_min: 60_000_000\n", "rate_bytes_per_s_min (60000000) is above rate_bytes_per_s_max (50000000)"),
         (GOOD.replace("localhost:9092", "localhost:abc"), "f.yaml:3: kafka.bootstrap_servers: expected host:port, or several"),

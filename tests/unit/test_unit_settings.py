@@ -69,6 +69,42 @@ def test_settings_with_a_wrong_unit_name_key_and_line(text: str, message: str) -
     assert str(error.value).count("found ") <= 1
 
 
+CAPACITY = "objective: {latency_ms: 50}, capacity: {in_bytes_per_s: 400, out_bytes_per_s: 9MB/s}"
+PLAIN = "without a unit is"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "number"),
+    [
+        (STREAM + "tuner: {rate_bytes_per_s_max: 50, rate_bytes_per_s_min: 5MB/s}\n", "rate_bytes_per_s_max", "50"),
+        (STREAM + "tuner: {rate_bytes_per_s_max: '50', rate_bytes_per_s_min: 1B/s}\n", "rate_bytes_per_s_max", "50"),
+        (STREAM + "tuner: {rate_bytes_per_s_max: 50MB/s, rate_bytes_per_s_min: 0.5}\n", "rate_bytes_per_s_min", "0.5"),
+        (STREAM + "tuner: {rate_bytes_per_s_max: 50MB/s, " + CAPACITY + "}\n", "capacity.in_bytes_per_s", "400"),
+    ],
+)  # fmt: skip
+def test_small_rate_without_a_unit_is_refused_with_its_meaning(text: str, key: str, number: str) -> None:
+    with pytest.raises(BadInputError) as error:
+        parsed(text)
+    assert f"f.yaml:4: tuner.{key}: {number} {PLAIN} {number} B/s; did you mean {number}MB/s?" in str(error.value)
+
+
+def test_small_rate_without_a_unit_in_the_environment_is_refused() -> None:
+    with pytest.raises(
+        BadInputError, match=r"RHEOSTAT_TUNER__RATE_BYTES_PER_S_MAX: tuner\.rate_bytes_per_s_max: 50 without"
+    ):
+        parsed(STREAM + TUNER, {"RHEOSTAT_TUNER__RATE_BYTES_PER_S_MAX": "50"})
+
+
+def test_small_rates_are_taken_with_a_unit_from_1_byte_on() -> None:
+    small = "tuner: {rate_bytes_per_s_max: 50B/s, rate_bytes_per_s_min: 1B/s}\n"
+    assert parsed(STREAM + small).tuner.rate_bytes_per_s_max == 50
+    for rate in ("0.5B/s", "0"):
+        with pytest.raises(
+            BadInputError, match=r"tuner\.rate_bytes_per_s_max: input should be greater than or equal to 1"
+        ):
+            parsed(STREAM + f"tuner: {{rate_bytes_per_s_max: {rate}}}\n")
+
+
 def test_environment_with_a_wrong_unit_names_the_variable() -> None:
     with pytest.raises(BadInputError, match=r"environment: RHEOSTAT_TUNER__YIELD_S: tuner.yield_s: expected a time"):
         parsed(STREAM + TUNER, {"RHEOSTAT_TUNER__YIELD_S": "2 fortnights"})
