@@ -21,8 +21,8 @@ One YAML file, given with `--config`. Every key can also be set by an environmen
 
 Keys of the types rate, time and size take a unit, in the file and in the environment: `50MB/s`, `1.5GiB/s`, `10Gbit/s`; `500ms`,
 `30s`, `5min`, `2h`, `1h30m`; `2GiB`. Without an `i`, units are decimal. A plain number is in the unit that the key's name ends
-with: `rate_bytes_per_s_max: 50_000_000` is `50MB/s`, `window_s: 30` is `30s`, `driver_memory_mb: 2048` is `2GiB`. A rate above 0 and
-below 1000 needs a unit: `50` is refused, as 50 MB/s is likely, and `50B/s` is taken.
+with: `rate_bytes_per_s_max: 50_000_000` is `50MB/s`, `window_s: 30` is `30s`, `driver_memory_mb: 2048` is `2GiB`. A rate above 0
+and below 1000 needs a unit: `50` is refused, as 50 MB/s is likely, and `50B/s` is taken.
 
 Other variables: `RHEOSTAT_CACHE_DIR` (JVM artifacts), `RHEOSTAT_STATE_DIR` (a running lab's address; the tuner's, for a health
 check), `RHEOSTAT_IVY_SETTINGS` (an Ivy settings file, for a mirror of Maven Central), `JAVA_HOME`.

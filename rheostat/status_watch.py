@@ -147,14 +147,17 @@ def begun(
 
 def go_on(followed: Followed, tails: Sequence[SignalTail], journal: str) -> str | None:
     """Takes in what has come since. Returns what to say where the journal cannot be read for a moment."""
-    return _take_all(followed, (record for tail in tails for record in tail.new()), journal)
+    # Dated by the clock that tells how old a tuner's report is; the brokers' may differ.
+    now_ms = round(time.time() * 1000)
+    return _take_all(followed, (record for tail in tails for record in tail.new()), journal, now_ms)
 
 
-def _take_all(followed: Followed, records: Iterator[Any], journal: str) -> str | None:
+def _take_all(followed: Followed, records: Iterator[Any], journal: str, at_ms: int | None = None) -> str | None:
+    """Takes in the records, as written at ``at_ms`` if that is given."""
     try:
         for record in map(record_of, records):
             if belongs(record, journal):
-                followed.take(record)
+                followed.take(record if at_ms is None else record._replace(at_ms=at_ms))
     except TROUBLE as error:
         return f"The journal cannot be read now: {error}"
     return None

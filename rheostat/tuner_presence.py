@@ -1,6 +1,9 @@
 """The tuners that run now, as each reports itself into the journal's topic.
 
-Only the last seconds of that topic are read, so the answer takes no longer with a journal of months.
+Only the last minutes of that topic are read, so the answer takes no longer with a journal of months.
+
+The clock of this machine may differ from the brokers', which date the reports. So the age of a report proves nothing where it is
+too large, or negative: then this waits for the tuner's next report, which a tuner that runs sends within seconds.
 """
 
 from __future__ import annotations
@@ -17,18 +20,21 @@ from streaming.kafka import consumer
 from streaming.kafka.unpacking import refused_batches
 from tuner.journal.presence_records import presence_of, presence_prefix
 from tuner.journal.reading import UnreadableBatchError
-from tuner.model.presence import ALIVE_S_MAX, TunerMode, TunerPresence
+from tuner.model.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence
 
-_READ_BACK_S = 2 * ALIVE_S_MAX  # Clocks of this machine and of the brokers may differ by as much as a tuner's life.
+_READ_BACK_S = 120.0  # The clock of this machine may be ahead of the brokers' by as much.
+_NEXT_REPORT_S_MAX = REPORT_EVERY_S + 1.5
 _READ_S_MAX = 10.0
 _POLL_MS = 200
+_CLOCK_NOISE_MS = 2000
 _ORDER = (TunerMode.ACTING, TunerMode.DRY_RUN, TunerMode.STARTING, TunerMode.STANDBY)
 
 
 def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
     """The tuners of this cluster that are alive, an acting one first.
 
-    A tuner that was killed counts as alive for ``ALIVE_S_MAX`` seconds.
+    A tuner that was killed counts as alive for ``ALIVE_S_MAX`` seconds. It takes up to ``_NEXT_REPORT_S_MAX`` seconds more where
+    a report's age proves nothing.
 
     Args:
         now_ms: this machine's clock.
@@ -42,7 +48,7 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
         if not reader.partitions_for_topic(topic):
             return ()
         with refused_batches(reader) as refused:
-            found = _read(reader, TopicPartition(topic, 0), presence_prefix(settings.cluster), now_ms)
+            tuners = _read(reader, TopicPartition(topic, 0), presence_prefix(settings.cluster), now_ms)
         if refused:
             raise CommandError(f"Whether a tuner runs is not known: {UnreadableBatchError(refused[0])}.")
     except (KafkaError, RuntimeError, OSError) as error:
@@ -52,13 +58,20 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
         ) from error
     finally:
         reader.close(timeout_ms=2000)
-    return alive(found, now_ms)
+    return tuners
 
 
 def alive(tuners: Iterable[TunerPresence], now_ms: int) -> tuple[TunerPresence, ...]:
     """Those that have reported within ``ALIVE_S_MAX`` seconds before ``now_ms``; acting, dry run, starting, standby."""
-    living = (t for t in tuners if now_ms - t.reported_at_ms <= ALIVE_S_MAX * 1000)
-    return tuple(sorted(living, key=lambda t: (_ORDER.index(t.mode), t.since_ms, t.holder)))
+    return _sorted(t for t in tuners if _is_recent(t, now_ms))
+
+
+def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
+    return -_CLOCK_NOISE_MS <= now_ms - tuner.reported_at_ms <= ALIVE_S_MAX * 1000
+
+
+def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
+    return tuple(sorted(tuners, key=lambda t: (_ORDER.index(t.mode), t.since_ms, t.holder)))
 
 
 def acting_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
@@ -67,20 +80,32 @@ def acting_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
     return max(acting, key=lambda t: t.since_ms, default=None)
 
 
-def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_ms: int) -> list[TunerPresence]:
+def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_ms: int) -> tuple[TunerPresence, ...]:
     """Raises KafkaError, RuntimeError or OSError if the topic cannot be read to its end."""
     reader.assign([partition])
     end = reader.end_offsets([partition])[partition]
     begin = reader.offsets_for_times({partition: now_ms - round(_READ_BACK_S * 1000)})[partition]
     if begin is None:
-        return []  # Nothing was written of late.
+        return ()  # Nothing was written of late.
     reader.seek(partition, begin.offset)
     newest: dict[bytes, TunerPresence | None] = {}
     deadline_s = time.monotonic() + _READ_S_MAX
     while reader.position(partition) < end:
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"its end was not reached within {_READ_S_MAX:.0f} s")
-        for record in reader.poll(timeout_ms=_POLL_MS).get(partition, ()):
-            if record.key is not None and record.key.startswith(prefix):
-                newest[record.key] = presence_of(record.value, record.timestamp)
-    return [presence for presence in newest.values() if presence is not None]
+        newest |= _reports(reader, partition, prefix)
+    in_doubt = {key for key, tuner in newest.items() if tuner is not None and not _is_recent(tuner, now_ms)}
+    deadline_s = time.monotonic() + _NEXT_REPORT_S_MAX
+    while in_doubt and time.monotonic() < deadline_s:
+        reports = _reports(reader, partition, prefix)
+        newest |= reports
+        in_doubt -= reports.keys()
+    return _sorted(tuner for key, tuner in newest.items() if tuner is not None and key not in in_doubt)
+
+
+def _reports(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes) -> dict[bytes, TunerPresence | None]:
+    return {
+        record.key: presence_of(record.value, record.timestamp)
+        for record in reader.poll(timeout_ms=_POLL_MS).get(partition, ())
+        if record.key is not None and record.key.startswith(prefix)
+    }

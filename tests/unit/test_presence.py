@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
+from kafka.structs import OffsetAndTimestamp
 from structlog.testing import capture_logs
 
+from rheostat import tuner_presence
 from rheostat.tuner_presence import acting_tuner, alive
 from tuner import presence as module
 from tuner.api.board import Board
-from tuner.journal.presence_records import decode_presence, encode_presence
+from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
 from tuner.model.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.presence import PresenceReporter, presence_of
 from tuner.settings import TunerSettings
@@ -43,6 +46,53 @@ def test_alive_drops_silent_tuners_and_puts_the_acting_first() -> None:
     standby = replace(ACTING, holder="b:2", mode=TunerMode.STANDBY)
     silent = replace(ACTING, holder="c:3", reported_at_ms=NOW_MS - round(ALIVE_S_MAX * 1000) - 1)
     assert alive([standby, silent, ACTING], NOW_MS) == (ACTING, standby)
+
+
+class Journal:
+    """The journal's topic as ``_read`` sees it: ``written`` stands in it, each poll brings one of ``comes``."""
+
+    def __init__(self, written: list[SimpleNamespace], comes: list[list[SimpleNamespace]]) -> None:
+        self._polls = [written, *comes]
+
+    def assign(self, _: object) -> None: ...
+
+    def seek(self, *_: object) -> None: ...
+
+    def end_offsets(self, _: object) -> dict[TopicPartition, int]:
+        return {PARTITION: 1}
+
+    def offsets_for_times(self, _: object) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return {PARTITION: OffsetAndTimestamp(0, 0, None)}
+
+    def position(self, _: object) -> int:
+        return 0 if self._polls and len(self._polls[0]) else 1
+
+    def poll(self, **_: object) -> dict[TopicPartition, list[SimpleNamespace]]:
+        return {PARTITION: self._polls.pop(0)} if self._polls else {}
+
+
+PARTITION = TopicPartition("journal", 0)
+
+
+def report(at_ms: int, tuner: TunerPresence | None = ACTING) -> SimpleNamespace:
+    value = encode_presence(tuner) if tuner is not None else None
+    return SimpleNamespace(key=presence_key("c", "a:1"), value=value, timestamp=at_ms)
+
+
+@pytest.mark.parametrize("ahead_s", [0, 17, 60, -17, -3600])
+def test_reports_with_another_clock_prove_a_tuner_that_runs(ahead_s: int) -> None:
+    now_ms = NOW_MS + 1000 * ahead_s
+    journal: Any = Journal([report(NOW_MS - 4000)], [[], [report(NOW_MS + 1000)]])
+    found = tuner_presence._read(journal, PARTITION, presence_prefix("c"), now_ms)
+    assert [tuner.holder for tuner in found] == ["a:1"]
+
+
+@pytest.mark.parametrize("now_ms", [NOW_MS + 21_000, NOW_MS - 3_600_000])
+def test_tuner_whose_next_report_does_not_come_is_gone(now_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner_presence, "_NEXT_REPORT_S_MAX", 0.01)
+    journal: Any = Journal([report(NOW_MS)], [])
+    found = tuner_presence._read(journal, PARTITION, presence_prefix("c"), now_ms)
+    assert found == ()
 
 
 def test_acting_tuner_of_two_reports_is_the_later_one() -> None:
