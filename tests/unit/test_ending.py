@@ -9,7 +9,7 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, move, owned, throttle
 
 from streaming.throttles import ThrottledReplicas, TopicThrottle
-from tuner.decide.ending import end_of_moves, put_back_all
+from tuner.decide.ending import end_of_moves, is_ending, put_back_all
 from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.model.decision import ClearLists, PutBackRate, Reason
 from tuner.model.limits import MB, Limits
@@ -33,6 +33,24 @@ def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: Limits = LIMITS) 
         else ("back", (d.broker, d.side), d.live_bytes_per_s, d.value_bytes_per_s)
         for d in end_of_moves(cluster, memory, limits)
     ]
+
+
+@pytest.mark.parametrize(
+    ("memory", "cluster", "ends"),
+    [
+        (AFTER, idle(), False),
+        (replace(AFTER, idle_looks=1), idle(), True),
+        (replace(AFTER, idle_looks=1, seen={}), idle(), True),
+        (replace(AFTER, idle_looks=1, seen={}), None, True),
+        (replace(AFTER, idle_looks=1, seen={}), idle(brokers=(2, 3)), False),
+        (Memory(idle_looks=1), None, False),
+    ],
+)
+def test_moves_are_ending_while_something_of_theirs_may_stand(
+    memory: Memory, cluster: LiveCluster | None, ends: bool
+) -> None:
+    """The broker of the only rate of ours may be away for good."""
+    assert is_ending(memory, cluster) is ends
 
 
 def test_the_moves_own_throttle_goes_lists_first() -> None:

@@ -20,9 +20,9 @@ from tuner.journal.plan_book import PlanBook, take_known
 from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Decision, Hold, Reason, SetRate, StartRate
-from tuner.model.limits import MB, StallLimits
+from tuner.model.limits import MB, Limits, StallLimits
 from tuner.model.memory import Memory
-from tuner.model.objectives import Objective
+from tuner.model.objectives import LawLimits, Objective, capped
 from tuner.model.orders import Orders, Override
 from tuner.model.reassigning import Asked, Part, Plan, PlanHead, PlanState, PlanThrottle
 
@@ -115,6 +115,14 @@ def test_plan_throttle_is_lower_than_the_ceiling() -> None:
 
 def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
     assert rate_of(PlanThrottle(90 * MB), PLAN_LIMITS.rate_bytes_per_s_max) == CEILING
+
+
+@pytest.mark.parametrize("limits", [Limits(48 * MB), LawLimits(rate_bytes_per_s_max=48 * MB)])
+def test_capped_limits_bring_the_lowest_rate_down_too(limits: Any) -> None:
+    low = capped(limits, 2 * MB)
+    assert (low.rate_bytes_per_s_max, low.rate_bytes_per_s_min) == (2 * MB, 2 * MB)
+    assert capped(limits, 12 * MB).rate_bytes_per_s_min == 5 * MB
+    assert capped(limits, 48 * MB) is limits
 
 
 def test_plan_leaves_nothing_behind_at_its_end() -> None:

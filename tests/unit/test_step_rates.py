@@ -69,6 +69,7 @@ def test_rate_started_in_this_cycle_counts_unless_it_failed() -> None:
     assert judged(found, STARTS) == ({}, {})
     none = {KEY: "not begun: no rate is set on the broker 1 leader throttle"}
     assert judged(found, STARTS, not_set=(SOURCE,)) == (none, {})
+    assert judged(found, STARTS, FILLS) == ({}, {}), "it starts low, so it need not be lowered"
 
 
 @pytest.mark.parametrize(("steers", "waits"), [(False, {KEY: LATE}), (True, {})])
