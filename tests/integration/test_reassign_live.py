@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign import record
 from rheostat.reassign.command import Asked, run_reassign
 from rheostat.settings import load_settings
+from streaming.kafka import producer
 from streaming.kafka.cluster import ClusterClient
 from streaming.kafka.reassignments import ReassignmentClient
 from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.actuate.reassignments import KafkaReassignments
+from tuner.journal.plan_records import head_key
 from tuner.lease import group_of
 from tuner.model.reassigning import ClusterLook
 from tuner.plan.batches import BatchLimits
@@ -148,6 +151,46 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
     assert client.reassignments() == []
     ended = status(config)
     assert (ended["ending"], ended["dropped"], ended["CurrentBatch"]) == ("done", [], [])
+
+
+@pytest.mark.campaign
+def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
+    lab: Lab, client: ReassignmentClient, tmp_path: Path
+) -> None:
+    before = {p: BEFORE[p] for p in range(8)}
+    make_topic(lab, "kept", before, 64)
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, cycle_s=1, rate_bytes_per_s_max=1_500_000))
+    settings = load_settings(config, {})
+    file = plan_file(tmp_path, "kept", {p: TARGET[p] for p in before})
+
+    def lists() -> object:
+        return client.topic_configs(["kept"], LIST_KEYS.values()).get("kept")
+
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
+        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        given = rheostat("reassign", file, "-c", config, "--watch-s", "0", "--yes", "--detach")
+        assert given.returncode == 0, given.stderr
+        until(client.reassignments, 20, "it has begun")
+        until(lists, 10, "its lists name it")
+        assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+    (plan,) = record.read(settings).active
+    rates = rates_of(client)
+    key, orders = head_key("lab", plan.id), producer(lab.kafka_settings(), "newer", linger_ms=0)
+    for value in (None, b'{"v": 99}'):  # As a compacted topic has it: no record of it that this version can read.
+        orders.send(settings.topic_names().orders, value, key).get(timeout=10)
+    orders.close()
+    assert record.read(settings).plans == ()
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log") as tune:
+        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until_s = time.monotonic() + 8  # Some cycles.
+        until(lambda: time.monotonic() > until_s or not lists() or rates_of(client) != rates, 10, "it is looked at")
+        assert client.reassignments(), "it still moves"
+        assert lists(), "its lists were taken off"
+        assert rates_of(client) == rates
+        until(lambda: not client.reassignments(), 120, "what is under way ends")
+        until(lambda: not lists() and not rates_of(client), 40, "lists and rates are taken back")
 
 
 @pytest.mark.campaign

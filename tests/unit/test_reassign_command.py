@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_rig import Command
 from rich.console import Console
+from tuner_cases import move_signal
 
 from rheostat.errors import BadInputError
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
@@ -18,6 +19,7 @@ from rheostat.reassign.record import OnRecord
 from rheostat.reassign.steps import as_rows, sentences_of_steps
 from rheostat.reassign.view import View
 from rheostat.reassign.words import limits_text, progress, sentences
+from streaming.contract import Side
 from tuner.model.reassigning import (
     Asked,
     ClusterLook,
@@ -33,6 +35,7 @@ from tuner.model.reassigning import (
     Wanted,
 )
 from tuner.plan.batches import BatchLimits
+from tuner.plan.ends import end_of
 from tuner.plan.reassignment_steps import Way
 
 refused = Command("reassign").refused
@@ -193,6 +196,22 @@ def test_the_time_to_its_end_leaves_pauses_out() -> None:
     assert at_once is not None
     rested = picture(replace(plan, state=replace(plan.state, rested_ms=900_000)), LOOK, 1_000_000).eta_s
     assert rested == pytest.approx(at_once)
+
+
+def test_time_left_is_no_less_than_that_of_the_moves() -> None:
+    plan = a_plan({("t", 1): Asked((3, 4), (1, 2))})
+    slow = [move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0)]
+    found = picture(plan, LOOK, 100_000, slow)
+    assert found.eta_s == 300.0, "as status and page have it"
+    assert found.eta_s == end_of(slow, stalled=False, plans={"p1": found.progress}).eta_s
+    assert "about 5 min left" in progress(found, 50e6)
+    assert picture(a_plan(), LOOK, 100_000, slow).eta_s is None, "nothing of it is under way"
+
+
+def test_time_left_is_not_told_while_a_plan_begins() -> None:
+    begun = picture(a_plan({("t", 1): Asked((3, 4), (1, 2))}), LOOK, 20_000)
+    assert begun.eta_s is None
+    assert progress(begun, 4e6) == "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 4.00 MB/s"
 
 
 def test_a_plan_that_is_put_back_has_no_time_to_its_end() -> None:
