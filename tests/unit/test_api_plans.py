@@ -62,15 +62,16 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     assert (row["total_bytes"], row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (3000.0, 0.0, 0.0, None)
     assert len(row["batch"]) == 1
     assert row["batch"][0]["adding"] == [4]
+    executor.now_s += 58.0
     executor.cycle()
     (row,) = rows(rig)
     assert (row["arrived"], row["moving"], row["waiting"]) == (1, 1, 1)
     assert row["copied_bytes"] == 1000.0
-    # A third of it in two seconds: two thirds take four.
-    assert row["eta_s"] == 4.0
+    # A third of it in a minute, of which ten seconds are its start: two thirds take a hundred.
+    assert row["eta_s"] == 100.0
     assert rig.get("/api/v1/status").json()["next"] == ["It waits for the next step of a plan."]
     page = rig.get("/page/plans").text
-    assert "<b>33 %</b>: 1.00 kB of 3.00 kB; done in about 4.0 s." in page
+    assert f"<b>33 %</b>: 1.00 kB of 3.00 kB; done in about {span_text(100.0)}." in page
     assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page
     assert "at most 1 at a time" in page
     executor.until_ended()
@@ -94,9 +95,10 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
     executor = executing(rig)
     executor.give(TO)
     executor.cycle()
+    executor.now_s += 58.0
     executor.cycle()
     slow = move_signal(*TARGET, remaining=600 * MB, slope=-2 * MB)
-    for signals, ends_s in (([], 4.0), ([slow], 300.0)):  # At its pace so far; no sooner than what is under way.
+    for signals, ends_s in (([], 100.0), ([slow], 300.0)):  # At its pace so far; no sooner than what is under way.
         seen = rig.cycle(cluster=live(moves=(move(adding=(3,)),)), memory=Memory(), signals=signals)
         status = rig.get("/api/v1/status").json()
         (row,) = rows(rig)
