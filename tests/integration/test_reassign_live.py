@@ -160,7 +160,15 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
     before = {p: BEFORE[p] for p in range(8)}
     make_topic(lab, "kept", before, 64)
     config = tmp_path / "rheostat.yaml"
-    config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, cycle_s=1, rate_bytes_per_s_max=1_500_000))
+    config.write_text(
+        lab_config(
+            lab,
+            http={"port": free_ports(1)[0]},
+            cycle_s=1,
+            rate_bytes_per_s_max=1_500_000,
+            rate_bytes_per_s_min=500_000,
+        )
+    )
     settings = load_settings(config, {})
     file = plan_file(tmp_path, "kept", {p: TARGET[p] for p in before})
 

@@ -49,7 +49,7 @@ def drawn(what: Picture, columns: int) -> list[str]:
 def test_the_picture_has_bytes_partitions_time_batch_limits_and_why() -> None:
     lines = drawn(shown(pace=tuple(f"broker {b} leader: 5 at a time: as every plan begins" for b in range(6))), 100)
     assert lines[0].startswith("━━")
-    assert lines[0].endswith("  62%  2.50 GB of 4.00 GB, 50.0 MB/s, 30 s left")
+    assert lines[0].endswith("  62%  2.50 GB of 4.00 GB, 50.0 MB/s, about 54 s left")
     assert lines[1:4] == [
         "  1 of 2 partitions, 1 under way: t-1 (3,4,1,2) → (3,4)",
         "  at most 1 partition movement at a time",
