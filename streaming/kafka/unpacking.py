@@ -8,8 +8,9 @@ But a broker whose topic has a ``compression.type`` of its own compresses anew w
 ``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
 
 **Form.** kafka-python raises an error for a header key that is not UTF-8, and brokers take such a key. So records are decoded
-here, and their headers are skipped: rheostat uses none. A batch with a malformed record is left out from that record on: one
-producer wrote all of it.
+here, and their headers are skipped: rheostat uses none. Brokers also take offsets that are out of order, or beyond the end of the
+topic: a reader's position would jump there. Such a record is given an offset of its batch. A batch with a malformed record is left
+out from that record on: one producer wrote all of it.
 
 **Errors.** After an error in a partition's records kafka-python's ``poll`` does not return any more: it waits for records of
 a generator that has ended. So the records are given up at an error. The next poll fetches them again, and raises again if a
@@ -183,7 +184,7 @@ def _decoded(batch: DefaultRecordBatch, content: bytearray, pos: int) -> Iterato
     """
     least, end = batch.base_offset, len(content)
     appended_ms = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
-    for _ in range(batch.records_count):
+    for left in reversed(range(batch.records_count)):
         try:
             length, begin = decode_varint(content, pos)
             pos = begin + length
@@ -195,9 +196,10 @@ def _decoded(batch: DefaultRecordBatch, content: bytearray, pos: int) -> Iterato
             value, at = _bytes_at(content, at, pos)
             if at > pos:
                 raise ValueError("it ends too early")
-            offset = batch.base_offset + offset_delta
-            if not least <= offset <= batch.last_offset:
-                raise ValueError(f"offset {offset}")
+            # Brokers store deltas of an uncompressed batch unchecked. Each record has its offset in order, with room for the rest.
+            offset = min(max(batch.base_offset + offset_delta, least), batch.last_offset - left)
+            if offset < least:
+                raise ValueError(f"{batch.records_count} records, and no offset for one of them")
         except (ValueError, IndexError) as error:
             raise _Refused(f"a record is malformed ({error})") from error
         least = offset + 1
