@@ -93,8 +93,9 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             stop.wait(REFRESH_S)
             number += 1
             signals.poll()
-            signals.forget_old(round(time.time() * 1000))
-            trouble = _joined(go_on(followed, tails, topics.journal), unread)
+            now_ms = round(time.time() * 1000)
+            signals.forget_old(now_ms)
+            trouble = _joined(go_on(followed, tails, topics.journal, now_ms), unread)
     return EXIT_DONE
 
 
@@ -145,10 +146,12 @@ def begun(
     ), None  # fmt: skip
 
 
-def go_on(followed: Followed, tails: Sequence[SignalTail], journal: str) -> str | None:
-    """Takes in what has come since. Returns what to say where the journal cannot be read for a moment."""
-    # Dated by the clock that tells how old a tuner's report is; the brokers' may differ.
-    now_ms = round(time.time() * 1000)
+def go_on(followed: Followed, tails: Sequence[SignalTail], journal: str, now_ms: int) -> str | None:
+    """Takes in what has come since. Returns what to say where the journal cannot be read for a moment.
+
+    Args:
+        now_ms: by the clock that tells how old a tuner's report is. The records are dated by it, as the brokers' clock may differ.
+    """
     return _take_all(followed, (record for tail in tails for record in tail.new()), journal, now_ms)
 
 

@@ -100,7 +100,7 @@ class Cluster:
         """As ``--watch`` reads: at first, and what comes after that."""
         consumers = cast(Any, self)
         followed, tails, unread = status_watch.begun("lab", TOPICS, consumers, consumers)
-        assert status_watch.go_on(followed, tails, TOPICS.journal) is None
+        assert status_watch.go_on(followed, tails, TOPICS.journal, NOW_MS) is None
         return followed, unread
 
 
