@@ -120,6 +120,7 @@ def test_what_a_star_holds_back_beside_the_move_comes_back_first(make_stage: Mak
         bulk.flush(timeout=60)
         assert all(one.get(timeout=1) for one in sent)
     stage.revive()
+    stage.until("the revived broker answers what its rate is", lambda: all(rates()), 10)
     assert rates() == [THROTTLE, THROTTLE], "writes wait for nobody yet"
     kill_broker(stage, 4)
     lost_s = time.monotonic()
