@@ -43,7 +43,7 @@ def good(folder: Path, **kafka: Any) -> Path:
         ("bootstrap_servers:", "bootstrap_server:", ":3: unknown key kafka.bootstrap_server: did you mean bootstrap_servers?"),
         ("cluster: main\n", "", "cluster is missing: a name for the cluster"),
         ("50000000", "fast", ":7: tuner.rate_bytes_per_s_max: expected a rate such as 50MB/s"),
-        ("50000000", "-1", ":7: tuner.rate_bytes_per_s_max: input should be greater than 0"),
+        ("50000000", "-1", ":7: tuner.rate_bytes_per_s_max: input should be greater than or equal to 1"),
         ("50000000", "1000", "rate_bytes_per_s_min (5000000) is above rate_bytes_per_s_max (1000)"),
         ("port: 0", "port: 70000", ":9: tuner.http.port: input should be less than or equal to 65535"),
         ("cluster: main", "cluster: main\ncluster: other", ":2: cluster stands twice, first in line 1"),
