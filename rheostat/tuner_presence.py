@@ -71,7 +71,13 @@ def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
 
 
 def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
-    return tuple(sorted(tuners, key=lambda t: (_ORDER.index(t.mode), t.since_ms, t.holder)))
+    """Of two that say that they act the later one first: the other was killed, or has not noticed yet."""
+
+    def order(tuner: TunerPresence) -> tuple[int, int, str]:
+        since_ms = -tuner.since_ms if tuner.mode is TunerMode.ACTING else tuner.since_ms
+        return _ORDER.index(tuner.mode), since_ms, tuner.holder
+
+    return tuple(sorted(tuners, key=order))
 
 
 def acting_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:

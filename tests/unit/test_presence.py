@@ -99,6 +99,7 @@ def test_acting_tuner_of_two_reports_is_the_later_one() -> None:
     killed = replace(ACTING, holder="b:2", since_ms=1)
     assert acting_tuner([killed, ACTING, replace(ACTING, mode=TunerMode.STANDBY, since_ms=9)]) == ACTING
     assert acting_tuner([]) is None
+    assert alive([killed, ACTING], NOW_MS)[0] == ACTING, "a plan is foretold by the limits of the first"
 
 
 @pytest.mark.parametrize(("dry_run", "mode"), [(True, TunerMode.DRY_RUN), (False, TunerMode.ACTING)])
