@@ -121,9 +121,10 @@ class TunerSettings(BaseModel):
     )
     unthrottled_moves: Literal["throttle", "leave"] = Field(
         default="throttle",
-        description="with an objective, moves that nobody throttled: throttle puts a throttle on them, from the lowest rate that "
-        "drains, and takes it off as they are done; leave does not touch them. Without an objective they are always left. A move "
-        "that has been throttled stays so until it ends. Plans of `rheostat reassign` are always throttled",
+        description="what the tuner does, with an objective, about moves of other tools that have no throttle: throttle adds "
+        "one, from the lowest rate that drains, and removes it when they end; leave does not touch them. Without an objective "
+        "they are always left. A move that has been throttled stays so until it ends. Plans of "
+        "`rheostat reassign` are always throttled",
     )
     config_writes_per_s_max: float = Field(
         default=50.0,
