@@ -18,6 +18,7 @@ from rheostat.status_history import SignalHistory
 from rheostat.status_journal import COUNTS, Newest, read_followed
 from rheostat.status_look import Onlooker, coming, would_do
 from rheostat.status_tuner import tuner_json
+from rheostat.tuner_presence import read_tuners
 from streaming.contract import Side
 from streaming.kafka import consumer
 from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -76,7 +77,8 @@ def gather(settings: Settings) -> dict[str, Any]:
     signals.join(_changed_at_ms(newest))
     now_ms = round(time.time() * 1000)
     plans = plans_progress(settings, newest.plans, now_ms)
-    return status_json(settings, live, signals, newest, now_ms, tuners=followed.tuners(now_ms), plans=plans)
+    # Not the tuners of that one reading: where clocks differ, only a tuner's next report shows that it runs.
+    return status_json(settings, live, signals, newest, now_ms, tuners=read_tuners(settings, now_ms), plans=plans)
 
 
 def _changed_at_ms(newest: Newest) -> int:

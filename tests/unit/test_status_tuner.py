@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from command_rig import Command
 from rich.console import Console
-from test_api_status_watch import ACTS, ORDERS, measured, status, still_for
-from tuner_cases import NOW_MS, SOURCE, TARGET, move_signal
+from test_api_status_watch import ACTS, ORDERS, SETTINGS, measured, status, still_for
+from tuner_cases import NOW_MS, SOURCE, TARGET, live, move_signal
 
 from rheostat import status as status_module
 from rheostat.status import without_help
@@ -40,6 +42,25 @@ def told(found: dict[str, Any]) -> str:
     text = io.StringIO()
     show(found, Console(file=text, width=400))
     return text.getvalue()
+
+
+def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal's own records cannot tell: by this machine's clock the report comes from the future."""
+    journal = Followed("lab")
+    journal.take(JournalRecord(presence_key("lab", ACTS.holder), encode_presence(ACTS), 0, "journal", NOW_MS + 10_000))
+    assert journal.tuners(NOW_MS) == ()
+    for name, value in {
+        "probe": lambda _: None,
+        "ClusterClient": lambda *_: nullcontext(SimpleNamespace(brokers=lambda: None)),
+        "LiveReader": lambda _: SimpleNamespace(look=lambda **_: live()),
+        "read_followed": lambda _: journal,
+        "read_tuners": lambda *_: (ACTS,),
+        "_signals": lambda _: SignalHistory(
+            cast(Any, SimpleNamespace(partitions_for_topic=lambda _: None)), "signals", "lab"
+        ),
+    }.items():
+        monkeypatch.setattr(status_module, name, value)
+    assert status_module.gather(SETTINGS)["tuner"]["acts"]
 
 
 @pytest.mark.parametrize(
