@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -21,16 +20,15 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from streaming.addresses import counted_address, is_loopback
+from streaming.addresses import is_loopback
+from streaming.places import PlaceLimits, Places
 from streaming.thread_watch import VitalThread
 
 log = structlog.get_logger("metrics")
 
 STOP_S_MAX = 5.0
 CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
-CONNECTIONS_MAX = 32
-CONNECTIONS_FROM_NETWORK_MAX = 24
-CONNECTIONS_PER_ADDRESS_MAX = 6
+CONNECTIONS = PlaceLimits(in_all=32, from_network=24, per_address=6)
 _TELL_EVERY_S = 60.0  # Clients of other machines can cause errors: a line for each would fill the disk.
 
 
@@ -74,42 +72,13 @@ def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
     return answer
 
 
-class Places:
-    """The places of open connections, by the address of the client."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken: Counter[str] = Counter()
-
-    def take(self, address: str) -> bool:
-        """Takes a place for a new connection; False: there is none for this address."""
-        counted = counted_address(address)
-        with self._lock:
-            from_network = sum(count for each, count in self._taken.items() if not is_loopback(each))
-            if (
-                self._taken.total() >= CONNECTIONS_MAX
-                or self._taken[counted] >= CONNECTIONS_PER_ADDRESS_MAX
-                or (not is_loopback(counted) and from_network >= CONNECTIONS_FROM_NETWORK_MAX)
-            ):
-                return False
-            self._taken[counted] += 1
-            return True
-
-    def give_back(self, address: str) -> None:
-        counted = counted_address(address)
-        with self._lock:
-            self._taken[counted] -= 1
-            if not self._taken[counted]:
-                del self._taken[counted]
-
-
 class _Threaded(ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    request_queue_size = 2 * CONNECTIONS_MAX  # Those without a place are closed, and do not wait.
+    request_queue_size = 2 * CONNECTIONS.in_all  # Those without a place are closed, and do not wait.
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._places = Places()
+        self._places = Places(CONNECTIONS)
         self._told_s = float("-inf")
 
     def process_request(self, request: Any, client_address: Any) -> None:

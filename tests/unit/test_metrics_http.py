@@ -18,14 +18,12 @@ from rheostat.errors import BadInputError
 from rheostat.settings import Settings, parse_settings
 from streaming import metrics_server
 from streaming.metrics_server import (
-    CONNECTIONS_FROM_NETWORK_MAX,
-    CONNECTIONS_MAX,
-    CONNECTIONS_PER_ADDRESS_MAX,
+    CONNECTIONS,
     MetricsServer,
-    Places,
     _guarded,
     serve,
 )
+from streaming.places import Places
 
 TOKEN = "f" * 24
 
@@ -114,7 +112,7 @@ def page(port: int) -> str | None:
 def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> None:
     assert "x 7.0" in (page(server.port) or "")
     with contextlib.ExitStack() as stack:
-        for _ in range(CONNECTIONS_PER_ADDRESS_MAX):
+        for _ in range(CONNECTIONS.per_address):
             silent = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
             silent.sendall(b"G")
         assert page(server.port) is None  # No place is free, and the connection is closed at once.
@@ -131,17 +129,17 @@ def taken(places: Places, addresses: list[str]) -> int:
     "same", [["192.0.2.1"] * 40, [f"2001:db8::{n:x}" for n in range(40)], ["::ffff:192.0.2.1", "192.0.2.1"] * 20]
 )
 def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
-    places = Places()
-    assert taken(places, same) == CONNECTIONS_PER_ADDRESS_MAX
+    places = Places(CONNECTIONS)
+    assert taken(places, same) == CONNECTIONS.per_address
     assert places.take("192.0.2.9"), "another address has places of its own"
     places.give_back(same[0])
     assert taken(places, same) == 1
 
 
 def test_metrics_places_are_kept_for_this_machine() -> None:
-    places = Places()
-    assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS_FROM_NETWORK_MAX
-    assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS_MAX - CONNECTIONS_FROM_NETWORK_MAX
+    places = Places(CONNECTIONS)
+    assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS.from_network
+    assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS.in_all - CONNECTIONS.from_network
     assert not places.take("127.0.0.2"), "all places are taken"
 
 
@@ -160,7 +158,7 @@ def test_metrics_are_served_again_after_threads_could_not_start(
 
     with monkeypatch.context() as patched, capture_logs() as said:
         patched.setattr(threading.Thread, "start", start)
-        for _ in range(CONNECTIONS_MAX + 8):
+        for _ in range(CONNECTIONS.in_all + 8):
             assert page(server.port) is None
     assert "x 7.0" in (page(server.port) or "")
     assert [(line["log_level"], line["client"], line["error"]) for line in said] == [

@@ -21,19 +21,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streaming.addresses import counted_address, is_loopback
+from streaming.places import PlaceLimits
 
 CONNECTIONS_MAX = 200
 _CONNECTIONS_MIN = 20
 UNREAD_S_MAX = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """How many requests of one kind may be under way."""
-
-    in_all: int
-    from_network: int
-    per_address: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +37,8 @@ class ConnectionLimits:
 
     connections: int
     connections_per_address: int
-    requests: RequestLimits
-    scrapes: RequestLimits  # Of /metrics, which is answered also while all other requests are refused.
+    requests: PlaceLimits
+    scrapes: PlaceLimits  # Of /metrics, which is answered also while all other requests are refused.
 
 
 def limits_within(descriptors: int) -> ConnectionLimits:
@@ -55,8 +47,8 @@ def limits_within(descriptors: int) -> ConnectionLimits:
     Three quarters of them are for the tuner's own files and its connections to Kafka.
     """
     most = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(_CONNECTIONS_MIN, descriptors // 4))
-    requests = RequestLimits(most * 4 // 5, most * 3 // 5, most * 6 // 25)
-    scrapes = RequestLimits(most // 10, most * 3 // 40, max(1, most // 40))
+    requests = PlaceLimits(most * 4 // 5, most * 3 // 5, most * 6 // 25)
+    scrapes = PlaceLimits(most // 10, most * 3 // 40, max(1, most // 40))
     return ConnectionLimits(most, most * 8 // 25, requests, scrapes)
 
 
