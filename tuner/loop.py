@@ -32,7 +32,7 @@ from tuner.decide.plan_moves import (
     loosest_bytes_per_s,
     moves_to_list,
     moves_under_way,
-    plan_rates,
+    paced_plan_rates,
     throttles_any,
 )
 from tuner.decide.policy import decide, intend, narrow, narrow_to_live, settle
@@ -225,7 +225,7 @@ class Loop:
         filling = {side: float(change.wanted_bytes_per_s) for side, change in self._windows.filling().items()}
         plans = self._plans()
         moves = self._seen.moves if self._seen is not None else ()
-        rates = plan_rates(moves, moves_under_way(plans), self._limits)
+        rates = paced_plan_rates(moves, moves_under_way(plans), self._limits)
         loosest = loosest_bytes_per_s(plans, self._limits)
         return throttling_of(self._seen, courses, self._limits, filling, rates, loosest)
 

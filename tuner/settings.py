@@ -183,9 +183,9 @@ class TunerSettings(BaseModel):
         return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
 
     def plan_leaders_ratio(self) -> float:
-        """Of the ceiling, what leaders have while a plan begins more."""
-        hurries = self.objective is not None and self.objective.objective().hurries
-        return self.law_limits().plan_pace_ratio if hurries else 1.0
+        """Of the ceiling, what leaders have while a plan begins more; a gentle objective paces them otherwise."""
+        is_gentle = self.objective is not None and not self.objective.objective().hurries
+        return 1.0 if is_gentle else self.law_limits().plan_pace_ratio
 
     def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
         """

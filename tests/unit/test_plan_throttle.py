@@ -14,7 +14,14 @@ from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observation, owned
 
 from tuner.announcing import Announcing
-from tuner.decide.plan_moves import loosest_bytes_per_s, moves_to_list, moves_under_way, plan_rates, rate_of
+from tuner.decide.plan_moves import (
+    loosest_bytes_per_s,
+    moves_to_list,
+    moves_under_way,
+    paced_plan_rates,
+    plan_rates,
+    rate_of,
+)
 from tuner.decide.policy import decide
 from tuner.journal.plan_book import PlanBook, take_known
 from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
@@ -30,6 +37,9 @@ KEY = ("orders", 0)
 STANDBY: BrokerSide = (2, L)
 CEILING = 48 * MB
 TWELFTH = 4 * MB
+# Leaders get 0.92 of a plan's rate: several destinations fetch from one leader.
+LEADER_MAX = 44_160_000
+LEADER_TWELFTH = 3_680_000
 PLAN_LIMITS = replace(LIMITS, rate_bytes_per_s_max=CEILING)
 SLOW = PlanThrottle(12 * MB)
 
@@ -74,7 +84,7 @@ def test_plan_without_objective_has_rates_and_lists_before_moving() -> None:
     rig, announcing, plans = rig_of()
     announce(rig, announcing, plans)
     assert announcing.withheld == {}
-    assert rig.throttles.rates == {SOURCE: TWELFTH, STANDBY: TWELFTH, TARGET: TWELFTH}
+    assert rig.throttles.rates == {SOURCE: LEADER_TWELFTH, STANDBY: LEADER_TWELFTH, TARGET: TWELFTH}
     assert listed(rig) == WANTED
 
 
@@ -95,22 +105,22 @@ def test_plan_rate_rises_to_the_ceiling_as_the_window_fills() -> None:
     while rig.loop._slewing.busy and (due_s := rig.loop.next_due_s()) is not None:
         rig.now_s = due_s
         rig.loop.tick()
-        found.append((round(rig.now_s - began_s), rig.throttles.rates[SOURCE]))
-        assert rig.throttles.rates[SOURCE] == rig.throttles.rates[TARGET]
+        found.append((round(rig.now_s - began_s), rig.throttles.rates[TARGET]))
+        assert rig.throttles.rates[SOURCE] == round(rig.throttles.rates[TARGET] * 0.92)
     assert found == [(i + 3, TWELFTH * (i + 1)) for i in range(1, 12)], (
         "it waits until fetchers run, then a twelfth a second"
     )
     assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2, "no measurement has come yet, and the rates stand"
-    assert rig.throttles.rates[SOURCE] == CEILING
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
 
 
 def test_plan_throttle_is_lower_than_the_ceiling() -> None:
     rig, announcing, plans = rig_of(SLOW)
     announce(rig, announcing, plans)
-    assert rig.throttles.rates == {SOURCE: 1 * MB, STANDBY: 1 * MB, TARGET: 1 * MB}
+    assert rig.throttles.rates == {SOURCE: 920_000, STANDBY: 920_000, TARGET: 1 * MB}
     begin(rig, announcing)
     rig.run_ramps()
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (12 * MB, 12 * MB)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (11_040_000, 12 * MB)
 
 
 def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
@@ -150,7 +160,7 @@ def test_plan_leaves_nothing_behind_after_a_kill(during: str) -> None:
     rig.loop.heed_plans(dict, Announcing(), lambda: plans)
     cycle(rig)
     rig.run_ramps()
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
     assert listed(rig) == WANTED, "what a plan has asked for is on record, and stays throttled"
     plans[0] = replace(plans[0], asked={})
     rig.live.moves = ()
@@ -237,10 +247,10 @@ def test_rate_that_stood_becomes_the_plans_and_is_restored(stood: int) -> None:
         cycle(rig)
     announce(rig, announcing, plans)
     assert announcing.withheld == {}
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (TWELFTH, TWELFTH)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
     begin(rig, announcing)
     rig.run_ramps()
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
     plans[0] = replace(plans[0], asked={})
     rig.live.moves = ()
     for _ in range(4):
@@ -253,7 +263,7 @@ def test_default_of_the_cluster_does_not_open_a_plan() -> None:
     rig.throttles.default_rates = {L: 900 * MB, F: 900 * MB}
     announce(rig, announcing, plans)
     assert announcing.withheld == {}
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (TWELFTH, TWELFTH)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
     begin(rig, announcing)
     rig.run_ramps()
     assert max(rig.throttles.rates.values()) == CEILING
@@ -303,7 +313,7 @@ def test_step_waits_while_a_rate_is_lowered_for_it() -> None:
     rig.now_s += 5.0
     rig.cycle()
     assert announcing.withheld == {}
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
 
 
 def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
@@ -361,11 +371,11 @@ def test_side_that_was_idle_within_a_plan_is_filled_again() -> None:
     rig.live.moves = (other,)  # The step on these sides has ended, and another goes on elsewhere.
     for _ in range(4):
         cycle(rig)
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (CEILING, CEILING)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
     announcing.begin([move()])
     cycle(rig)
     assert announcing.withheld == {}
-    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (TWELFTH, TWELFTH)
+    assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
 
 
 def test_side_that_was_idle_for_some_seconds_is_filled_in_part() -> None:
@@ -380,7 +390,7 @@ def test_side_that_was_idle_for_some_seconds_is_filled_in_part() -> None:
     rig.now_s += 6.0
     rig.cycle()
     assert rig.throttles.rates[TARGET] == round(CEILING * (1 - 3 / 12)), "the executor has looked since"
-    assert rig.throttles.rates[SOURCE] == round(CEILING * (1 - 6 / 12))
+    assert rig.throttles.rates[SOURCE] == round(LEADER_MAX * (1 - 6 / 12))
 
 
 def test_leader_that_takes_over_starts_from_a_twelfth() -> None:
@@ -389,12 +399,12 @@ def test_leader_that_takes_over_starts_from_a_twelfth() -> None:
     begin(rig, announcing)
     rig.run_ramps()
     cycle(rig)
-    assert rig.throttles.rates[STANDBY] == TWELFTH
+    assert rig.throttles.rates[STANDBY] == LEADER_TWELFTH
     rig.live.moves = (replace(move(), leader=2),)
     cycle(rig)
-    assert rig.throttles.rates[STANDBY] == TWELFTH
+    assert rig.throttles.rates[STANDBY] == LEADER_TWELFTH
     rig.run_ramps()
-    assert rig.throttles.rates[STANDBY] == CEILING
+    assert rig.throttles.rates[STANDBY] == LEADER_MAX
 
 
 # -- what is decided ------------------------------------------------------------------------------------------------------
@@ -415,8 +425,8 @@ def decided(
 def test_plan_side_needs_no_measurement_for_its_rate() -> None:
     found = decided(moves={}, brokers={})
     assert isinstance(found, SetRate)
-    assert (found.reason, found.wanted_bytes_per_s) == (Reason.PLAN_RATE, CEILING)
-    assert "10.0 MB/s → 48.0 MB/s: the rate of a plan of rheostat" in found.text
+    assert (found.reason, found.wanted_bytes_per_s) == (Reason.PLAN_RATE, LEADER_MAX)
+    assert "10.0 MB/s → 44.2 MB/s: the rate of a plan of rheostat" in found.text
 
 
 def test_rate_of_a_plan_stands_however_long_nothing_is_measured() -> None:
@@ -429,7 +439,7 @@ def test_rate_of_a_plan_stands_however_long_nothing_is_measured() -> None:
         rig.now_ms += 5_000
         cycle(rig)
         rig.run_ramps()
-    assert rig.throttles.rates[SOURCE] == CEILING
+    assert rig.throttles.rates[SOURCE] == LEADER_MAX
     assert len(rig.writes()) == written, "nothing is turned to and fro"
 
 
@@ -446,10 +456,11 @@ def test_rate_of_a_plan_does_not_raise_another_tools_move() -> None:
 
 
 def test_rescue_never_goes_above_the_throttle_of_a_plan() -> None:
-    ours = owned(None, 12 * MB)
-    at_plan_rate = live({SOURCE: 12 * MB, TARGET: 12 * MB})
-    found = decided(throttle=SLOW, live=at_plan_rate, memory=Memory(owned={SOURCE: ours, TARGET: ours}))
-    assert isinstance(found, Hold), found
+    at_plan_rate = live({SOURCE: 11_040_000, TARGET: 12 * MB})
+    memory = Memory(owned={SOURCE: owned(None, 11_040_000), TARGET: owned(None, 12 * MB)})
+    for side in (SOURCE, TARGET):
+        found = decided(side, throttle=SLOW, live=at_plan_rate, memory=memory)
+        assert isinstance(found, Hold), found
 
 
 @pytest.mark.parametrize(
@@ -468,7 +479,12 @@ def test_loosest_is_what_any_plan_allows(throttles: list[PlanThrottle], loosest:
 def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
     other = move(partition=1, leader=2)
     plan_moves = {KEY: SLOW, ("orders", 1): PlanThrottle()}
-    assert plan_rates((move(), other), plan_moves, PLAN_LIMITS) == {SOURCE: 12 * MB, (2, L): CEILING, TARGET: 12 * MB}
+    moves = (move(), other)
+    assert plan_rates(moves, plan_moves, PLAN_LIMITS) == {SOURCE: 12 * MB, (2, L): CEILING, TARGET: 12 * MB}
+    paced = {SOURCE: 11_040_000, (2, L): LEADER_MAX, TARGET: 12 * MB}
+    assert paced_plan_rates(moves, plan_moves, PLAN_LIMITS) == paced
+    steered = replace(PLAN_LIMITS, steers=True)
+    assert paced_plan_rates(moves, plan_moves, steered) == plan_rates(moves, plan_moves, steered)
 
 
 def test_plan_that_has_ended_throttles_nothing() -> None:

@@ -282,14 +282,12 @@ def _unheld(view: MovesView) -> str:
 
 
 def _ceiling_word(side: BrokerSide, view: MovesView) -> str:
-    return "the ceiling" if view.limits_of(side) is view.limits else "the throttle of the plan"
+    return "the throttle of the plan" if view.is_limited_by_plan(side) else "the ceiling"
 
 
 def _ceiling_name(side: BrokerSide, view: MovesView) -> str:
     """What a person has to raise for this side to be given more."""
-    return (
-        "tuner.rate_bytes_per_s_max" if view.limits_of(side) is view.limits else "the throttle of the plan (--throttle)"
-    )
+    return "the throttle of the plan (--throttle)" if view.is_limited_by_plan(side) else "tuner.rate_bytes_per_s_max"
 
 
 def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:

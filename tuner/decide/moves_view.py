@@ -19,7 +19,7 @@ from tuner.decide.fetcher_bound import Crowd, fetcher_bound
 from tuner.decide.freshness import Freshness, fresh, freshness
 from tuner.decide.kept import Kept
 from tuner.decide.orders import in_force, permitted
-from tuner.decide.plan_moves import moves_to_list, plan_rates, sides_passed
+from tuner.decide.plan_moves import moves_to_list, paced, paced_plan_rates, sides_passed
 from tuner.decide.urgency import held_back, recovering
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import Limits, StallLimits
@@ -53,8 +53,8 @@ class MovesView:
         self.courses = observation.courses
         self.orders = observation.orders
         self.to_list = moves_to_list(live.moves, observation.plan_moves, limits, listed)
-        self.plan_rates = plan_rates(live.moves, observation.plan_moves, limits)
-        self._limiting_rates = plan_rates(live.moves, observation.plan_moves, limits, may_lead=True)
+        self.plan_rates = paced_plan_rates(live.moves, observation.plan_moves, limits)
+        self._limiting_rates = paced_plan_rates(live.moves, observation.plan_moves, limits, may_lead=True)
         self._plan_moves = observation.plan_moves
         self.live = live
         self.limits = limits
@@ -101,6 +101,11 @@ class MovesView:
         """The operator's limits, with the rate of the plans that copy through this side as its ceiling."""
         rate = self._limiting_rates.get(side)
         return self.limits if rate is None else capped(self.limits, rate)
+
+    def is_limited_by_plan(self, side: BrokerSide) -> bool:
+        """Whether a throttle that an operator gave a plan limits this side, rather than the ceiling."""
+        rate = self._limiting_rates.get(side)
+        return rate is not None and rate < paced(int(self.limits.rate_bytes_per_s_max), side, self.limits)
 
     def rate_for_plan(self, side: BrokerSide) -> int | None:
         """The rate of a side that plans copy through: of an override as long as it lasts, else of the plans; None of others."""

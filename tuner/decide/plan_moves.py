@@ -7,6 +7,8 @@ A step can outlive the record of its plan: after a rollback, or where a record c
 throttled stays throttled until it ends, whether its plan is known or not.
 
 Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
+Leaders get a little less (``PLAN_PACE_RATIO``): each destination of a leader fetches up to 10 MB whole
+(``replica.fetch.response.max.bytes``), so a leader with several destinations sends more than its rate for some seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from streaming.contract import Side
 from streaming.throttles import TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.limits import Limits
+from tuner.model.objectives import PLAN_PACE_RATIO
 from tuner.model.reassigning import Key, Plan, PlanThrottle
 
 PlanMoves = Mapping[Key, PlanThrottle]
@@ -59,7 +62,7 @@ def throttles_any(
 def plan_rates(
     moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
-    """The most that plans allow each side that they copy through, in bytes/s; sides that no plan throttles are not in it.
+    """Returns the most that plans allow each side that they copy through, in bytes/s; sides that no plan throttles are not in it.
 
     Args:
         may_lead: also of the replicas that would lead if a leader failed.
@@ -74,6 +77,21 @@ def plan_rates(
         for side in (*sides_passed(move), *kept):
             found[side] = min(rate, found.get(side, rate))
     return found
+
+
+def paced_plan_rates(
+    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
+) -> dict[BrokerSide, int]:
+    """Returns ``plan_rates`` as the tuner sets them: without an objective leaders get a little less."""
+    rates = plan_rates(moves, plan_moves, limits, may_lead=may_lead)
+    return {side: paced(rate, side, limits) for side, rate in rates.items()}
+
+
+def paced(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
+    """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the law paces leaders itself."""
+    if limits.steers or side[1] is Side.FOLLOWER:
+        return rate_bytes_per_s
+    return max(1, int(PLAN_PACE_RATIO * rate_bytes_per_s))
 
 
 def rate_of(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:

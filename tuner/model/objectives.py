@@ -22,6 +22,10 @@ class Mode(StrEnum):
     GENTLE = "gentle"
 
 
+# Of the rate of a plan, what leaders have while it begins partitions.
+PLAN_PACE_RATIO = 0.92
+
+
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """What a broker can carry each way, by its link or its disks, whichever is less."""
@@ -129,7 +133,7 @@ class LawLimits:
     plan_slack: float = 1.5
     # Of the operator's ceiling, what leaders have meanwhile, so that the follower's side guards there too. A replica that arrives
     # begins to fetch anew and counts as one that is behind: where its quota is used up it is not asked for, and producers wait.
-    plan_pace_ratio: float = 0.92
+    plan_pace_ratio: float = PLAN_PACE_RATIO
     drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
     # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
     start_s: float = 3.0
