@@ -49,7 +49,7 @@ FROM dependencies AS artifacts
 COPY conf/jvm/ivy.xml conf/jvm/ivy.sha256 /src/conf/jvm/
 COPY rheostat/__init__.py rheostat/errors.py rheostat/process.py rheostat/resources.py /src/rheostat/
 COPY rheostat/jvm/__init__.py rheostat/jvm/artifacts.py rheostat/jvm/digests.py rheostat/jvm/java.py /src/rheostat/jvm/
-COPY streaming/__init__.py streaming/interrupts.py /src/streaming/
+COPY streaming/__init__.py streaming/shared/deferred_interrupts.py /src/streaming/
 WORKDIR /src
 RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c \
       "from rheostat.jvm.artifacts import resolve_artifacts; resolve_artifacts(print)" \

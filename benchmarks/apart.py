@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.kafka.cluster import ClusterError
 
 _SPAWN = multiprocessing.get_context("spawn")
 _DIES_S = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.contract import ControllerSignal, Side, TenantSignal
+from streaming.shared.contract import ControllerSignal, Side, TenantSignal
 from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
 from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard

@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streaming.contract import Metric, Role, Sample, Scrape, partition_labels
-from streaming.wanted import BROKER_COUNTERS, BROKER_GAUGES
+from streaming.shared.contract import Metric, Role, Sample, Scrape, partition_labels
+from streaming.signal_fields import BROKER_COUNTERS, BROKER_GAUGES
 
 _TS, _COUNT = 1_111_111_111_111, 222_222_222_222.0
 CLUSTER = "bench"

@@ -25,11 +25,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks import metrics_extras
 from benchmarks.sizes.world import RATE_BYTES_PER_S, LargeCluster, now_ms, records, sized
-from streaming.contract import BrokerSignal, decode_signal
-from streaming.kafka.cluster import ClusterClient
-from streaming.metric_page import page
-from streaming.own_metrics import ConfigState, OwnCollector
-from streaming.thread_watch import ThreadWatch
+from streaming.shared.contract import BrokerSignal, decode_signal
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.metric_page import page
+from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.decide.policy import decide

@@ -31,7 +31,7 @@ from benchmarks.streaming.flood import flood
 from benchmarks.streaming.live import live
 from benchmarks.streaming.throughput import Session, hour, python_consumer, throughput
 from rheostat.lab import Lab, LabSpec
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 RATIO_MIN = 0.6
 P50_S_MAX, P99_S_MAX = 0.7, 1.5

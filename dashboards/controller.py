@@ -27,7 +27,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.metric_defs import OfTuner
+from streaming.shared.metric_defs import OfTuner
 
 UID = "rheostat-controller"
 _TENANT = "user {{user}} client-id {{client_id}}"

@@ -26,7 +26,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.metric_defs import OfTuner
+from streaming.shared.metric_defs import OfTuner
 
 UID = "rheostat-fetchers"
 _WARN_RATIO = 0.8  # As rheostat limits warns.

@@ -27,7 +27,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.metric_defs import OfAnyProcess, OfCollector, OfStream, OfTuner
+from streaming.shared.metric_defs import OfAnyProcess, OfCollector, OfStream, OfTuner
 
 UID = "rheostat-itself"
 _LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.

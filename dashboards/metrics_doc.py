@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from streaming.metric_defs import BY_PROCESS
+from streaming.shared.metric_defs import BY_PROCESS
 
 DOC = Path(__file__).parents[1] / "docs" / "metrics.md"
 BEGIN, END = "<!-- made by python -m dashboards.metrics_doc -->", "<!-- end of what is made -->"

@@ -31,7 +31,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.metric_defs import OfAnyProcess, OfTuner
+from streaming.shared.metric_defs import OfAnyProcess, OfTuner
 
 UID = "rheostat-overview"
 

@@ -14,8 +14,8 @@ from grafana_foundation_sdk.builders import prometheus, stat, timeseries
 from grafana_foundation_sdk.models import common, dashboard
 
 from dashboards.runbook_page import RUNBOOK_AT, anchor
-from streaming.metric_def import MetricDef
-from streaming.metric_defs import OfTuner
+from streaming.shared.metric_def import MetricDef
+from streaming.shared.metric_defs import OfTuner
 
 Panel = stat.Panel | timeseries.Panel
 Rows = Sequence[tuple[str, Sequence[Panel]]]

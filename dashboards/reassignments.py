@@ -37,7 +37,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.metric_defs import OfTuner
+from streaming.shared.metric_defs import OfTuner
 
 UID = "rheostat-reassignments"
 

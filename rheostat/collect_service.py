@@ -18,12 +18,12 @@ from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessError
 from streaming.collector.loop import Collector
-from streaming.contract import Scrape
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
 from streaming.metrics_server import serve
-from streaming.own_metrics import ConfigState, OwnCollector
-from streaming.thread_watch import ThreadWatch
+from streaming.shared.contract import Scrape
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
 
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # In a line of the log; the metrics have them all.

@@ -19,7 +19,7 @@ import structlog
 
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings, load_settings
-from streaming.own_metrics import ConfigState
+from streaming.shared.process_metrics import ConfigState
 from tuner.file_stamp import file_stamp
 from tuner.settings import TunerSettings
 

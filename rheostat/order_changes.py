@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streaming.contract import Side
-from streaming.listed import shortened
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.listed import shortened
+from streaming.shared.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.memory import Memory
 from tuner.model.mutation_memory import MutationMemory

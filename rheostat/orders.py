@@ -20,12 +20,12 @@ from rheostat.errors import BadInputError, CommandError, NotAcknowledgedError, U
 from rheostat.services import probe, run_tune
 from rheostat.settings import Settings
 from rheostat.tuner_presence import acting_tuner, read_tuners
-from streaming.contract import Side
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from streaming.throttles import RATE_KEYS
-from streaming.topics import ensure_topics
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.shared.throttle_settings import RATE_KEYS
+from streaming.shared.topics import ensure_topics
+from streaming.shared.units import rate_text
 from tuner.api.http_settings import HttpSettings
 from tuner.api.orders_api import (
     Change,

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from streaming.interrupts import KeptInterrupts
+from streaming.shared.deferred_interrupts import KeptInterrupts
 
 _PR_SET_PDEATHSIG = 1
 _AUTOGROUP = b"/proc/self/autogroup"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from rheostat.settings import Settings, inner_model, item_model
-from streaming.unit_settings import Units
+from streaming.shared.unit_settings import Units
 
 _HEAD = """# Configuration
 

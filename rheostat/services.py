@@ -17,10 +17,10 @@ from rheostat.reach.words import is_open, remedies, why
 from rheostat.reloading import ReloadsOf
 from rheostat.settings import Settings
 from rheostat.whereabouts import leave_address
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.own_metrics import OwnCollector
-from streaming.thread_watch import ThreadWatch
-from streaming.topics import ensure_topics
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
+from streaming.shared.topics import ensure_topics
 from tuner.dry_run import dry_run_notice
 from tuner.settings import TunerSettings
 

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rheostat.errors import BadInputError
 from rheostat.yaml_file import YamlFile, dotted
 from streaming.collector.settings import CollectorSettings
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
 from tuner.limits_settings import LimitsSettings
 from tuner.settings import TunerSettings
 

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from rheostat import printable
 from rheostat.terminal import styled
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,
@@ -26,7 +26,7 @@ from streaming.contract import (
     TenantSignal,
     ThrottledBy,
 )
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.decide.freshness import Freshness, age_s, freshness
 
 _DASH = "–"

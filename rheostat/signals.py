@@ -24,7 +24,7 @@ from rheostat.services import probe, stop_on_signals
 from rheostat.settings import Settings
 from rheostat.signal_tables import SHEETS, clock, tables
 from rheostat.terminal import console_of, styled
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ContractError,
     MoveSignal,
@@ -33,9 +33,9 @@ from streaming.contract import (
     encode_signal,
     kind_of,
 )
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from streaming.units import span_text
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.shared.units import span_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.observe.signals import TROUBLE, NewestSignals, SignalTail
 

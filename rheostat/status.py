@@ -19,9 +19,9 @@ from rheostat.status_journal import COUNTS, Newest, read_followed
 from rheostat.status_look import Onlooker, coming, would_do
 from rheostat.status_tuner import tuner_json
 from rheostat.tuner_presence import read_tuners
-from streaming.contract import Side
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.shared.contract import Side
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.api import views
 from tuner.api.broker_views import broker_rows

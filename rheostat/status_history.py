@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from streaming.contract import MoveSignal, MoveStep, Side, Signal
+from streaming.shared.contract import MoveSignal, MoveStep, Side, Signal
 from tuner.model.cluster import BrokerSide
 from tuner.observe.signals import SignalReader
 

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from rheostat.errors import CommandError
 from rheostat.settings import Settings
 from rheostat.tuner_presence import alive
-from streaming.kafka import consumer
+from streaming.shared.kafka import consumer
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.presence_records import presence_of, presence_prefix
 from tuner.journal.reading import JournalError, JournalRecord, UnreadableBatchError, read_journal

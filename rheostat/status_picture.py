@@ -18,8 +18,8 @@ from rheostat.quotas.live import tenant_named
 from rheostat.status_text import never_ends, ordered, outcome_text
 from rheostat.status_tuner import tuner_lines
 from rheostat.terminal import styled
-from streaming.listed import more_text
-from streaming.units import rate_text, size_text, span_text, three_digits
+from streaming.shared.listed import more_text
+from streaming.shared.units import rate_text, size_text, span_text, three_digits
 from tuner.api.sentences import moment
 from tuner.model.limits import MB
 

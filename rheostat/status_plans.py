@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from rheostat.reassign.picture import picture, to_measure
 from rheostat.reassign.words import sentences
-from streaming.kafka.cluster import ClusterError
-from streaming.listed import more_text
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.listed import more_text
 from tuner.actuate.reassignments import Reassignments
 from tuner.api.sentences import moment
 from tuner.model.reassigning import Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 from rheostat.quotas.live import asked_now
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.model.cluster import NotSeen
 from tuner.model.mutation_memory import MutationMemory
 from tuner.model.orders import Orders

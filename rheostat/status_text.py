@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.status_tuner import tuner_lines
-from streaming.listed import listed, shortened
-from streaming.units import rate_text
+from streaming.shared.listed import listed, shortened
+from streaming.shared.units import rate_text
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.sentences import moment, override_lines
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streaming.listed import listed
-from streaming.units import rate_text
+from streaming.shared.listed import listed
+from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.model.presence import TunerMode, TunerPresence
 

@@ -27,10 +27,10 @@ from rheostat.status_picture import REFRESH_S, Course, picture
 from rheostat.status_plans import Plans
 from rheostat.status_tenants import Tenants
 from rheostat.terminal import console_of
-from streaming.contract import Topics
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.quotas import QuotaClient
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.quotas import QuotaClient
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.journal.reading import JournalError, belongs, read_journal, record_of
 from tuner.model.cluster import LiveCluster

@@ -17,19 +17,19 @@ from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from rheostat.services import until_topics
 from rheostat.settings import Settings
-from streaming import start_time
 from streaming.backlog import State
 from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
 from streaming.java_output import JavaLine
 from streaming.metrics_server import serve
-from streaming.own_metrics import ConfigState, OwnCollector
 from streaming.quarantine import Quarantined
 from streaming.runner import Listener, Progress, run
+from streaming.shared import start_time
+from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
 from streaming.sources import feeds
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
-from streaming.thread_watch import ThreadWatch
 
 _JAVA_CHARS_MAX = 500
 _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}

@@ -16,8 +16,8 @@ from kafka.errors import KafkaError
 
 from rheostat.errors import CommandError
 from rheostat.settings import Settings
-from streaming.kafka import consumer
-from streaming.kafka.unpacking import refused_batches
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.unpacking import refused_batches
 from tuner.journal.presence_records import presence_of, presence_prefix
 from tuner.journal.reading import UnreadableBatchError
 from tuner.model.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence

@@ -46,14 +46,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import checkpoint
-from streaming.causes import first_line
 from streaming.checkpoint import FailingChunk, Record, Skipped
 from streaming.errors import StreamError
-from streaming.kafka.clients import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.unpacking import RefusedBatch
+from streaming.failure_causes import first_line
 from streaming.session import BACKLOG_POOL, ran_out_of_memory
 from streaming.settings import StreamSettings
+from streaming.shared.kafka.clients import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.sources import Feed, Offsets
 
 _CLIENT = "rheostat-backlog"

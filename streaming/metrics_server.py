@@ -20,9 +20,9 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from streaming.addresses import is_loopback
-from streaming.places import PlaceLimits, Places
-from streaming.thread_watch import VitalThread
+from streaming.shared.addresses import is_loopback
+from streaming.shared.connection_limits import PlaceLimits, Places
+from streaming.shared.thread_watch import VitalThread
 
 log = structlog.get_logger("metrics")
 

@@ -24,15 +24,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming import backlog, checkpoint, quarantine, sinks, sources
 from streaming.backlog import Chunk
 from streaming.checkpoint import MadeWith
-from streaming.contract import Topics
 from streaming.entities import REJECT, entities
 from streaming.formats.common import Source
-from streaming.kafka import KafkaSettings
 from streaming.kernel import LAYOUT
 from streaming.settings import FormatName, StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
+from streaming.signal_fields import ROW_TABLES
 from streaming.signals import STATE_TYPE, Shape, signals
 from streaming.sources import Feed
-from streaming.wanted import ROW_TABLES
 
 DEFAULT_SHAPE = Shape()
 DEFAULT_APART_S = 120  # As long as stream.skip_behind_s by default.

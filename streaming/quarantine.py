@@ -22,10 +22,10 @@ from kafka import TopicPartition
 from streaming import checkpoint
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
 from streaming.checkpoint import Failing, Record, UnknownFormatError
-from streaming.contract import SCHEMA_VERSION, Topics
-from streaming.kafka import KafkaSettings
-from streaming.kafka.clients import consumer, end, producer
-from streaming.kafka.unpacking import RefusedBatch, limit_unpacking
+from streaming.shared.contract import SCHEMA_VERSION, Topics
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.clients import consumer, end, producer
+from streaming.shared.kafka.unpacking import RefusedBatch, limit_unpacking
 from streaming.sources import Feed
 
 log = structlog.get_logger("stream")

@@ -22,17 +22,24 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from streaming import backlog, checkpoint, pipeline, quarantine, storage
-from streaming.causes import first_line, is_lost, may_be_a_record, why, why_gone, why_not_started
 from streaming.class_archive import ClassArchive
-from streaming.contract import Topics
 from streaming.errors import StreamError
+from streaming.failure_causes import (
+    first_line,
+    is_lost,
+    may_be_a_record,
+    why,
+    why_gone,
+    why_not_started,
+)
 from streaming.java_output import JavaLine, JavaOutput
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterError
 from streaming.pipeline import Live
 from streaming.progress import Reports, behind_records, event_time_s
 from streaming.session import Standalone, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterError
 from streaming.sources import Feed
 
 log = structlog.get_logger("stream")

@@ -17,7 +17,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from streaming import compiler_thread, java_output, kernel, lookups
+from streaming import compiler_thread, java_lookups, java_output, kernel
 from streaming.class_archive import ClassArchive
 from streaming.java_output import JavaOutput
 from streaming.settings import Compiler
@@ -208,7 +208,7 @@ def spark_session(
             "Set spark.authenticate and spark.authenticate.secret on all of them (docs/streaming.md)",
             master=master,
         )
-    lookups.remember()
+    java_lookups.remember()
     return spark
 
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streaming.kafka import KafkaSettings
-from streaming.metrics_http import MetricsHttpSettings
-from streaming.unit_settings import Mebibytes, Seconds, WholeMilliseconds, WholeSeconds
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.metrics_settings import MetricsHttpSettings
+from streaming.shared.unit_settings import Mebibytes, Seconds, WholeMilliseconds, WholeSeconds
 
 FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"

@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming import kernel
-from streaming.contract import Topics
 from streaming.entities import KEYS, REJECT
+from streaming.shared.contract import Topics
 
 # What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
 STATE_TYPE = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 from streaming.sources import kafka_options
 
 # A batch whose brokers went away while it was written would otherwise hang for two minutes before anybody is told.

@@ -11,13 +11,13 @@ from typing import Any
 import kafka.errors
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming.contract import Topics
 from streaming.errors import StreamError
 from streaming.formats.common import Source
-from streaming.kafka import KafkaSettings, admin_client
-from streaming.kafka.cluster import Unreachable
-from streaming.kafka.settings import PemError
 from streaming.settings import FormatName, StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings, admin_client
+from streaming.shared.kafka.cluster import Unreachable
+from streaming.shared.kafka.settings import PemError
 
 # Topic → partition → offset: the first that is not read yet, or the end of a range.
 Offsets = Mapping[str, Mapping[int, int]]

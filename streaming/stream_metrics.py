@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.metric_defs import OfStream
-from streaming.metric_page import family
+from streaming.shared.metric_defs import OfStream
+from streaming.shared.metric_page import family
 from streaming.stream_counts import StreamCounts
 
 

@@ -20,11 +20,11 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from prometheus_client.registry import Collector
 
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings, consumer, producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.unpacking import RefusedBatch
-from streaming.thread_watch import ThreadWatch
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings, consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.thread_watch import ThreadWatch
 from tuner.actuate.fenced import FencedThrottles
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from streaming.kafka.cluster import ClusterError
-from streaming.throttles import TopicThrottle
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE, Failure, Throttles
 from tuner.decide.policy import intend_put_back, settle
 from tuner.ledger import Ledger

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from streaming.throttles import TopicThrottle
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.throttles import Failure
 from tuner.decide.orders_told import expired, ordered
 from tuner.decide.ownership import let_go

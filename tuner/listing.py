@@ -11,8 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from streaming.kafka.cluster import ClusterError
-from streaming.throttles import TopicThrottle
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.announced import Unthrottled
 from tuner.decide.lists import intend_pairs, settle_pairs, without_sides

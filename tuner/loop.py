@@ -17,7 +17,7 @@ from typing import Protocol
 
 import structlog
 
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.actuate.slewing import Ended, Slewing
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.announcing import Announcing

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from streaming.contract.quotas import QuotaEntity
-from streaming.listed import listed, more_text
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.listed import listed, more_text
 from tuner.actuate.throttles import Failure
 from tuner.journal.entries import Entry
 from tuner.journal.owed import Owed

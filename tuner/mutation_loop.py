@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
-from streaming.contract.quotas import QuotaEntity
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.quotas import Outcome, Quotas
 from tuner.actuate.throttles import Failure

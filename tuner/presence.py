@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 from kafka import KafkaProducer
 
-from streaming.kafka.clients import end
+from streaming.shared.kafka.clients import end
 from tuner.api.board import PLANS, Board
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.model.presence import REPORT_EVERY_S, TunerMode, TunerPresence

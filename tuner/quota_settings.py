@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streaming.unit_settings import Milliseconds, Seconds
+from streaming.shared.unit_settings import Milliseconds, Seconds
 from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
 from tuner.model.quota_entity import DEFAULT, QuotaEntity
 

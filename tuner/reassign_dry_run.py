@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.decide.reassign_turn import PlanTurn, Turn
 from tuner.model.reassigning import Wanted
 

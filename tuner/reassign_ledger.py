@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from streaming.listed import listed, more_text
+from streaming.shared.listed import listed, more_text
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn, Turn
 from tuner.journal.entries import Entry

@@ -18,8 +18,8 @@ from typing import Protocol
 
 import structlog
 
-from streaming.contract import BrokerSignal, ControllerSignal
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import BrokerSignal, ControllerSignal
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.one_call import Call, Caller, answer_of
 from tuner.actuate.reassignments import Outcome, Reassignments, Refusal
 from tuner.actuate.throttles import Failure

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from streaming.unit_settings import Milliseconds, Rate, Seconds
+from streaming.shared.unit_settings import Milliseconds, Rate, Seconds
 from tuner.api.http_settings import HttpSettings
 from tuner.metrics_settings import MetricsSettings
 from tuner.model.limits import MB, Limits

@@ -22,11 +22,11 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings, consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.unpacking import OnRefused, log_refused
-from streaming.topics import ensure_topics, not_read_back
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.unpacking import OnRefused, log_refused
+from streaming.shared.topics import ensure_topics, not_read_back
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.decide.freshness import fresh
 from tuner.decide.ownership import may_be_swept
 from tuner.decide.plan_moves import plan_rates

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from streaming.contract import BrokerSignal, MoveSignal
-from streaming.kafka.cluster import ClusterError
-from streaming.units import rate_text
+from streaming.shared.contract import BrokerSignal, MoveSignal
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.units import rate_text
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn

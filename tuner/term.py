@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from streaming.contract.bounds import reason_of
+from streaming.shared.contract.bounds import reason_of
 from tuner.api.board import MUTATION_QUOTAS, PLANS, THROTTLES, Board
 from tuner.early import LOOK_EVERY_S
 from tuner.journal.kafka_journal import KafkaJournal

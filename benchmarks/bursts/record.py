@@ -34,9 +34,9 @@ from benchmarks.bursts.methods import (
 )
 from benchmarks.bursts.recordings import FOLDER, TICK_S, Run, write
 from rheostat.lab import Lab, LabSpec, Load
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 
 PARTITIONS = 4
 PRELOAD_BYTES = round(1_300 * MB)  # A run takes 5 × 37 + 20 × 36 + 5 × 35 MB, and what a burst brings before its time.

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection, wait
 
 from benchmarks.apart import Apart
 from rheostat.lab.storm import Request, Storm, Tenant
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.controller_asker import ControllerAsker
 from tuner.observe.creation_probe import CreationProbe
 
 _STARTS_S_MAX = 60.0

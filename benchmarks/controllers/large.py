@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.actuate.quotas import Outcome, Rates
 from tuner.api.quota_board import QuotaBoard
 from tuner.decide.mutation_tenants import want_per_s

@@ -41,11 +41,11 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.storm import Request, Tenant
 from rheostat.settings import Settings, load_settings
 from rheostat.supervisor import Child, Supervisor, children_for
-from streaming.contract import ControllerSignal
-from streaming.contract.quotas import QuotaEntity
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.quotas import QuotaClient
+from streaming.shared.contract import ControllerSignal
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.quotas import QuotaClient
 from tuner.decide.mutation_pressure import Pressure, Rests, pressure, rested
 from tuner.model.mutation import ControllerObjective, beside_of
 from tuner.model.quota_entity import DEFAULT

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.objectives import LawLimits
 from tuner.plan.window import SECONDS_KEPT, Window, bound_for

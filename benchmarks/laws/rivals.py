@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from rheostat.simulate.scenario_file import load_scenario
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.world import (
     BrokerLoss,
     BrokerSpec,

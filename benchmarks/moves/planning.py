@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from rheostat.fetchers.report import as_record, report
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.interpreter import calm_the_collector
 from tuner.plan.batches import BatchLimits
 from tuner.plan.fetcher_loads import Followed

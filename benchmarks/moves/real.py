@@ -50,9 +50,9 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign.record import throttles_stand
 from rheostat.settings import load_settings
 from rheostat.supervisor import Supervisor, children_for
-from streaming.contract import Side
-from streaming.kafka.reassignments import ReassignmentClient
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.model.cluster import LiveCluster
 from tuner.observe.live import LiveReader

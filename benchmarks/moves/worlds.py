@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, PartitionSpec, StartRate, World
 
 MB = 1e6

@@ -17,8 +17,8 @@ from benchmarks import metrics_extras
 from benchmarks.sizes.cycle import CYCLE_MS, OBJECTIVE, TURNS, WELL, Looked, NoOrders, Observed, SilentJournal
 from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.logs import set_up_logs
-from streaming.contract import decode_signal
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import decode_signal
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board

@@ -27,9 +27,9 @@ import psutil
 
 from benchmarks.sizes.world import CLUSTER, CYCLE_MS, LargeCluster, now_ms, records, sized
 from rheostat.logs import set_up_logs
-from streaming.contract import decode_signal
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import decode_signal
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board

@@ -12,10 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from streaming import words
-from streaming.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side, ThrottledBy, encode_signal
-from streaming.kafka.cluster import ConfigValue, Endpoint, PartitionState
-from streaming.kafka.values import Append, Change, Subtract
+from streaming.shared import kafka_names
+from streaming.shared.contract import (
+    BrokerSignal,
+    MoveSignal,
+    MoveStep,
+    MovingPartition,
+    Side,
+    ThrottledBy,
+    encode_signal,
+)
+from streaming.shared.kafka.cluster import ConfigValue, Endpoint, PartitionState
+from streaming.shared.kafka.values import Append, Change, Subtract
 
 MB = 1_000_000
 CLUSTER = "large"
@@ -28,7 +36,7 @@ KEEP_UP_BYTES_PER_S = 10 * MB
 REMAINING_BYTES = 400_000 * MB  # Of one side: so much that nothing is nearly done.
 STEPS = 5  # A window of 30 s at one scrape every 5 s.
 LARGEST = 5
-_RATE = {key: str(RATE_BYTES_PER_S) for key in (words.LEADER_RATE, words.FOLLOWER_RATE)}
+_RATE = {key: str(RATE_BYTES_PER_S) for key in (kafka_names.LEADER_RATE, kafka_names.FOLLOWER_RATE)}
 TURNOVER = 250  # One in so many moves ends from one cycle to the next.
 
 
@@ -93,7 +101,7 @@ class LargeCluster:
     def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
         asked = [key for key in keys if key in _RATE]
         return {
-            broker: {key: ConfigValue(own[key], words.SOURCE_DYNAMIC_BROKER) for key in asked if key in own}
+            broker: {key: ConfigValue(own[key], kafka_names.SOURCE_DYNAMIC_BROKER) for key in asked if key in own}
             for broker in brokers
             for own in ({**self._standing, **self._rates.get(broker, {})},)
         }
@@ -111,7 +119,7 @@ class LargeCluster:
             *own, target = self._nodes_of(i)
             leader += [f"{i - first}:{broker}" for broker in own]
             follower.append(f"{i - first}:{target}")
-        return {words.LEADER_REPLICAS: ",".join(leader), words.FOLLOWER_REPLICAS: ",".join(follower)}
+        return {kafka_names.LEADER_REPLICAS: ",".join(leader), kafka_names.FOLLOWER_REPLICAS: ",".join(follower)}
 
     def _nodes_of(self, i: int) -> list[int]:
         return self._nodes[i * (COPIES + 1) : (i + 1) * (COPIES + 1)].tolist()

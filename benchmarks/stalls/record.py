@@ -23,10 +23,10 @@ from benchmarks.stalls.watch import Watch
 from benchmarks.stalls.world import MB
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from streaming import words
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared import kafka_names
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 
 SOURCE, FOLLOWER, TARGET = 1, 2, 3
 PARTITIONS = 4
@@ -166,7 +166,7 @@ def record(lab: Lab, story: Story) -> None:
 def _clear(lab: Lab, topic: str) -> None:
     with lab.admin() as admin, ClusterClient(lab.kafka_settings(), "stall-record") as client:
         admin.delete_topics([topic])
-        gone: dict[str, str | None] = {words.LEADER_RATE: None, words.FOLLOWER_RATE: None}
+        gone: dict[str, str | None] = {kafka_names.LEADER_RATE: None, kafka_names.FOLLOWER_RATE: None}
         client.alter_broker_configs(dict.fromkeys((SOURCE, FOLLOWER, TARGET), gone))
     threading.Event().wait(2.0)
 

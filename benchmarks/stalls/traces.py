@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.stalls.world import MB, Hold, Start, Tick, World, run
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.decide.stall import expected_drain_bytes_per_s
 from tuner.model.limits import StallLimits
 

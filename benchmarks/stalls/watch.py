@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.stalls.world import KEEP_UP_OVER_S, Tick
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState
-from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 
 ENDLESS = 1e12  # What a side without a throttle lets through.
 

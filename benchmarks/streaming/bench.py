@@ -10,7 +10,7 @@ from pathlib import Path
 from kafka.admin import NewTopic
 
 from benchmarks.metrics_load import Shape, history
-from streaming.kafka import KafkaSettings, admin_client, producer
+from streaming.shared.kafka import KafkaSettings, admin_client, producer
 
 _LARGE = "16777216"
 

@@ -12,10 +12,10 @@ from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from streaming.class_archive import ClassArchive
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings
 from streaming.runner import Listener, run
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
 from streaming.sources import feeds
 
 

@@ -17,7 +17,7 @@ from benchmarks.streaming.bench import Bench
 from benchmarks.streaming.throughput import Session
 from rheostat.jvm.java import find_java
 from rheostat.lab.node import free_ports
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.streaming.bench import Bench
 from benchmarks.streaming.throughput import Session, signals_in
-from streaming.kafka import producer
+from streaming.shared.kafka import producer
 
 PER_S, SECONDS = 5000, 60
 # As a sender writes whose records were cut off: about as long as a scrape of ten samples.

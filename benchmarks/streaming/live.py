@@ -18,8 +18,8 @@ from kafka import TopicPartition
 from benchmarks.metrics_load import Shape, templates
 from benchmarks.streaming.bench import Bench
 from rheostat.process import spawn, stop
-from streaming.contract import Topics
-from streaming.kafka import consumer, producer
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import consumer, producer
 
 
 class Load:

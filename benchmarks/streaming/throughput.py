@@ -16,14 +16,14 @@ from benchmarks.metrics_load import CLUSTER, Shape
 from benchmarks.streaming.bench import Bench, fill
 from rheostat.jvm.kernel import stream_jars
 from streaming import sinks, sources
-from streaming.contract import Topics
 from streaming.entities import entities
 from streaming.formats import rheostat_json
 from streaming.formats.common import Source, table
-from streaming.kafka import consumer
 from streaming.pipeline import Input, build
 from streaming.session import Standalone, spark_session
 from streaming.settings import Compiler
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import consumer
 from streaming.sources import Feed
 
 # What the session sets and a plain one would not.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rheostat.commands.options import Json, amount
-from streaming import units
+from streaming.shared import units
 
 
 def plan(

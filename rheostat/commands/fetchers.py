@@ -10,7 +10,7 @@ import typer
 
 from rheostat.commands.options import Config, Json, amount
 from rheostat.errors import BadInputError
-from streaming import units
+from streaming.shared import units
 from tuner.plan.fetcher_loads import FETCHERS_MAX
 
 

@@ -9,7 +9,7 @@ import typer
 
 from rheostat.commands.limits import BrokerLimit, BrokerMax, ClusterMax, Preset
 from rheostat.commands.options import Config, Json, amount
-from streaming import units
+from streaming.shared import units
 
 
 def move(

@@ -9,7 +9,7 @@ import typer
 from rheostat.commands.options import Config, Yes, amount
 from rheostat.errors import EXIT_NOT_ACKNOWLEDGED
 from rheostat.saying import out
-from streaming import units
+from streaming.shared import units
 
 if TYPE_CHECKING:
     from rheostat.settings import Settings
@@ -47,7 +47,7 @@ def override(
     from rheostat.errors import BadInputError
     from rheostat.order_changes import raised
     from rheostat.settings import load_settings
-    from streaming.contract import Side
+    from streaming.shared.contract import Side
     from tuner.api.orders_api import sides_of
 
     settings = load_settings(config)

@@ -60,7 +60,7 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
     from rheostat.logs import set_up_logs
     from rheostat.reloading import heed_hangup
     from rheostat.settings import load_settings
-    from streaming.thread_watch import ThreadWatch
+    from streaming.shared.thread_watch import ThreadWatch
 
     environ = {**os.environ, **(given or {})}
     settings = load_settings(config, environ)

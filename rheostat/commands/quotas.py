@@ -9,7 +9,7 @@ import typer
 
 from rheostat.commands.options import Json, amount
 from rheostat.quotas.words import parse_cost, parse_number
-from streaming import units
+from streaming.shared import units
 
 app = typer.Typer(help="Quotas for creating and deleting topics (KIP-599): who has what and why, and what they do.")
 

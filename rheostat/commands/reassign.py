@@ -13,7 +13,7 @@ from rheostat.commands.options import Config, Json, Yes, amount
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
 from rheostat.printable import printable
 from rheostat.saying import out
-from streaming import units
+from streaming.shared import units
 
 if TYPE_CHECKING:
     from rheostat.reassign.say import Said

@@ -8,7 +8,7 @@ import time
 from rheostat.demo.parts import Parts
 from rheostat.demo.view import View
 from rheostat.errors import CommandError
-from streaming.kafka import consumer
+from streaming.shared.kafka import consumer
 from tuner.observe.signals import SignalReader
 
 MEASURED_S_MAX = 180.0

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from rheostat.demo.view import View
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.throttles import LIST_KEYS, RATE_KEYS
-from streaming.units import size_text
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
+from streaming.shared.units import size_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from types import TracebackType
 import kafka.errors
 from kafka import KafkaProducer
 
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 _EVERY_S = 0.05
 _RECORD = b"x" * 100

@@ -12,7 +12,7 @@ from rheostat.demo.summary import Summary
 from rheostat.demo.view import View
 from rheostat.settings import Settings
 from rheostat.status import last_entries
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.plan.move_time import SideLoad, fluid_optimum_s
 
 RESCUE_S_MAX = 150.0

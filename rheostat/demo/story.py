@@ -30,8 +30,8 @@ from rheostat.lab.tools import reassign_partitions
 from rheostat.logs import set_up_logs
 from rheostat.saying import out
 from rheostat.terminal import console_of
-from streaming.kafka.cluster import ClusterClient
-from streaming.units import rate_text, size_text
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.units import rate_text, size_text
 from tuner.model.limits import MB
 
 TOPIC = "orders"

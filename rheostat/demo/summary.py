@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rheostat.demo.view import View
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 
 PHASES = ("before", "during", "after")
 

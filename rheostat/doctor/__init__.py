@@ -19,8 +19,8 @@ from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.doctor.writers import writers
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.reassignments import ReassignmentClient
 
 __all__ = ["Finding", "Verdict", "as_json", "examine", "exit_code"]
 

@@ -10,7 +10,7 @@ from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import Settings
 from streaming.collector import jmx
 from streaming.collector.jmx import AccessError, Cause, ScrapeError
-from streaming.contract import Metric
+from streaming.shared.contract import Metric
 
 # The first scrape of a JVM compiles the agent's code: on a busy machine that takes longer than any later one.
 _SECOND_TIMEOUT_S = 10.0

@@ -14,12 +14,12 @@ from rheostat.errors import CommandError
 from rheostat.reach import reach
 from rheostat.reach.words import is_open, remedies, why
 from rheostat.settings import Settings
-from streaming import words
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
-from streaming.kafka.controller_asker import ControllerAsker
-from streaming.kafka.reassignments import ReassignmentClient
-from streaming.topics import create_topics, missing_topics, topic_complaints, topic_specs
+from streaming.shared import kafka_names
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
 from tuner.lease import group_of
 from tuner.observe.creation_probe import BROKERS_MAX
 
@@ -66,14 +66,14 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
     Args:
         create: also those for which Kafka may have to create an internal topic of its own.
     """
-    anywhere = {broker: {words.LEADER_RATE: "1000000"} for broker in brokers}
+    anywhere = {broker: {kafka_names.LEADER_RATE: "1000000"} for broker in brokers}
     own, lease = settings.topic_names().metrics, group_of(settings.cluster)
 
     def sizes() -> None:
         raise_first(client.log_sizes(brokers, [(own, 0)]))
 
     def settings_of_brokers() -> None:
-        raise_first(client.broker_configs(brokers, [words.LEADER_RATE]))
+        raise_first(client.broker_configs(brokers, [kafka_names.LEADER_RATE]))
 
     def alter_brokers() -> None:
         raise_first(client.alter_broker_configs(anywhere, validate_only=True))
@@ -81,14 +81,14 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
     def alter_topics() -> None:
         there = sorted(state.topic for state in client.partitions() if not state.topic.startswith("__"))
         topic = there[0] if there else own
-        answers = client.alter_topic_configs({topic: {words.LEADER_REPLICAS: None}}, validate_only=True)
+        answers = client.alter_topic_configs({topic: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True)
         # Kafka looks at the right first, so of a topic that is missing any other answer says that the right is there.
         raise_first(answers if there else {t: a for t, a in answers.items() if isinstance(a, MissingRight)})
 
     def settings_of_topics() -> None:
-        client.topic_configs({state.topic for state in client.partitions()} | {own}, [words.LEADER_REPLICAS])
+        client.topic_configs({state.topic for state in client.partitions()} | {own}, [kafka_names.LEADER_REPLICAS])
 
-    groups, transactions = words.GROUPS_TOPIC, words.TRANSACTIONS_TOPIC
+    groups, transactions = kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC
     reads = [
         _Try("Describe on Cluster", "see reassignments", client.reassignments),
         _Try("Describe on Cluster (log dirs)", "see log sizes", sizes),
@@ -251,7 +251,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
 
 
 def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
-    key = words.QUOTA_SAMPLES
+    key = kafka_names.QUOTA_SAMPLES
     answers = client.broker_configs(brokers, [key])
     at_default = [b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and key not in found]
     if at_default:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterError
 
 
 class Verdict(StrEnum):

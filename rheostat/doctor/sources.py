@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rheostat.doctor.cluster import way_in
 from rheostat.doctor.findings import Finding, Verdict, grant, raise_first, server
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
 from streaming.settings import SourceSettings
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # What a topic without a setting of its own has.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterClient, ClusterError, MissingRight
-from streaming.listed import listed
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.shared.listed import listed
 
 _EVERYBODY = "User:*"
 _NAMES_MAX = 10

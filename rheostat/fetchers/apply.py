@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from streaming.kafka.values import ClusterError
-from streaming.units import span_text
+from streaming.shared.kafka.values import ClusterError
+from streaming.shared.units import span_text
 from tuner.decide.fetcher_watch import Before, Look, before, worse
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS
 from tuner.plan.fetcher_change import DEFAULT, Change, Place

@@ -14,8 +14,8 @@ from rheostat.errors import CommandError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.knob import LiveKnob, WallClock
 from rheostat.fetchers.report import Report
-from streaming.kafka.fetchers import FetcherClient
-from streaming.units import span_text
+from streaming.shared.kafka.fetchers import FetcherClient
+from streaming.shared.units import span_text
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS
 from tuner.plan.fetcher_change import Change, change
 

@@ -24,7 +24,7 @@ from rheostat.reassign.unfinished import may_begin_steps, unfinished
 from rheostat.saying import out, tell
 from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
-from streaming.kafka.fetchers import FetcherClient
+from streaming.shared.kafka.fetchers import FetcherClient
 from tuner.interpreter import calm_the_collector
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS
 from tuner.plan.fetcher_loads import Followed

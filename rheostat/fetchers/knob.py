@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from rheostat.ctrl_c import CtrlC
-from streaming import words
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.fetchers import FetcherClient
-from streaming.kafka.values import Change as Written
+from streaming.shared import kafka_names
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.fetchers import FetcherClient
+from streaming.shared.kafka.values import Change as Written
 from tuner.decide.fetcher_watch import Look
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.plan.fetcher_change import DEFAULT, Place, Setting
@@ -36,7 +36,7 @@ class LiveKnob:
             found[broker] = (
                 Setting(NUM_REPLICA_FETCHERS_DEFAULT)
                 if config is None
-                else Setting(int(config.value), own=config.source == words.SOURCE_DYNAMIC_BROKER)
+                else Setting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
             )
         return found
 

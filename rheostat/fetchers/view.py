@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.fetchers.report import Report
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, client_id
 from tuner.plan.fetcher_loads import Outlook
 

@@ -19,7 +19,7 @@ from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
 from rheostat.terminal import console_of
 from rheostat.tuner_presence import acting_tuner, read_tuners
-from streaming.kafka import consumer
+from streaming.shared.kafka import consumer
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.orders_topic import is_order
 from tuner.journal.reading import read_journal

@@ -24,9 +24,9 @@ from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.lab.node import Node, Place, free_ports, kafka_uuid
-from streaming.contract import Role
-from streaming.kafka import KafkaSettings, admin_client, end_admin
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.contract import Role
+from streaming.shared.kafka import KafkaSettings, admin_client, end_admin
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 START_S_MAX = 90
 HOME_PREFIX = "rheostat-lab-"

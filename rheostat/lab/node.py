@@ -14,7 +14,7 @@ from pathlib import Path
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.process import spawn, stop
 from rheostat.resources import conf_file
-from streaming.contract import Role
+from streaming.shared.contract import Role
 
 HOST = "127.0.0.1"
 

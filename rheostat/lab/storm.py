@@ -31,7 +31,7 @@ from typing import Any
 from kafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest
 from kafka.protocol.parser import KafkaProtocol
 
-from streaming import words
+from streaming.shared import kafka_names
 
 _READ_BYTES = 65536
 _ANSWER_S_MAX = 30.0
@@ -178,8 +178,8 @@ class _Caller:
                 break
             found = answer.topics if creates else answer.responses
             codes = {str(t.name): int(t.error_code) for t in found}
-            left = [name for name in left if codes.get(name) == words.ERROR_THROTTLING_QUOTA_EXCEEDED]
-            done = (words.ERROR_NONE, words.ERROR_THROTTLING_QUOTA_EXCEEDED)
+            left = [name for name in left if codes.get(name) == kafka_names.ERROR_THROTTLING_QUOTA_EXCEEDED]
+            done = (kafka_names.ERROR_NONE, kafka_names.ERROR_THROTTLING_QUOTA_EXCEEDED)
             failed = next((f"error {code}" for code in codes.values() if code not in done), None)
             wait_s = answer.throttle_time_ms / 1000
             if left:

@@ -16,7 +16,7 @@ from rheostat.limits.words import Given, check_topic
 from rheostat.moves.standing import Standing, look, reading
 from rheostat.saying import out, tell
 from rheostat.settings import Settings, load_settings
-from streaming.kafka.cluster import PartitionState
+from streaming.shared.kafka.cluster import PartitionState
 from tuner.model.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, counted
 from tuner.plan.placement import PolicyViolation, Wanted, place
 

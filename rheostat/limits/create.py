@@ -22,8 +22,8 @@ from rheostat.moves.standing import ending_failures, look
 from rheostat.saying import out, tell
 from rheostat.services import probe
 from rheostat.settings import load_settings
-from streaming import words
-from streaming.kafka.placed_topics import PlacingClient, Refusal
+from streaming.shared import kafka_names
+from streaming.shared.kafka.placed_topics import PlacingClient, Refusal
 from tuner.model.partition_limits import PartitionCounts, PartitionLimits
 from tuner.plan.placement import PolicyViolation, place
 
@@ -69,7 +69,7 @@ def run_create(config: Path, given: Given, asked: NewTopic, *, as_json: bool) ->
             return EXIT_NOT_WELL
         with ending_failures("The topic cannot be created"):
             refusal = client.create_placed(asked.name, placed, configs)
-        if refusal is not None and refusal.code != words.ERROR_TOPIC_ALREADY_EXISTS:
+        if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
             raise refused(refusal)
         stands = _read_back(client, asked.name, placed)
         # The first of two brokers asked may have answered too late, and done it.
@@ -98,9 +98,9 @@ def run_create(config: Path, given: Given, asked: NewTopic, *, as_json: bool) ->
 
 def refused(refusal: Refusal) -> CommandError:
     """What Kafka would not take: a fault of what was given, or of the moment."""
-    if refusal.code == words.ERROR_INVALID_CONFIG:
+    if refusal.code == kafka_names.ERROR_INVALID_CONFIG:
         return BadInputError(f"--topic-config: Kafka refuses it: {refusal.text}")
-    if refusal.code == words.ERROR_INVALID_TOPIC:
+    if refusal.code == kafka_names.ERROR_INVALID_TOPIC:
         return BadInputError(f"--topic: Kafka refuses it: {refusal.text}")
     return CommandError(f"Kafka did not create the topic: {refusal.text}. Nothing was changed.")
 

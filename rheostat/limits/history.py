@@ -10,9 +10,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from rheostat.settings import Settings
-from streaming.contract import BrokerSignal, ContractError, decode_signal
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.contract import BrokerSignal, ContractError, decode_signal
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 LOOKS = 25  # An hour apart, of a topic that keeps a day.
 # At one look, what was appended in this time: each broker has a signal every five seconds.

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from rheostat.limits.report import Fill, Report, Row
 from rheostat.limits.words import limit_text
-from streaming.units import share_text, span_text
+from streaming.shared.units import share_text, span_text
 from tuner.model.partition_limits import PRESETS
 from tuner.plan.fill_time import HISTORY_S_MIN, RISES_MIN, Fills, Projection
 

@@ -23,7 +23,7 @@ from rheostat.plan.report import report as times_report
 from rheostat.plan.sources import Figures
 from rheostat.reassign.unfinished import said_of_unfinished
 from rheostat.settings import load_settings
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.generate import NoPlace, Plan
 from tuner.plan.ground import Ground, Placed

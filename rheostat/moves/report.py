@@ -9,8 +9,8 @@ from typing import Any
 from rheostat.plan.report import Report as Times
 from rheostat.plan.report import as_record as times_record
 from rheostat.plan.words import sentences as times_sentences
-from streaming.listed import listed, shortened
-from streaming.units import size_text
+from streaming.shared.listed import listed, shortened
+from streaming.shared.units import size_text
 from tuner.plan.generate import Plan
 
 BROKERS_SHOWN = 12

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.services import probe
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
-from streaming.kafka.racks import broker_racks
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.shared.kafka.racks import broker_racks
 from tuner.plan.plan_file import TopicPartition
 
 _LOOKS_MAX = 5

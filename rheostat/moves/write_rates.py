@@ -9,10 +9,10 @@ from rheostat.countdown import count_down
 from rheostat.errors import CommandError
 from rheostat.moves.standing import Standing, log_bytes
 from rheostat.settings import Settings
-from streaming.contract import BrokerSignal
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient
-from streaming.units import span_text
+from streaming.shared.contract import BrokerSignal
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.units import span_text
 from tuner.observe.signals import SignalReader
 from tuner.plan.plan_file import TopicPartition
 from tuner.plan.shared_rates import shared_by_size

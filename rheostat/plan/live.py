@@ -16,9 +16,9 @@ from rheostat.moves.write_rates import WATCHING, newest_brokers, rates_from_sign
 from rheostat.plan.sources import Figures, Given, check, led_by_nobody, plan_notes, with_given
 from rheostat.services import probe
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
-from streaming.listed import listed
-from streaming.units import rate_text
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.shared.listed import listed
+from streaming.shared.units import rate_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, kip73_of
 from tuner.plan.plan_file import PlanFile, Target, TopicPartition

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rheostat.errors import BadInputError, CommandError
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.plan.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
 from tuner.plan.plan_file import CurrentFile, PlanFile, Standing, Target, TopicPartition, parse_current
 from tuner.plan.plan_json import PlanFileError

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from rheostat.plan.report import Report
 from rheostat.plan.words import differences, remarks, sentences, side_name
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.model.cluster import BrokerSide
 from tuner.plan.move_time import Verdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rheostat.plan.report import Asked, Report
-from streaming.contract import Side
-from streaming.listed import listed
-from streaming.units import rate_text, share_text, size_text, span_text
+from streaming.shared.contract import Side
+from streaming.shared.listed import listed
+from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.model.cluster import BrokerSide
 from tuner.plan.move_time import Answer, Verdict, fluid_optimum_s, rate_bytes_per_s_min
 from tuner.plan.side_loads import idle_keep_up_bytes_per_s

@@ -9,7 +9,7 @@ from typing import Any
 from rheostat.errors import EXIT_DONE
 from rheostat.quotas.words import amount_text
 from rheostat.saying import out
-from streaming.units import span_text
+from streaming.shared.units import span_text
 from tuner.model.token_bucket import MeanRate, MutationQuota, TokenBucket
 
 

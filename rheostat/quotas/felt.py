@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.controller_asker import ControllerAsker
 from tuner.model.felt_window import COUNT_MIN, Asked, FeltWindow
 from tuner.observe.creation_probe import BROKERS_MAX, Asker
 

@@ -27,9 +27,9 @@ from rheostat.saying import out
 from rheostat.services import probe
 from rheostat.settings import Settings
 from rheostat.terminal import console_of
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from streaming.kafka.quotas import QuotaClient
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.shared.kafka.quotas import QuotaClient
 from tuner.api.quota_board import Shown, quotas_json
 from tuner.decide.mutation_orders import ruled
 from tuner.model.cluster import NotSeen

@@ -13,7 +13,7 @@ from typing import Any
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.quotas.words import amount_text
 from rheostat.saying import out
-from streaming.units import share_text, span_text
+from streaming.shared.units import share_text, span_text
 from tuner.model.token_bucket import MutationQuota
 from tuner.plan.quota_time import (
     KRAFT,

@@ -21,7 +21,7 @@ from queue import SimpleQueue
 
 from rheostat.reach.stages import walk
 from rheostat.reach.talk import Reached, Way
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 CONNECT_S_MAX = 5.0
 ANSWER_S_MAX = 20.0  # A broker on a disk of 5 MB/s took more than 5 s to its first answer.

@@ -15,8 +15,8 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from rheostat.reach.talk import Ended, Reached, Talk, Way, allow_until
-from streaming import words
-from streaming.kafka import KafkaSettings
+from streaming.shared import kafka_names
+from streaming.shared.kafka import KafkaSettings
 
 _WITH_TLS = ("SSL", "SASL_SSL")
 
@@ -117,7 +117,7 @@ def _log_in(talk: Talk, kafka: KafkaSettings) -> None:
             Way.LOGIN,
             f"{talk.server} takes no login on this port, and kafka.security_protocol is {kafka.security_protocol}",
         )
-    if hello.error_code != words.ERROR_NONE:
+    if hello.error_code != kafka_names.ERROR_NONE:
         raise Ended(
             Way.LOGIN,
             f"{talk.server} does not know kafka.sasl_mechanism {mechanism}; it offers {', '.join(hello.mechanisms)}",
@@ -126,7 +126,7 @@ def _log_in(talk: Talk, kafka: KafkaSettings) -> None:
     login = get_sasl_mechanism(mechanism)(host=host, **kafka.for_python())
     while not login.is_done():
         answer = talk.ask(SaslAuthenticateRequest(login.auth_bytes()), Way.LOGIN, closed)
-        if answer.error_code != words.ERROR_NONE:
+        if answer.error_code != kafka_names.ERROR_NONE:
             raise Ended(Way.LOGIN, f"{talk.server} refused the login: {_why(answer)}")
         try:
             login.receive(answer.auth_bytes)

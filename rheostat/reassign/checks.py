@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rheostat.reassign.given import Given, Ground
-from streaming.contract import Side
-from streaming.kafka.reassignments import Disk
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.contract import Side
+from streaming.shared.kafka.reassignments import Disk
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.decide.reassign_words import named
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted

@@ -27,7 +27,7 @@ from rheostat.reassign.watch import watch
 from rheostat.reassign.words import standing
 from rheostat.saying import out
 from rheostat.settings import Settings, load_settings
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.interpreter import calm_the_collector
 from tuner.model.reassigning import Key, PlanThrottle, Wanted
 from tuner.plan.batches import BatchLimits

@@ -13,9 +13,9 @@ from rheostat.moves.write_rates import NoSignalsError, write_rates
 from rheostat.plan.sources import check, read_plan
 from rheostat.services import probe
 from rheostat.settings import Settings
-from streaming import words
-from streaming.kafka.cluster import ClusterError, Unreachable
-from streaming.kafka.reassignments import Disk, ReassignmentClient
+from streaming.shared import kafka_names
+from streaming.shared.kafka.cluster import ClusterError, Unreachable
+from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
 from tuner.lease import group_of
 from tuner.model.reassigning import Key, Part, TopicThen
 from tuner.plan.plan_file import PlanFile, Target
@@ -84,7 +84,7 @@ def ground_of(
     try:
         in_sync = client.min_in_sync(sorted(topics & standing.topics.keys()), standing.brokers)
     except ClusterError as error:
-        say(f"The topics' {words.MIN_IN_SYNC} cannot be read ({error}): the steps are shown as for 1.")
+        say(f"The topics' {kafka_names.MIN_IN_SYNC} cannot be read ({error}): the steps are shown as for 1.")
         in_sync = {}
     return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.contract import MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.decide.reassign_figures import Figures, measured
 from tuner.decide.reassign_parts import Parts, Recent, stand
 from tuner.decide.reassign_words import grown

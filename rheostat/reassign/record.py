@@ -17,10 +17,10 @@ from kafka import KafkaConsumer, TopicPartition
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.orders import HEEDED_S_MAX, who
 from rheostat.settings import Settings
-from streaming.contract.bounds import AT_MS_MAX
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from streaming.topics import ensure_topics
+from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.shared.topics import ensure_topics
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known

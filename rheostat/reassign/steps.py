@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streaming.listed import more_text
+from streaming.shared.listed import more_text
 from tuner.plan.reassignment_steps import Way, steps_ahead
 
 _SHOWN = 200

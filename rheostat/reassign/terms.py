@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings
 from rheostat.tuner_presence import read_tuners
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.decide.plan_moves import rate_of
 from tuner.model.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.model.reassigning import PlanThrottle

@@ -13,7 +13,7 @@ from rheostat.reassign.picture import Picture
 from rheostat.reassign.words import amounts, batch_text, limits_text, progress
 from rheostat.screen import Screen
 from rheostat.terminal import console_of, styled
-from streaming.listed import shortened
+from streaming.shared.listed import shortened
 
 _LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30

@@ -15,9 +15,9 @@ from rheostat.reassign.picture import Picture, picture, to_measure
 from rheostat.reassign.record import following
 from rheostat.reassign.view import View
 from rheostat.settings import Settings
-from streaming.contract import MoveSignal, Side
-from streaming.kafka import consumer
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import MoveSignal, Side
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.decide.freshness import Freshness, freshness
 from tuner.model.reassigning import Plan

@@ -13,7 +13,7 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.replay.times import moment_text
 from rheostat.services import probe
 from rheostat.settings import Settings
-from streaming.kafka import consumer
+from streaming.shared.kafka import consumer
 from tuner.journal.inputs import topic_of
 from tuner.journal.inputs_topic import read_since
 from tuner.journal.kafka_journal import JournalError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rheostat.errors import BadInputError
-from streaming.units import parse_span
+from streaming.shared.units import parse_span
 from tuner.api.sentences import moment
 
 

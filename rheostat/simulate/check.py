@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rheostat.simulate.disturbance_words import LeaderChange
 from rheostat.simulate.words import ScenarioWords, TopicWords
 from rheostat.yaml_file import Path
-from streaming.units import span_text
+from streaming.shared.units import span_text
 
 BROKER_SECONDS_MAX = 20_000_000  # Every second of every broker is kept: a good gigabyte at this size.
 

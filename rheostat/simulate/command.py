@@ -19,7 +19,7 @@ from rheostat.simulate.policies import policy_of
 from rheostat.simulate.report import as_record, lines, verdict
 from rheostat.simulate.scenario_file import load_scenario, shipped
 from rheostat.yaml_file import YamlFile
-from streaming import units
+from streaming.shared import units
 from tuner.simulation.policy import Desk, LoopPolicy
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rheostat.plot import COLOURS, Line, Panel, svg
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.simulation.numbers import Floats
 from tuner.simulation.scenario import Scenario
 from tuner.simulation.trace import Trace

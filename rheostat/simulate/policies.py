@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rheostat.errors import BadInputError
-from streaming import units
+from streaming.shared import units
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import Limits
 from tuner.model.objectives import LawLimits, Mode, Objective

@@ -8,8 +8,8 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.plan.words import side_name
-from streaming.listed import more_text
-from streaming.units import rate_text, share_text, size_text, span_text
+from streaming.shared.listed import more_text
+from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import ELSEWHERE, Reason

@@ -25,8 +25,8 @@ from rheostat.simulate.disturbance_words import (
 )
 from rheostat.simulate.words import ScenarioWords
 from rheostat.yaml_file import YamlFile
-from streaming.contract import Side
-from streaming.units import span_text
+from streaming.shared.contract import Side
+from streaming.shared.units import span_text
 from tuner.simulation import moves
 from tuner.simulation import scenario as made
 from tuner.simulation.optimum import optimum_s

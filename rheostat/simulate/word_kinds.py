@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from streaming import units
+from streaming.shared import units
 
 
 def _amount(parse: Callable[[str], float]) -> BeforeValidator:

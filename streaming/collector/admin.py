@@ -25,14 +25,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from streaming import words
 from streaming.collector.facts import Answers
-from streaming.contract import Metric
-from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
-from streaming.throttles import LIST_KEYS, TopicThrottle
+from streaming.shared import kafka_names
+from streaming.shared.contract import Metric
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
+from streaming.shared.throttle_settings import LIST_KEYS, TopicThrottle
 
 CHUNK = 200  # Topics or brokers of one request of a sweep: some tens of milliseconds each.
-_RATES = {words.LEADER_RATE: Metric.LEADER_RATE, words.FOLLOWER_RATE: Metric.FOLLOWER_RATE}
+_RATES = {kafka_names.LEADER_RATE: Metric.LEADER_RATE, kafka_names.FOLLOWER_RATE: Metric.FOLLOWER_RATE}
 
 T = TypeVar("T")
 

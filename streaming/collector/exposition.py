@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from streaming.contract import Sample, canonical_labels
+from streaming.shared.contract import Sample, canonical_labels
 
 OURS = "kafka_"
 LAG = "kafka_server_fetcherlagmetrics_consumerlag"

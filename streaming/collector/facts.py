@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.contract import Metric, Sample, partition_labels
-from streaming.kafka.cluster import PartitionState
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import Metric, Sample, partition_labels
+from streaming.shared.kafka.cluster import PartitionState
+from streaming.shared.throttle_settings import TopicThrottle
 
 TopicPartition = tuple[str, int]
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from streaming.collector.exposition import Reading, parse
-from streaming.contract import Sample
+from streaming.shared.contract import Sample
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

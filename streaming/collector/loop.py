@@ -37,8 +37,8 @@ from streaming.collector.facts import TopicPartition, followed_by_node, lag_samp
 from streaming.collector.jmx import AccessError, Cause, ScrapeError
 from streaming.collector.rounds import Patience, plan
 from streaming.collector.settings import CollectorSettings
-from streaming.contract import Role, Sample, Scrape
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.contract import Role, Sample, Scrape
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 log = structlog.get_logger("collector")
 

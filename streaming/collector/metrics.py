@@ -10,8 +10,8 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streaming.collector.counts import SCRAPE_S_BUCKETS, Counts
-from streaming.metric_defs import OfCollector
-from streaming.metric_page import family
+from streaming.shared.metric_defs import OfCollector
+from streaming.shared.metric_page import family
 
 
 class CountsCollector(Collector):

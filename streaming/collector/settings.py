@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streaming.collector.jmx import AccessFiles
-from streaming.metrics_http import MetricsHttpSettings
-from streaming.unit_settings import Seconds
+from streaming.shared.metrics_settings import MetricsHttpSettings
+from streaming.shared.unit_settings import Seconds
 
 
 class CollectorHttpSettings(MetricsHttpSettings):

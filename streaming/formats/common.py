@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streaming.contract.bounds import NUMBER_MAX
+from streaming.shared.contract.bounds import NUMBER_MAX
 
 RAW = "value binary, topic string, partition int, offset long, timestamp timestamp"
 SAMPLES_TYPE = "array<struct<n string, l string, v double>>"

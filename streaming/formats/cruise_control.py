@@ -23,8 +23,8 @@ from types import MappingProxyType
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.contract import Metric, Role
 from streaming.formats.common import Source, is_number, let, scrape
+from streaming.shared.contract import Metric, Role
 
 INTERVAL_S = 60
 

@@ -25,9 +25,9 @@ from types import MappingProxyType
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.contract import Metric, Role
 from streaming.formats.common import NO_NODE, Source, is_number, let, node_of, scrape
 from streaming.formats.prometheus_names import METRICS, SELECTORS, is_plausible, labels_of, metric_of
+from streaming.shared.contract import Metric, Role
 
 NODE_ATTRIBUTES = (
     "broker_id",

@@ -15,7 +15,6 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.contract import Role
 from streaming.formats.common import (
     NO_NODE,
     SAMPLES_TYPE,
@@ -27,6 +26,7 @@ from streaming.formats.common import (
     scrape,
 )
 from streaming.formats.prometheus_names import SELECTORS, is_plausible, labels_of, metric_of
+from streaming.shared.contract import Role
 
 NODE_LABELS = ("broker_id", "node_id", "kafka_broker_id", "kafka_node_id")
 HOST_LABELS = ("instance", "host")

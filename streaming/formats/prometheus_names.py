@@ -25,7 +25,7 @@ from types import MappingProxyType
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.contract import Metric
+from streaming.shared.contract import Metric
 
 SELECTORS = ("quantile", "error", "resource")
 REQUESTS = MappingProxyType(

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.contract import SCHEMA_VERSION, Role
 from streaming.formats.common import Source, let, scrape
+from streaming.shared.contract import SCHEMA_VERSION, Role
 
 _SCHEMA = (
     "record struct<v long, cluster string, node int, role string, ts long,"

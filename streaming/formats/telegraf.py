@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.contract import Metric, Role
 from streaming.formats.common import NO_NODE, SAMPLES_TYPE, Source, is_number, let, node_of, scrape
 from streaming.formats.prometheus_names import REQUESTS
+from streaming.shared.contract import Metric, Role
 
 # Kind → field → name. The first four are in Telegraf's own example, the others in ours.
 FIELDS: dict[str, dict[str, str]] = {

@@ -137,7 +137,7 @@ final class EntitiesFunction extends KernelFunction {
             places = in.getLong(11);
         }
 
-        /** An entity that carries key and value of a record of the rejects topic (contract/scrapes.py). */
+        /** An entity that carries key and value of a record of the rejects topic (shared/contract/scrapes.py). */
         InternalRow refused(String reason, int schemaVersion) {
             Json note = new Json().open().field("v", schemaVersion);
             if (!kafka.isEmpty()) {

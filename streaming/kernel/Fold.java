@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * counts; of a tenant's the first; those that are summed over labels are all added, or, in parts, kept.
  */
 final class Fold {
-    /** No measured quantity comes near; contract/bounds.py refuses a signal with a larger one, and formats/common.py has it too. */
+    /** No measured quantity comes near; shared/contract/bounds.py refuses a signal with a larger one, and formats/common.py has it too. */
     static final double VALUE_MAX = 1e24;
 
     /**

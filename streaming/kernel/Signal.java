@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The rows of one entity in one window → the value of its signal, as contract/signals.py names the fields. */
+/** The rows of one entity in one window → the value of its signal, as shared/contract/signals.py names the fields. */
 final class Signal {
     /** A gauge is good until the next one is overdue. */
     private static final double GAUGE_INTERVALS = 1.5;

@@ -13,7 +13,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Which samples make which field of which signal, as Python tells it (streaming/kernel/tables.py, made of
- * streaming/wanted.py). One object for each text in a JVM: a task reads it back as the one that is there.
+ * streaming/signal_fields.py). One object for each text in a JVM: a task reads it back as the one that is there.
  */
 final class Tables implements Serializable {
     private static final long serialVersionUID = 1;

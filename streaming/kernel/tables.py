@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streaming.contract import SCHEMA_VERSION, Metric
-from streaming.wanted import (
+from streaming.shared.contract import SCHEMA_VERSION, Metric
+from streaming.signal_fields import (
     BROKER_COUNTERS,
     BROKER_GAUGES,
     BROKER_MEANS,

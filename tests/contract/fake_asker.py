@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streaming.kafka.cluster import ClusterError, Unreachable
-from streaming.kafka.values import Endpoint, MissingRight
+from streaming.shared.kafka.cluster import ClusterError, Unreachable
+from streaming.shared.kafka.values import Endpoint, MissingRight
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streaming.contract.quotas import QuotaEntity
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.quotas import Outcome, Rates
 
 REFUSED = "Kafka refused to alter client quotas: error 42 InvalidRequestError Quota controller_mutation_rate must be greater than 0"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterError
-from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.throttle_settings import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE, Failure
 from tuner.model.cluster import BrokerSide
 

@@ -9,9 +9,9 @@ import pytest
 from fake_asker import FakeAsker
 
 from rheostat.lab import Lab, LabSpec
-from streaming.kafka.cluster import Unreachable
-from streaming.kafka.controller_asker import ControllerAsker
-from streaming.kafka.settings import KafkaSettings
+from streaming.shared.kafka.cluster import Unreachable
+from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.settings import KafkaSettings
 from tuner.observe.creation_probe import Asker
 
 TOPIC = "felt"

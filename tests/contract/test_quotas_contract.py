@@ -11,10 +11,10 @@ import pytest
 from fake_quotas import FakeQuotas
 
 from rheostat.lab import Lab, LabSpec
-from streaming.contract.quotas import Default, QuotaEntity
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.quotas import QuotaClient
-from streaming.kafka.settings import KafkaSettings
+from streaming.shared.contract.quotas import Default, QuotaEntity
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.quotas import QuotaClient
+from streaming.shared.kafka.settings import KafkaSettings
 from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Quotas
 
 ALICE = QuotaEntity(user="alice")

@@ -16,10 +16,16 @@ from fake_throttles import FakeThrottles
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from rheostat.lab import Lab, LabSpec
-from streaming import words
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.throttles import LIST_KEYS, RATE_KEYS, Pair, ThrottledReplicas, TopicThrottle
+from streaming.shared import kafka_names
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.throttle_settings import (
+    LIST_KEYS,
+    RATE_KEYS,
+    Pair,
+    ThrottledReplicas,
+    TopicThrottle,
+)
 from tuner.actuate.throttles import DryRunThrottles, GuardedThrottles, KafkaThrottles, Throttles
 from tuner.model.cluster import BrokerSide
 
@@ -99,13 +105,13 @@ class Real:
     def set_default(self, side: Side, value: int | None) -> None:
         """kafka-python refuses the name of <default>, which is empty; the wire does not."""
         key = RATE_KEYS[side]
-        operation = words.OP_DELETE if value is None else words.OP_SET
+        operation = kafka_names.OP_DELETE if value is None else kafka_names.OP_SET
         change = [(key, operation, None if value is None else str(value))]
         answer: Any = self._client._wire.one(
-            "alter the default", IncrementalAlterConfigsRequest(resources=[(words.RESOURCE_BROKER, "", change)])
+            "alter the default", IncrementalAlterConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, "", change)])
         )
-        assert [r.error_code for r in answer.responses] == [words.ERROR_NONE]
-        wanted = None if value is None else (str(value), words.SOURCE_DYNAMIC_DEFAULT_BROKER)
+        assert [r.error_code for r in answer.responses] == [kafka_names.ERROR_NONE]
+        wanted = None if value is None else (str(value), kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER)
         deadline_s = time.monotonic() + VISIBLE_S_MAX
         while self._in_force(1, key) != wanted or self._in_force(2, key) != wanted:
             assert time.monotonic() < deadline_s, f"<default> {key} is not in force on both brokers"

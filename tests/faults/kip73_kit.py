@@ -24,8 +24,8 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from rheostat.supervisor import Supervisor, children_for
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import MB
 from tuner.observe.live import LiveReader

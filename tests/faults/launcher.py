@@ -79,8 +79,8 @@ class Steps:
 def watch_all(steps: Steps) -> None:
     from kafka import KafkaProducer
 
-    from streaming.kafka.cluster import ClusterClient
-    from streaming.kafka.reassignments import ReassignmentClient
+    from streaming.shared.kafka.cluster import ClusterClient
+    from streaming.shared.kafka.reassignments import ReassignmentClient
     from tuner.actuate.throttles import KafkaThrottles
     from tuner.journal.kafka_journal import KafkaJournal
     from tuner.loop import Loop

@@ -13,10 +13,18 @@ from typing import Any
 
 import kafka.errors
 
-from streaming.contract import BrokerSignal, MoveSignal, MoveStep, Side, Topics, encode_signal, signal_key
-from streaming.kafka import KafkaSettings, producer
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
+from streaming.shared.contract import (
+    BrokerSignal,
+    MoveSignal,
+    MoveStep,
+    Side,
+    Topics,
+    encode_signal,
+    signal_key,
+)
+from streaming.shared.kafka import KafkaSettings, producer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 
 _EVERY_S = 1.0
 _STEP_S = 5.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kafka import TopicPartition
 
-from streaming.kafka import KafkaSettings, consumer
+from streaming.shared.kafka import KafkaSettings, consumer
 
 _READ_S_MAX = 60.0
 

@@ -38,11 +38,11 @@ from writer import Writer
 from rheostat.lab import Lab
 from rheostat.lab.keeper import lab_config
 from rheostat.process import stop
-from streaming.contract import Side, Topics
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.throttles import LIST_KEYS, RATE_KEYS
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
+from streaming.shared.topics import ensure_topics
 from tuner.lease import group_of
 from tuner.model.cluster import BrokerSide
 

@@ -13,8 +13,8 @@ from kafka import KafkaProducer
 from meter import MIN_ISR
 from stage import CEILING, SOURCE, THROTTLE, MakeStage, Stage
 
-from streaming.contract import Side
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 
 Tell = Callable[[str, object], None]
 

@@ -21,7 +21,7 @@ from stage import BROKER_SETTINGS, MakeStage, Stage
 from tuner_process import Tuner
 
 from rheostat.lab import Lab, LabSpec
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 Tell = Callable[[str, object], None]
 

@@ -12,8 +12,8 @@ from lab_parts import RHEOSTAT, running, until
 
 from rheostat.lab import Lab
 from rheostat.lab.keeper import lab_config
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.fetchers import FetcherClient
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.fetchers import FetcherClient
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 

@@ -10,8 +10,8 @@ from lab_parts import rheostat, write_records_with_bad_headers
 from stage import CYCLE_S, SOURCE, MakeStage, Stage
 from tuner_process import Tuner
 
-from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, Side, encode_signal
-from streaming.kafka import producer
+from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, Side, encode_signal
+from streaming.shared.kafka import producer
 from tuner.journal.entries import entry_key, memory_key, owned_key
 from tuner.journal.order_records import orders_key
 from tuner.journal.plan_records import head_key

@@ -14,8 +14,8 @@ from watcher import Look
 from writer import Writer
 
 from rheostat.lab.tools import reassign_partitions
-from streaming.contract import Side
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.model.limits import MB
 
 Tell = Callable[[str, object], None]

@@ -21,9 +21,9 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.reassign import record
 from rheostat.settings import Settings, load_settings
-from streaming.kafka import consumer
-from streaming.kafka.reassignments import ReassignmentClient
-from streaming.throttles import RATE_KEYS
+from streaming.shared.kafka import consumer
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.throttle_settings import RATE_KEYS
 
 pytestmark = pytest.mark.campaign
 

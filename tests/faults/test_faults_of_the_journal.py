@@ -12,10 +12,10 @@ import pytest
 from lab_parts import until
 
 from rheostat.lab import Lab, LabSpec
-from streaming.contract import Topics
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.topics import ensure_topics
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
 from tuner.journal.transactions import ACK_S_MAX
 

@@ -19,10 +19,10 @@ from table import ROWS, Row
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.tools import tool_command
-from streaming.contract import Metric, Role, Sample, Scrape, Topics
-from streaming.kafka.clients import consumer, producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.kafka.clients import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 FOREIGN = "telegraf"

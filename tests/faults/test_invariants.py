@@ -6,7 +6,7 @@ from invariants import Words, left_behind, not_on_record, outside, overwritten, 
 from reading import Record
 from watcher import Look
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.journal.entries import encode_holder, encode_memory, encode_owned, holder_key, memory_key, owned_key
 from tuner.model.memory import Memory, Owned
 

@@ -33,7 +33,7 @@ from kip73_kit import (
 from lab_parts import rheostat, until
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.model.limits import MB
 from tuner.model.objectives import LawLimits
 

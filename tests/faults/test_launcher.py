@@ -39,8 +39,8 @@ def test_everything_that_changes_the_cluster_is_a_step(tmp_path: Path) -> None:
 from pathlib import Path
 import launcher
 launcher.watch_all(launcher.Steps(Path({str(tmp_path / "trace")!r}), None, Path({str(tmp_path / "stops")!r})))
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal.kafka_journal import KafkaJournal
 for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
@@ -66,9 +66,14 @@ def test_what_does_not_only_read_goes_through_those_requests() -> None:
         "ElectLeadersRequest(",
     )
     knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
-    commands = {"streaming/kafka/fetchers.py", "streaming/kafka/placed_topics.py"}
-    looked_at = "streaming/kafka/controller_asker.py"
-    assert knowing == {"streaming/kafka/cluster.py", "streaming/kafka/reassignments.py", looked_at, *commands}
+    commands = {"streaming/shared/kafka/fetchers.py", "streaming/shared/kafka/placed_topics.py"}
+    looked_at = "streaming/shared/kafka/controller_asker.py"
+    assert knowing == {
+        "streaming/shared/kafka/cluster.py",
+        "streaming/shared/kafka/reassignments.py",
+        looked_at,
+        *commands,
+    }
     text = (root / looked_at).read_text()
     assert sum(text.count(word) for word in changing) == text.count("validate_only=True") == 1
     assert "[(words.RESOURCE_TOPIC, self._topic, [])]" in text, "and it names no setting"

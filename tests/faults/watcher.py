@@ -6,11 +6,11 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from streaming import words
-from streaming.contract import Side
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared import kafka_names
+from streaming.shared.contract import Side
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.model.cluster import BrokerSide
 
 _EVERY_S = 0.1
@@ -72,6 +72,6 @@ def rates_of(client: ClusterClient, brokers: tuple[int, ...]) -> dict[BrokerSide
             continue
         for side, key in RATE_KEYS.items():
             setting = configs.get(key)
-            own = setting is not None and setting.source == words.SOURCE_DYNAMIC_BROKER
+            own = setting is not None and setting.source == kafka_names.SOURCE_DYNAMIC_BROKER
             rates[broker, side] = int(setting.value) if setting is not None and own else None
     return rates

@@ -13,7 +13,7 @@ import kafka.errors
 from kafka import KafkaProducer
 from reading import read
 
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 _BULK_BYTES = 100_000
 _RECORD_BYTES = 1_000

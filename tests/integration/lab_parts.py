@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from rheostat.lab import Lab, LabSpec
-from streaming.kafka import KafkaSettings, producer
+from streaming.shared.kafka import KafkaSettings, producer
 
 T = TypeVar("T")
 MakeLab = Callable[[LabSpec], Lab]

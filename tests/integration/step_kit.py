@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.bursts.law import Law
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Throttles
 from tuner.model.cluster import BrokerSide

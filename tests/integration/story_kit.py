@@ -21,7 +21,7 @@ from rheostat.lab.node import Node, free_ports
 from rheostat.lab.storm import Storm, Tenant
 from rheostat.settings import Settings, load_settings
 from rheostat.supervisor import Supervisor, children_for
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from story_kit import make_topic, moving
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from streaming.contract import Side
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Side
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.model.limits import MB
 

@@ -12,7 +12,7 @@ from story_kit import make_topic, moving, slowed, storm
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.model.limits import MB
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]

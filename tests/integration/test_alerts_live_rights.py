@@ -25,7 +25,7 @@ from story_kit import make_topic
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(420)]
 

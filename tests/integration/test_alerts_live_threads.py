@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from rheostat.lab.node import free_ports
 from streaming.metrics_server import serve
-from streaming.own_metrics import OwnCollector
-from streaming.thread_watch import ThreadWatch
+from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
 
 
 @pytest.mark.campaign

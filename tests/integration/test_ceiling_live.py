@@ -20,10 +20,10 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.reassign import record
 from rheostat.settings import load_settings
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
-from streaming.units import rate_text, span_text
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
+from streaming.shared.units import rate_text, span_text
 from tuner.lease import group_of
 from tuner.model.limits import MB
 

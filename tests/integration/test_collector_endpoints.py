@@ -30,11 +30,11 @@ from streaming.collector.jmx import AccessError, AccessFiles, Cause, ScrapeError
 from streaming.collector.loop import Collector
 from streaming.collector.metrics import registry_of
 from streaming.collector.settings import CollectorSettings
-from streaming.contract import Role, Sample, Scrape
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient
-from streaming.metric_defs import BY_PROCESS
 from streaming.metrics_server import serve
+from streaming.shared.contract import Role, Sample, Scrape
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.metric_defs import BY_PROCESS
 
 BODY = b"# TYPE kafka_a gauge\nkafka_a 1.0\njvm_threads_current 70.0\n"
 SAMPLES = [Sample("kafka_a", "", 1.0)]

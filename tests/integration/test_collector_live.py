@@ -26,9 +26,9 @@ from rheostat.lab.node import HOST
 from rheostat.lab.tools import reassign_partitions, tool_command
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
-from streaming.contract import Metric, Role, Sample, Scrape, Topics, partition_labels
-from streaming.kafka import KafkaSettings, consumer
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics, partition_labels
+from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.cluster import ClusterClient
 
 LAB = LabSpec(brokers=3)
 TOPIC = "moving"

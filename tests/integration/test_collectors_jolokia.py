@@ -29,12 +29,12 @@ from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.node import Node
 from rheostat.lab.tools import tool_command
 from rheostat.resources import conf_file
-from streaming import words
-from streaming.contract import Metric
 from streaming.formats import telegraf, telegraf_influx, telegraf_json
 from streaming.formats.common import RAW, Source, table
-from streaming.kafka.cluster import ClusterClient
 from streaming.session import spark_session
+from streaming.shared import kafka_names
+from streaming.shared.contract import Metric
+from streaming.shared.kafka.cluster import ClusterClient
 
 TOPIC = "throttled"
 BYTES = 3_000_000
@@ -173,9 +173,9 @@ def make_it_measurable(lab: Lab) -> None:
     tool = subprocess.Popen(quota, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         with ClusterClient(lab.kafka_settings(), "test") as client:
-            all_replicas = {words.LEADER_REPLICAS: "*", words.FOLLOWER_REPLICAS: "*"}
+            all_replicas = {kafka_names.LEADER_REPLICAS: "*", kafka_names.FOLLOWER_REPLICAS: "*"}
             client.create_topic(TOPIC, 2, 2, all_replicas)
-            rates = {words.LEADER_RATE: "100000000", words.FOLLOWER_RATE: "100000000"}
+            rates = {kafka_names.LEADER_RATE: "100000000", kafka_names.FOLLOWER_RATE: "100000000"}
             assert set(client.alter_broker_configs({1: rates, 2: rates}).values()) == {None}
         with Load(
             lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=BYTES,

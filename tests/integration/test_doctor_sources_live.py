@@ -15,7 +15,7 @@ from rheostat.doctor import Finding, Verdict, examine
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.settings import Settings, parse_settings
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 
 LAB = LabSpec(brokers=1)
 PLAIN, STAMPED, ABSENT = "telegraf", "otlp", "nobody.writes.this"

@@ -10,8 +10,8 @@ import pytest
 from lab_parts import until
 
 from rheostat.lab import Lab, LabSpec
-from streaming import words
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared import kafka_names
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 TIMEOUT_S = 3.0
 HUNG = (2, 3)
@@ -33,7 +33,7 @@ def signalled(lab: Lab, which: signal.Signals) -> None:
 def answered(client: ClusterClient) -> tuple[set[int], float]:
     """Who has, and how long it took."""
     began_s = time.monotonic()
-    found = client.broker_configs((1, 2, 3), [words.LEADER_RATE])
+    found = client.broker_configs((1, 2, 3), [kafka_names.LEADER_RATE])
     return {b for b, answer in found.items() if not isinstance(answer, ClusterError)}, time.monotonic() - began_s
 
 

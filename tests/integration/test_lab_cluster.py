@@ -18,8 +18,8 @@ from rheostat.errors import SetupError
 from rheostat.lab import Lab, LabError, LabSpec, Load, cluster
 from rheostat.lab.node import HOST, free_ports
 from streaming.collector.jmx import scrape
-from streaming.contract import Metric, Role
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.contract import Metric, Role
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 START_S_MAX = 40.0  # About 10 on two idle cores; the rest is for a machine that does other things too.
 

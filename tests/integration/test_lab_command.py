@@ -15,8 +15,8 @@ import pytest
 from lab_parts import java_of, rheostat, running, until
 
 from rheostat.settings import load_settings
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient
 
 
 @pytest.fixture

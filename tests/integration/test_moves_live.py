@@ -18,11 +18,11 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from streaming.contract import BrokerSignal, encode_signal
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient, PartitionState
-from streaming.kafka.fetchers import FetcherClient
-from streaming.kafka.racks import broker_racks
+from streaming.shared.contract import BrokerSignal, encode_signal
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient, PartitionState
+from streaming.shared.kafka.fetchers import FetcherClient
+from streaming.shared.kafka.racks import broker_racks
 from tuner.model.fetchers import client_id, fetcher_id
 
 FETCHERS = 3

@@ -18,10 +18,10 @@ from lab_parts import RHEOSTAT, Running, running, until
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.contract import Side, Topics
-from streaming.kafka import consumer, producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal import reading
 from tuner.journal.entries import Entry

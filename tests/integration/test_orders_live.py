@@ -22,10 +22,10 @@ from rheostat.lab.node import free_ports
 from rheostat.orders import read
 from rheostat.settings import load_settings
 from rheostat.tuner_presence import read_tuners
-from streaming.contract import Side, Topics
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.model.limits import MB

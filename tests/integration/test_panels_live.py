@@ -18,8 +18,8 @@ import pytest
 from lab_parts import until
 from panels_kit import ROOT, SCRAPE_S, filled_in, prometheus, queries
 
-from streaming.metric_defs import OfTuner
 from streaming.metrics_server import serve
+from streaming.shared.metric_defs import OfTuner
 from tuner.api.server import HttpServer, make_app
 
 sys.path.insert(0, str(ROOT / "tests" / "unit"))

@@ -24,7 +24,7 @@ from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.model.limits import MB
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]

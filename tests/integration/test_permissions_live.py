@@ -15,11 +15,11 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
 
 from rheostat.lab import Lab, LabSpec
-from streaming import words
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings, producer
-from streaming.kafka.cluster import ClusterClient, MissingRight
-from streaming.topics import ensure_topics
+from streaming.shared import kafka_names
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings, producer
+from streaming.shared.kafka.cluster import ClusterClient, MissingRight
+from streaming.shared.topics import ensure_topics
 from tuner.lease import group_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text(encoding="utf-8")
@@ -172,8 +172,8 @@ def test_operator_writes_orders_and_nothing_else(lab: Lab, tmp_path: Path) -> No
 def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str) -> None:
     with ClusterClient(kafka_of(lab, user), "test") as client:
         for answers in (
-            client.alter_broker_configs({1: {words.LEADER_RATE: "1"}}, validate_only=True),
-            client.alter_topic_configs({TOPICS.metrics: {words.LEADER_REPLICAS: None}}, validate_only=True),
+            client.alter_broker_configs({1: {kafka_names.LEADER_RATE: "1"}}, validate_only=True),
+            client.alter_topic_configs({TOPICS.metrics: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True),
         ):
             assert all(isinstance(answer, MissingRight) for answer in answers.values())
 

@@ -16,10 +16,10 @@ from lab_parts import RHEOSTAT, rheostat, until
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
-from streaming.contract import BrokerSignal, Topics, encode_signal, signal_key
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import BrokerSignal, Topics, encode_signal, signal_key
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.model.limits import MB
 from tuner.plan.slew import WINDOW_S
 

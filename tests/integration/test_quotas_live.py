@@ -11,13 +11,13 @@ from lab_parts import until
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.storm import Request, Storm, Tenant
-from streaming import words
-from streaming.contract.quotas import Default, QuotaEntity
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.controller_asker import ControllerAsker
-from streaming.kafka.quotas import QuotaClient
-from streaming.kafka.wire import Wire
+from streaming.shared import kafka_names
+from streaming.shared.contract.quotas import Default, QuotaEntity
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.quotas import QuotaClient
+from streaming.shared.kafka.wire import Wire
 
 LAB = LabSpec(brokers=1)
 ANY = Default.DEFAULT
@@ -87,7 +87,7 @@ def test_a_check_changes_nothing(quotas: QuotaClient) -> None:
 def test_other_quotas_of_an_entity_are_left_alone(quotas: QuotaClient, settings: KafkaSettings) -> None:
     data = AlterClientQuotasRequest.EntryData
     somebody_elses = data(
-        entity=[data.EntityData(entity_type=words.QUOTA_USER, entity_name="alice")],
+        entity=[data.EntityData(entity_type=kafka_names.QUOTA_USER, entity_name="alice")],
         ops=[data.OpData(key="producer_byte_rate", value=1e6, remove=False)],
     )
     wire = Wire(settings, "somebody-else")

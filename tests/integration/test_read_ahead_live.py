@@ -15,10 +15,10 @@ from lab_parts import RHEOSTAT, running, until
 from test_one_hand import STAYS_S, TAKE_OVER_S_MAX, Tuner, config, members
 
 from rheostat.lab import Lab, LabSpec
-from streaming.contract import Side, Topics
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.journal.entries import RING, RINGS, Entry, encode_entry, encode_owned, entry_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.owed import Owed

@@ -13,7 +13,7 @@ from lab_parts import MakeLab, rheostat, until
 
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.keeper import lab_config
-from streaming.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.reassignments import ReassignmentClient
 
 # One disk, which all brokers say is theirs: over half of it is in use, so a copy of all does not fit, and of the large one does.
 DISK_MIB, LARGE_BYTES, SMALL_BYTES = 512, 215_000_000, 80_000_000

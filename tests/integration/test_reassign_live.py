@@ -22,10 +22,10 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign import record
 from rheostat.reassign.command import Asked, run_reassign
 from rheostat.settings import load_settings
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.reassignments import ReassignmentClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.actuate.reassignments import KafkaReassignments
 from tuner.journal.plan_records import head_key
 from tuner.lease import group_of

@@ -20,8 +20,8 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.reassign import record
 from rheostat.settings import load_settings
-from streaming.kafka.reassignments import ReassignmentClient
-from streaming.throttles import RATE_KEYS
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.throttle_settings import RATE_KEYS
 from tuner.lease import group_of
 from tuner.model.reassigning import Ending, Plan, Wanted
 

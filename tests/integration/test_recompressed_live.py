@@ -13,10 +13,10 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.tools import tool_command
-from streaming.contract import Side, Topics
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics, not_read_back
+from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics, not_read_back
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.reading import UnreadableBatchError
 from tuner.model.limits import MB

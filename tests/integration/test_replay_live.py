@@ -20,7 +20,7 @@ from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,
@@ -32,11 +32,11 @@ from streaming.contract import (
     encode_signal,
     signal_key,
 )
-from streaming.contract.quotas import QuotaEntity
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.quotas import QuotaClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.quotas import QuotaClient
+from streaming.shared.topics import ensure_topics
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.model.limits import MB
 

@@ -30,14 +30,14 @@ from rheostat.doctor import Finding, Verdict, examine
 from rheostat.lab import Lab, LabSpec
 from rheostat.reach import Way, reach
 from rheostat.settings import Settings, load_settings
-from streaming import words
-from streaming.contract import Topics
-from streaming.contract.quotas import QuotaEntity
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient, MissingRight
-from streaming.kafka.quotas import QuotaClient
-from streaming.kafka.reassignments import ReassignmentClient
-from streaming.topics import topic_specs
+from streaming.shared import kafka_names
+from streaming.shared.contract import Topics
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, MissingRight
+from streaming.shared.kafka.quotas import QuotaClient
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.topics import topic_specs
 from tuner.lease import group_of
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
@@ -148,15 +148,15 @@ def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable
     assert [e.node for e in client.brokers()] == [1]  # Needs no right; so the address and the password are good.
     assert right_of(client.reassignments) == "Describe on Cluster"
     assert right_of(lambda: client.partitions([TOPIC])) == f"Describe on Topic {TOPIC}"
-    assert right_of(lambda: client.topic_configs([TOPIC], [words.LEADER_REPLICAS])) == "DescribeConfigs on Topic"
+    assert right_of(lambda: client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS])) == "DescribeConfigs on Topic"
     with pytest.raises(MissingRight, match=f"refused to describe the configs of {TOPIC!r}"):
-        client.topic_configs([TOPIC], [words.LEADER_REPLICAS])
+        client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS])
     assert right_of(lambda: client.create_topic("new", 1, 1, {})) == "Create on Topic new"
     for right, answers in (
-        ("DescribeConfigs on Cluster", client.broker_configs([1], [words.LEADER_RATE])),
+        ("DescribeConfigs on Cluster", client.broker_configs([1], [kafka_names.LEADER_RATE])),
         ("Describe on Cluster", client.log_sizes([1], [(TOPIC, 0)])),
-        ("AlterConfigs on Cluster", client.alter_broker_configs({1: {words.LEADER_RATE: "1"}})),
-        ("AlterConfigs on Topic", client.alter_topic_configs({TOPIC: {words.LEADER_REPLICAS: "*"}})),
+        ("AlterConfigs on Cluster", client.alter_broker_configs({1: {kafka_names.LEADER_RATE: "1"}})),
+        ("AlterConfigs on Topic", client.alter_topic_configs({TOPIC: {kafka_names.LEADER_REPLICAS: "*"}})),
     ):
         for answer in answers.values():
             assert isinstance(answer, MissingRight)
@@ -269,16 +269,18 @@ def test_with_the_minimal_set_every_call_works(lab: Lab, client_of: Callable[[st
     until(lambda: not refused(lambda: client.partitions([TOPIC])), 10, "the rights are effective")
     until(lambda: not refused(client.reassignments), 10, "the rights are effective")
 
-    assert client.alter_broker_configs({1: {words.LEADER_RATE: "1000000"}}) == {1: None}
-    assert client.alter_topic_configs({TOPIC: {words.LEADER_REPLICAS: "0:1"}}) == {TOPIC: None}
+    assert client.alter_broker_configs({1: {kafka_names.LEADER_RATE: "1000000"}}) == {1: None}
+    assert client.alter_topic_configs({TOPIC: {kafka_names.LEADER_REPLICAS: "0:1"}}) == {TOPIC: None}
 
     def configured() -> bool:
-        found = client.broker_configs([1], [words.LEADER_RATE])[1]
+        found = client.broker_configs([1], [kafka_names.LEADER_RATE])[1]
         assert isinstance(found, dict)
-        return words.LEADER_RATE in found and found[words.LEADER_RATE].value == "1000000"
+        return kafka_names.LEADER_RATE in found and found[kafka_names.LEADER_RATE].value == "1000000"
 
     def listed() -> bool:
-        return client.topic_configs([TOPIC], [words.LEADER_REPLICAS]) == {TOPIC: {words.LEADER_REPLICAS: "0:1"}}
+        return client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS]) == {
+            TOPIC: {kafka_names.LEADER_REPLICAS: "0:1"}
+        }
 
     # Two records of the controller's, and a broker that applied the first may not yet have the second.
     until(configured, 10, "what was written to the broker's settings is read")

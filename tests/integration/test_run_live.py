@@ -21,7 +21,7 @@ from terminal_kit import CTRL_C, terminal
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 LAB = LabSpec(brokers=1)
 HEALTHY_S_MAX = 3.0

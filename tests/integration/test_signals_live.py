@@ -22,7 +22,7 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,
@@ -34,9 +34,9 @@ from streaming.contract import (
     encode_signal,
     signal_key,
 )
-from streaming.kafka import consumer, producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.kafka import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.observe.signals import SignalReader
 
 NOBODY = "nobody"

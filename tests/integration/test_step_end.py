@@ -22,9 +22,9 @@ from kafka.admin import NewTopic
 from lab_parts import until
 
 from rheostat.lab import Lab, LabSpec, Load
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.model.limits import MB
 
 LAB = LabSpec(brokers=3)

@@ -27,9 +27,9 @@ from lab_parts import MakeLab
 from step_kit import Growth, Hand, Ramp, Response, drive, steered
 
 from rheostat.lab import Lab, LabSpec, Load
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.actuate.throttles import KafkaThrottles
 from tuner.model.limits import MB
 

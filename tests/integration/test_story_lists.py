@@ -13,8 +13,8 @@ from story_kit import make_topic, moving, running, slowed
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status import last_entries
-from streaming.kafka.cluster import ClusterClient
-from streaming.throttles import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
 from tuner.decide.lists import needed_pairs
 from tuner.model.cluster import LiveCluster, NotSeen
 from tuner.model.limits import MB

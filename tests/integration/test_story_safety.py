@@ -13,8 +13,8 @@ from rheostat.errors import EXIT_NOT_WELL
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status import gather, last_entries
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.model.cluster import LiveCluster
 from tuner.observe.live import LiveReader
 

@@ -13,8 +13,8 @@ from story_kit import make_topic, moving, running
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status import last_entries
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.model.cluster import BrokerSide, LiveCluster
 from tuner.model.limits import MB
 from tuner.observe.live import LiveReader

@@ -14,8 +14,8 @@ from story_kit import Running, running
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.storm import Storm, Tenant
-from streaming.contract.quotas import Default, QuotaEntity
-from streaming.kafka.quotas import QuotaClient
+from streaming.shared.contract.quotas import Default, QuotaEntity
+from streaming.shared.kafka.quotas import QuotaClient
 
 LAB = LabSpec(brokers=2, controllers=3, heap_mb=320)
 STORMS = ("storm-0", "storm-1")

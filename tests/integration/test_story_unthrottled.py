@@ -10,9 +10,9 @@ from story_kit import make_topic, moving, running, slowed
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status import last_entries
-from streaming.contract import Topics
-from streaming.kafka import consumer, producer
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient
 from tuner.journal.reading import read_records
 from tuner.model.cluster import LiveCluster
 from tuner.observe.live import LiveReader

@@ -23,15 +23,15 @@ from rheostat.jvm.kernel import stream_jars
 from rheostat.lab import Lab, LabSpec
 from streaming import checkpoint, pipeline
 from streaming.backlog import State
-from streaming.contract import Metric, Role, Sample, Scrape, Topics
 from streaming.formats.common import Source
-from streaming.kafka import KafkaSettings, admin_client, producer
-from streaming.kafka.cluster import ClusterClient
 from streaming.quarantine import Hears
 from streaming.session import spark_session
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.kafka import KafkaSettings, admin_client, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from streaming.sources import Feed, kafka_ids
-from streaming.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 TOPICS = Topics.with_prefix("rheostat")

@@ -18,10 +18,18 @@ from rheostat.jvm.java import find_java
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.contract import BrokerSignal, Metric, Role, Sample, Scrape, Topics, decode_signal
-from streaming.kafka.clients import consumer, producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import (
+    BrokerSignal,
+    Metric,
+    Role,
+    Sample,
+    Scrape,
+    Topics,
+    decode_signal,
+)
+from streaming.shared.kafka.clients import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 WORKERS = 2

@@ -18,10 +18,10 @@ from lab_parts import RHEOSTAT, Running, running, until
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from streaming.contract import Metric, Role, Sample, Scrape, Topics
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 AT_ONCE_S_MAX = 20.0  # An interpreter on a busy machine; Spark alone takes longer.

@@ -18,11 +18,11 @@ from lab_parts import RHEOSTAT, running, until
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.contract import Metric, Role, Sample, Scrape, Topics
-from streaming.kafka import producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.metric_defs import BY_PROCESS
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.metric_defs import BY_PROCESS
+from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 STARTED_S_MAX = 120.0

@@ -22,10 +22,10 @@ from lab_parts import RHEOSTAT, Running, is_java, running, until
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.checkpoint import _JVM_GONE_S_MAX
-from streaming.contract import Metric, Role, Sample, Scrape, Topics
-from streaming.kafka.clients import consumer, producer
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.kafka.clients import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 INTERVAL_S = 1

@@ -12,8 +12,8 @@ from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from rheostat.lab import Lab, LabSpec
 from rheostat.reach import Reached, Way, reach
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient
 
 USER, PASSWORD = "mover", "pw-mover"
 SCRAM = "SCRAM-SHA-512"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from dashboards.runbook_page import RUNBOOK_AT, anchor
-from streaming.metric_defs import ALL
+from streaming.shared.metric_defs import ALL
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "dashboards"

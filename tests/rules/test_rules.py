@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dashboards.runbook_page import RUNBOOK_AT, anchor
-from streaming.metric_defs import ALL as METRICS
+from streaming.shared.metric_defs import ALL as METRICS
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards" / "rules"

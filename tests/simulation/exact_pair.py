@@ -13,7 +13,7 @@ import numpy as np
 from lab_worlds import LINE_BYTES_PER_S, ROUND_TRIP_S, F, L
 
 from benchmarks.bursts.methods import END_S, Bytes, Method, Phases, changes, phases_of
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.world import MIB
 
 _RESPONSE_BYTES = 4 * MIB

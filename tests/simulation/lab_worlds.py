@@ -21,7 +21,7 @@ from benchmarks.bursts.methods import (
     changes,
     phases_of,
 )
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Floats
 from tuner.simulation.world import (

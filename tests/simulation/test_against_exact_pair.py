@@ -9,7 +9,7 @@ from exact_pair import exact_phases
 from lab_worlds import BOTH, ROUND_TRIP_S, F, at_moments
 
 from benchmarks.bursts.methods import MOMENTS, Method, Phases, each, in_one_step, linear, typical
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.world import FetchSettings
 
 RAMP_22 = linear(22, 0.5)

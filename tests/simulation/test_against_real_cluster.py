@@ -30,7 +30,7 @@ from lab_worlds import (
 
 from benchmarks.bursts import recordings
 from benchmarks.bursts.methods import MB, Feedback, Method, Phases, each, in_one_step, linear, typical
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.world import MIB, FetchSettings, StartRate, TopicLists
 
 TOLERANCE = 0.25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
 from tuner.simulation.world import (

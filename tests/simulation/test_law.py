@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide.course import Course, LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.moves.rivals import AllAtOnce, Batches
 from benchmarks.moves.simulated import optimum, rates_of
 from benchmarks.moves.worlds import four_brokers, joining
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.pace import PaceLimits
 from tuner.plan.batches import BatchLimits
 from tuner.simulation.cluster import Cluster

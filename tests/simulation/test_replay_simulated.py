@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.actuate.slewing import Slewing
 from tuner.journal.entries import Entry
 from tuner.journal.in_force import InForce

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB, Limits
 from tuner.simulation.draw import Shape, draw_world

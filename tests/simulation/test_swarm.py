@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from streaming.contract import Side
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner import steering
 from tuner.decide import ownership
 from tuner.decide.freshness import Freshness

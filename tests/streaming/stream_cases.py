@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.contract import Role, Sample, Scrape, Signal, Topics, decode_signal, signal_key
 from streaming.formats.common import RAW, Source
 from streaming.pipeline import DEFAULT_SHAPE, Input, build
 from streaming.runner import progress
+from streaming.shared.contract import Role, Sample, Scrape, Signal, Topics, decode_signal, signal_key
 from streaming.signals import Shape
 
 TOPICS = Topics.with_prefix("rheostat")

@@ -18,10 +18,17 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import T0, TOPICS, Logged, at, decoded, newest, numbered, raw, records, scrape
 
-from streaming.contract import BrokerSignal, ControllerSignal, Metric, Role, Signal, TenantSignal
 from streaming.formats import cruise_control, telegraf
 from streaming.formats.common import Source
 from streaming.pipeline import Input, build
+from streaming.shared.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    Metric,
+    Role,
+    Signal,
+    TenantSignal,
+)
 
 SEED = 4711
 SCRAPES = 5

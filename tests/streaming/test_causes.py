@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streaming.causes import first_line
+from streaming.failure_causes import first_line
 
 
 def test_of_a_failure_in_java_the_innermost_cause_is_shown(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from streaming.contract import (
+from streaming.shared.contract import (
     SCHEMA_VERSION,
     BrokerSignal,
     ContractError,

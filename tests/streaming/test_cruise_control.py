@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from streaming.contract import BrokerSignal, Metric
 from streaming.formats import cruise_control
 from streaming.formats.common import RAW, SCRAPE_TYPE, Source, table
+from streaming.shared.contract import BrokerSignal, Metric
 
 AT_MS = 1_700_000_010_123
 TOPIC = "orders-ü".encode()

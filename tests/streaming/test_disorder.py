@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import MB, T0, TOPICS, Logged, Record, Stream, at, changed, newest, scrape
 
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     Metric,

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from stream_cases import OURS, T0, TOPICS, Logged, Stream, raw, records, scrape
 
-from streaming.contract import Metric
 from streaming.pipeline import build
 from streaming.runner import progress
+from streaming.shared.contract import Metric
 
 PLACES = 100
 FEW = replace(OURS, places=PLACES)

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from stream_cases import TOPICS, Logged, at, raw, records
 from test_all_formats import NODES, SCRAPES, WRITERS
 
-from streaming.contract import BrokerSignal, ContractError, MoveSignal, decode_signal
 from streaming.formats.common import Source, table
 from streaming.formats.registry import FORMATS, QUICK
 from streaming.pipeline import Input, build
+from streaming.shared.contract import BrokerSignal, ContractError, MoveSignal, decode_signal
 
 HOSTILE = 120  # Records of each format.
 TOKENS = [

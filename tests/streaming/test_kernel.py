@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from stream_cases import OURS, T0, TOPICS, Logged, Stream, changed, newest, raw, scrape, signals_of
 
 from streaming import kernel
-from streaming.contract import BrokerSignal, Metric, partition_labels
 from streaming.entities import entities
 from streaming.formats.common import SCRAPE_TYPE
 from streaming.formats.registry import QUICK
 from streaming.pipeline import build
-from streaming.wanted import BROKER_COUNTERS, BROKER_GAUGES
+from streaming.shared.contract import BrokerSignal, Metric, partition_labels
+from streaming.signal_fields import BROKER_COUNTERS, BROKER_GAUGES
 
 SAMPLES = {
     Metric.CLIENT_IN: 1234,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import MB, T0, Record, newest, scrape, signals_of
 
-from streaming.contract import Metric, MoveSignal, MoveStep, Side, Signal, partition_labels
+from streaming.shared.contract import Metric, MoveSignal, MoveStep, Side, Signal, partition_labels
 
 Samples = dict[tuple[str, str] | str, float]
 

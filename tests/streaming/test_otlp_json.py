@@ -14,9 +14,9 @@ import pytest
 import yaml
 from pyspark.sql import Row, SparkSession
 
-from streaming.contract import Metric
 from streaming.formats import otlp_json
 from streaming.formats.common import NO_NODE, RAW, SCRAPE_TYPE, Source, table
+from streaming.shared.contract import Metric
 
 AT_MS = 1_700_000_010_123
 AT = str(AT_MS * 1_000_000 + 456_789)

@@ -7,8 +7,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from stream_cases import T0, Stream, newest, scrape
 
-from streaming.contract import BrokerSignal, Metric, Scrape
 from streaming.runner import progress
+from streaming.shared.contract import BrokerSignal, Metric, Scrape
 
 
 def client_in(at_s: float, count: float, node: int = 1) -> Scrape:

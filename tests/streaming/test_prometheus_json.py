@@ -13,10 +13,10 @@ import pytest
 import yaml
 from pyspark.sql import Row, SparkSession
 
-from streaming.contract import Metric
 from streaming.formats import prometheus_json
 from streaming.formats.common import NO_NODE, RAW, SCRAPE_TYPE, Source, table
 from streaming.formats.prometheus_names import METRICS
+from streaming.shared.contract import Metric
 
 AT = "2026-11-21T13:00:05Z"
 AT_MS = 1_795_266_005_000

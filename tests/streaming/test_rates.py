@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import T0, Record, newest, scrape, signals_of
 
-from streaming.contract import BrokerSignal, Metric, Signal
+from streaming.shared.contract import BrokerSignal, Metric, Signal
 
 Counts = dict[float, float | None]  # Second → count; None where the scrape lacks it.
 

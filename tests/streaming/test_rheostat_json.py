@@ -8,8 +8,15 @@ import json
 from pyspark.sql import SparkSession
 from stream_cases import OURS, T0, TOPICS, Logged, at, changed, newest, raw, records, scrape, signals_of
 
-from streaming.contract import BrokerSignal, Metric, MoveSignal, Role, TenantSignal, partition_labels
 from streaming.pipeline import build
+from streaming.shared.contract import (
+    BrokerSignal,
+    Metric,
+    MoveSignal,
+    Role,
+    TenantSignal,
+    partition_labels,
+)
 
 GOOD = scrape(0, {Metric.HANDLER_IDLE: 0.9, Metric.CLIENT_IN: 5.0})
 TEXT = GOOD.value()

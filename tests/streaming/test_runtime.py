@@ -15,13 +15,13 @@ from streaming import checkpoint
 from streaming.entities import entities
 from streaming.errors import StreamError
 from streaming.formats.common import RAW, Source
-from streaming.kafka import KafkaSettings
 from streaming.kernel import LAYOUT
 from streaming.pipeline import ending_between, made_with
 from streaming.settings import StreamSettings
+from streaming.shared.kafka import KafkaSettings
+from streaming.signal_fields import BROKER_COUNTERS
 from streaming.signals import STATE_TYPE, Shape, spans
 from streaming.sources import Feed
-from streaming.wanted import BROKER_COUNTERS
 
 FEED = Feed(KafkaSettings(bootstrap_servers="k:1"), ("a", "b"), "rheostat_json", Source("c"), 5000)
 

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import MB, OURS, T0, TOPICS, Record, at, changed, decoded, newest, raw, records, scrape
 
-from streaming.contract import (
+from streaming.pipeline import Input, build
+from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     Metric,
@@ -29,7 +30,6 @@ from streaming.contract import (
     partition_labels,
     signal_key,
 )
-from streaming.pipeline import Input, build
 
 EVERY_S = 5.0
 TIMES = (0.0, 5.0, 10.0, 15.0)

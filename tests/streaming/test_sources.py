@@ -10,10 +10,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from stream_cases import T0, TOPICS, Logged, Stream, numbered, raw, records, scrape
 
-from streaming.contract import Metric
 from streaming.formats.common import Source
 from streaming.pipeline import Input, build
 from streaming.runner import progress
+from streaming.shared.contract import Metric
 from streaming.signals import Shape
 
 LARGE, SMALL, SILENT = "rheostat.metrics", "small", "silent"

@@ -20,8 +20,16 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from stream_cases import MB, OURS, T0, TOPICS, Logged, Stream, changed, decoded, numbered, raw, scrape
 
-from streaming.contract import BrokerSignal, ControllerSignal, Metric, MoveSignal, Role, TenantSignal, partition_labels
 from streaming.pipeline import build
+from streaming.shared.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    Metric,
+    MoveSignal,
+    Role,
+    TenantSignal,
+    partition_labels,
+)
 
 NODES = 6
 SCRAPES = 20

@@ -9,9 +9,9 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from streaming.contract import Metric
 from streaming.formats import telegraf, telegraf_influx, telegraf_json
 from streaming.formats.common import NO_NODE, RAW, SCRAPE_TYPE, Format, Source, table
+from streaming.shared.contract import Metric
 
 T0 = 1_700_000_010_123
 SOURCE = Source("main", {"kafka-2.example.com": 2, "10.0.0.9:8081": 3, "kafka-4": 4})

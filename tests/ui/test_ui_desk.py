@@ -11,10 +11,10 @@ from rheostat import orders as commands
 from rheostat.lab import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.settings import load_settings
-from streaming.contract import Side
-from streaming.kafka import KafkaSettings, producer
-from streaming.kafka.cluster import ClusterClient
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Side
+from streaming.shared.kafka import KafkaSettings, producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.api.before import tell_of_before
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused, resumed
 from tuner.journal.entries import Entry

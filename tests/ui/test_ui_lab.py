@@ -17,7 +17,7 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from rheostat.supervisor import Supervisor, children_for
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient
 
 THROTTLE = 4_500_000
 

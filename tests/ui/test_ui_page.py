@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
-from streaming.units import rate_text, span_text
+from streaming.shared.units import rate_text, span_text
 from tuner.api.decisions import Filter
 from tuner.api.sentences import moment
 from tuner.decide.mutation_quota import Turn

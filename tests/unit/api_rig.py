@@ -22,7 +22,7 @@ from tuner_cases import (
     owned,
 )
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.api.auth import Role, Tokens, token
 from tuner.api.board import Board
 from tuner.api.limits import Buckets

@@ -23,8 +23,8 @@ from tuner_cases import (
     owned,
 )
 
-from streaming.contract import BrokerSignal, MoveSignal
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import BrokerSignal, MoveSignal
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
 from tuner.journal.entries import Entry, decode_memory, encode_memory

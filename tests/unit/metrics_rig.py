@@ -14,11 +14,18 @@ from prometheus_client import CollectorRegistry
 from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import Cause
-from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, MovingPartition, Side, TenantSignal
-from streaming.own_metrics import ConfigState, OwnCollector
+from streaming.shared.contract import (
+    BrokerSignal,
+    ControllerSignal,
+    MoveSignal,
+    MovingPartition,
+    Side,
+    TenantSignal,
+)
+from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
-from streaming.thread_watch import ThreadWatch
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.contract import ControllerSignal, TenantSignal
+from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_ownership import intend, settle
 from tuner.decide.mutation_quota import Turn, turn
 from tuner.model.cluster import NotSeen

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from mutation_rig import START_MS, controller, tenant
 
-from streaming.contract import ControllerSignal, TenantSignal
+from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_ownership import intend, settle
 from tuner.decide.mutation_quota import turn
 from tuner.model.cluster import NotSeen

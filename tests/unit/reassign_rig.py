@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from streaming.contract import BrokerSignal, ControllerSignal
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import BrokerSignal, ControllerSignal
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import Outcome, Refusal
 from tuner.api.plan_board import PlanBoard
 from tuner.decide.reassign_pace import Bounds, Throttling

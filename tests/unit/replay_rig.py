@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from loop_rig import FakeJournal, Rig
 from tuner_cases import LIMITS, STALL
 
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import DryRunThrottles, Throttles
 from tuner.journal.entries import Entry

@@ -9,8 +9,13 @@ from test_announced import T0, Announced, still
 from test_listing import NOTHING, cycle, unthrottled
 from tuner_cases import move, throttle
 
-from streaming.contract import Side
-from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle, text_of
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import (
+    LIST_CHARS_MAX,
+    ThrottledReplicas,
+    TopicThrottle,
+    text_of,
+)
 from tuner.announcing import Announcing
 from tuner.decide.announced_room import with_room
 from tuner.model.cluster import LiveCluster, PartitionMove

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer
 
-from streaming.places import PlaceLimits
+from streaming.shared.connection_limits import PlaceLimits
 from tuner.api.connection_table import limits_within
 from tuner.api.limits import BODY_BYTES_MAX, Buckets, Rate
 from tuner.api.requests_at_once import RequestsAtOnce

@@ -15,8 +15,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 
-from streaming.contract import decode_signal, encode_signal
-from streaming.contract.bounds import AT_MS_MAX, COMPLETENESS_MAX, COMPLETENESS_MIN, COUNT_MAX, NUMBER_MAX
+from streaming.shared.contract import decode_signal, encode_signal
+from streaming.shared.contract.bounds import (
+    AT_MS_MAX,
+    COMPLETENESS_MAX,
+    COMPLETENESS_MIN,
+    COUNT_MAX,
+    NUMBER_MAX,
+)
 from tuner.api.limits import Buckets, Rate
 from tuner.api.server import HttpServer
 from tuner.model.cluster import Course

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.api.history import COLUMNS, History, Peak, Peaks
 from tuner.model.cluster import Course, NotSeen, Observation
 from tuner.model.limits import MB

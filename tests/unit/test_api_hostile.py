@@ -12,7 +12,7 @@ from tuner_cases import NOW_MS, SOURCE
 
 from rheostat.errors import BadInputError
 from rheostat.settings import load_settings
-from streaming.contract import MoveSignal, Side
+from streaming.shared.contract import MoveSignal, Side
 from tuner.api.answers import HEADERS
 from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate

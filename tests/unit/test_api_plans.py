@@ -9,7 +9,7 @@ from reassign_rig import Rig as Executor
 from reassign_rig import still
 from tuner_cases import STALLED, TARGET, live, move, move_signal
 
-from streaming.units import span_text
+from streaming.shared.units import span_text
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
 from tuner.api.plan_views import plan_row

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.places import PlaceLimits
+from streaming.shared.connection_limits import PlaceLimits
 from tuner.api.connection_table import limits_within
 from tuner.api.requests_at_once import RequestsAtOnce
 

@@ -22,8 +22,8 @@ from rheostat.status_look import Onlooker
 from rheostat.status_picture import Course, picture, spark
 from rheostat.status_plans import Plans
 from rheostat.status_tenants import Tenants
-from streaming.contract import MoveSignal, MoveStep, Signal
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import MoveSignal, MoveStep, Signal
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
 from tuner.journal.entries import Entry, encode_entry, encode_memory, entry_key, memory_key
 from tuner.journal.order_records import encode_orders, orders_key

@@ -26,9 +26,9 @@ from tuner_cases import (
     owned,
 )
 
-from streaming.metric_def import MetricDef
-from streaming.metric_defs import BY_PROCESS
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.metric_def import MetricDef
+from streaming.shared.metric_defs import BY_PROCESS
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.api.board import LAST_DECISIONS, Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import NAMED_MAX, QuotaBoard, QuotaCollector

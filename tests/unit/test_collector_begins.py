@@ -13,8 +13,8 @@ import pytest
 from streaming.collector.admin import AdminFacts, Swept
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
-from streaming.contract import Scrape
-from streaming.kafka.cluster import ClusterClient, ClusterError, Endpoint, PartitionState
+from streaming.shared.contract import Scrape
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Endpoint, PartitionState
 
 MOVE = PartitionState("orders", 0, 1, (1, 3), (1,), (3,), (2,))
 

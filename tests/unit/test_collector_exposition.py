@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.collector.exposition import LAG, OURS, Reading, parse
-from streaming.contract import Sample, canonical_labels
+from streaming.shared.contract import Sample, canonical_labels
 
 
 def full_parse(text: str) -> list[Sample]:

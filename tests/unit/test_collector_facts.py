@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streaming.collector.facts import Answers, followed_by_node, lag_samples, samples_by_node
-from streaming.contract import Metric, Sample
-from streaming.kafka.cluster import PartitionState
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Metric, Sample
+from streaming.shared.kafka.cluster import PartitionState
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 
 MB = 1_000_000
 # Partition 0 of "orders", led by 1, in sync on 2, being added on 3, throttled with exact lists.

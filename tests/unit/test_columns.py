@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, broker_signal, live, move_signal, owned, traced
 
-from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, Side, TenantSignal
-from streaming.contract.quotas import Default, QuotaEntity
+from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, Side, TenantSignal
+from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.decide.course import Course, LawMemory
 from tuner.decide.headroom import Load
 from tuner.decide.newest import Steps

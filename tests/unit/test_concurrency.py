@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
+from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
 from tuner.decide.concurrency import pace
 from tuner.model.cluster import BrokerSide
 from tuner.model.mutation import ControllerObjective

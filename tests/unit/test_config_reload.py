@@ -15,7 +15,7 @@ import structlog
 from rheostat import reloading
 from rheostat.config_watch import TAKEN, ConfigWatch, changes
 from rheostat.settings import load_settings
-from streaming.own_metrics import ConfigState
+from streaming.shared.process_metrics import ConfigState
 from tuner.api.board import Board
 from tuner.api.quota_board import QuotaBoard
 from tuner.model.limits import MB

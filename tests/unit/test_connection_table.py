@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.addresses import counted_address, is_loopback
+from streaming.shared.addresses import counted_address, is_loopback
 from tuner.api.connection_table import PHASE_S_MAX, UNREAD_S_MAX, ConnectionTable, OpenConnection, Phase, limits_within
 
 REMOTE, OTHER, LOCAL = "192.0.2.1", "192.0.2.2", "127.0.0.1"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ContractError,
     ControllerSignal,
@@ -25,7 +25,7 @@ from streaming.contract import (
     kind_of,
     signal_key,
 )
-from streaming.contract.bounds import AT_MS_MAX, NODE_MAX, NUMBER_MAX, RECORD_BYTES_MAX
+from streaming.shared.contract.bounds import AT_MS_MAX, NODE_MAX, NUMBER_MAX, RECORD_BYTES_MAX
 
 NUMBER = st.none() | st.floats(0, 1e15)
 STEP = st.builds(MoveStep, st.integers(0, 2**42), *[st.floats(0, 1e12)] * 4)

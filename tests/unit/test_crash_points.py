@@ -16,7 +16,7 @@ from test_plan_throttle import plan
 from test_steering import seconds, steered
 from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle
 
-from streaming.throttles import TopicThrottle
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.announcing import Announcing
 from tuner.model.limits import MB
 from tuner.model.memory import Memory

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from fake_asker import FakeAsker
 
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.model.felt_window import COUNT_MIN
 from tuner.observe.creation_probe import BROKERS_MAX, EVERY_S, CreationProbe
 

@@ -23,7 +23,7 @@ from tuner_cases import (
     traced,
 )
 
-from streaming.contract import BrokerSignal, MoveStep
+from streaming.shared.contract import BrokerSignal, MoveStep
 from tuner.decide.culprit import Culprit, Feeds, culprit
 from tuner.decide.policy import decide
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove

@@ -12,8 +12,8 @@ from api_rig import Rig
 from prometheus_client import CollectorRegistry
 from tuner_cases import move_signal
 
-from streaming.contract import Side
-from streaming.metric_page import page
+from streaming.shared.contract import Side
+from streaming.shared.metric_page import page
 from tuner.api import desktop as module
 from tuner.api.desktop import Desktop
 

@@ -17,10 +17,16 @@ from rheostat.doctor import Finding, Verdict
 from rheostat.doctor.agents import agents
 from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.settings import Settings
-from streaming.contract import Metric
-from streaming.kafka import KafkaSettings
-from streaming.kafka.cluster import ClusterError, ConfigValue, MissingRight, PartitionState, Unreachable
 from streaming.settings import SourceSettings
+from streaming.shared.contract import Metric
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import (
+    ClusterError,
+    ConfigValue,
+    MissingRight,
+    PartitionState,
+    Unreachable,
+)
 
 TOPIC = "telegraf"
 APPENDED, CREATED = "LogAppendTime", "CreateTime"

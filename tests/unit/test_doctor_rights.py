@@ -10,10 +10,10 @@ import pytest
 from rheostat.doctor.cluster import rights
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import parse_settings
-from streaming import words
-from streaming.kafka.cluster import MissingRight, PartitionState
+from streaming.shared import kafka_names
+from streaming.shared.kafka.cluster import MissingRight, PartitionState
 
-INTERNAL = {words.GROUPS_TOPIC, words.TRANSACTIONS_TOPIC}
+INTERNAL = {kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC}
 COORDINATED = {
     "right: Read on Group rheostat-tuner-c", "right: Write on TransactionalId rheostat-tuner-c",
     "right: Describe on Group rheostat-tuner-c",

@@ -7,7 +7,7 @@ from typing import Any
 from rheostat.doctor import Finding, Verdict
 from rheostat.doctor.writers import writers
 from rheostat.settings import Settings
-from streaming.kafka.cluster import ClusterError, MissingRight
+from streaming.shared.kafka.cluster import ClusterError, MissingRight
 
 SETTINGS = Settings.model_validate(
     {

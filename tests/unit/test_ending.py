@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, move, owned, throttle
 
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.decide.ending import end_of_moves, is_ending, put_back_all
 from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.model.decision import ClearLists, PutBackRate, Reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tuner_cases import move_signal
 
-from streaming.contract import MoveSignal, Side
+from streaming.shared.contract import MoveSignal, Side
 from tuner.plan.ends import TOLD_AFTER_S, Progress, end_of
 
 

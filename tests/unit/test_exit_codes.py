@@ -27,7 +27,7 @@ from rheostat.errors import (
     CommandError,
 )
 from rheostat.reassign import interrupted, record
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, Owned
 from tuner.model.orders import Orders

@@ -11,10 +11,10 @@ import pytest
 from fake_throttles import FakeThrottles
 from tuner_cases import OWN_LISTS, SOURCE, TARGET, L, throttle
 
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.values import Append, InvalidConfig
-from streaming.throttles import LIST_KEYS
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.values import Append, InvalidConfig
+from streaming.shared.throttle_settings import LIST_KEYS
 from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles
 from tuner.actuate.throttles import DOUBT_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
 from tuner.journal.kafka_journal import JournalError, JournalLost

@@ -15,7 +15,7 @@ from rheostat.errors import NotConfirmedError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.asked import _change_line
 from rheostat.fetchers.knob import WallClock
-from streaming.kafka.values import Unreachable
+from streaming.shared.kafka.values import Unreachable
 from tuner.decide.fetcher_watch import Look
 from tuner.plan.fetcher_change import DEFAULT, Change, Place, Setting, change
 

@@ -19,7 +19,7 @@ from tuner_cases import (
     traced,
 )
 
-from streaming.contract import MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound, moving_collisions
 from tuner.decide.policy import decide
 from tuner.model.cluster import LiveCluster, PartitionMove

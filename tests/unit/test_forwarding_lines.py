@@ -12,7 +12,7 @@ from mutation_rig import START_MS, Rig, controller, reasons, tenant
 from tuner_cases import broker_signal
 
 from benchmarks.controllers.line_model import waits
-from streaming.contract import ControllerSignal
+from streaming.shared.contract import ControllerSignal
 from tuner.decide.mutation_backlog import Course
 from tuner.decide.mutation_pressure import Measure, Pressure, pressure, unmeasured
 from tuner.decide.mutation_total import next_total

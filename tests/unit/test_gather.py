@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.plan.batches import BatchLimits
 from tuner.plan.gather import GATHER_S_MAX
 from tuner.plan.reassignment_steps import Step, Way, next_step

@@ -12,9 +12,9 @@ import pytest
 
 from rheostat.errors import CommandError
 from rheostat.reassign import record
-from streaming.contract import Side
-from streaming.contract.bounds import AT_MS_MAX
-from streaming.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.contract import Side
+from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.api import orders_api
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused
 from tuner.journal import sender as sending

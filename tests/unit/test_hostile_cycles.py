@@ -17,7 +17,7 @@ from reassign_rig import Rig as PlanRig
 from reassign_rig import still
 from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, broker_signal
 
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ContractError,
     ControllerSignal,
@@ -28,7 +28,7 @@ from streaming.contract import (
     decode_signal,
     encode_signal,
 )
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.board import Board
 from tuner.api.history import History
 from tuner.api.metrics import registry_of

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from replay_rig import FilmedRig
 from tuner_cases import NOW_MS, SOURCE, broker_signal, move_signal, throttle
 
-from streaming.contract import (
+from streaming.shared.contract import (
     ContractError,
     ControllerSignal,
     TenantSignal,
     decode_signal,
     encode_signal,
 )
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SOURCE, F, L, owned
 
-from streaming.contract import Side
-from streaming.contract.bounds import AT_MS_MAX
+from streaming.shared.contract import Side
+from streaming.shared.contract.bounds import AT_MS_MAX
 from tuner.journal.entries import (
     RING,
     Entry,

@@ -13,7 +13,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, NotConfirmed
 from rheostat.journal import command
 from rheostat.journal.mending import mendings
 from rheostat.journal.scan import Scan, scanned
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,

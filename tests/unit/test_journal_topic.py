@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streaming.contract import Topics
-from streaming.kafka.cluster import ClusterError, MissingRight, Unreachable
+from streaming.shared.contract import Topics
+from streaming.shared.kafka.cluster import ClusterError, MissingRight, Unreachable
 from tuner.journal.journal_topic import LOOK_EVERY_S, JournalTopic
 
 TOPICS = Topics.with_prefix("rheostat")

@@ -14,9 +14,9 @@ import pytest
 from kafka.net.selector import NetworkSelector
 
 from rheostat.lab.node import free_ports
-from streaming.kafka.clients import admin_client, end_admin
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.settings import KafkaSettings
+from streaming.shared.kafka.clients import admin_client, end_admin
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.settings import KafkaSettings
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from streaming.errors import StreamError
-from streaming.kafka import KafkaSettings
-from streaming.kafka.settings import PemError
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.settings import PemError
 from streaming.sources import kafka_options
 
 

@@ -11,7 +11,7 @@ import pytest
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import InitProducerIdHandler, TransactionManager
 
-from streaming.kafka import clients
+from streaming.shared.kafka import clients
 
 DEAD, SUCCESSOR = "coordinator-2", "coordinator-3"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
 
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.decide.kept import Answers, Kept, Paths
 from tuner.decide.lists import intend_pairs, needed_pairs, settle_pairs
 from tuner.decide.policy import decide

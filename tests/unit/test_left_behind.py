@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, owned, throttle
 
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.decide.left_behind import idle_keys, idle_rates
 from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.model.limits import MB

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tuner.decide
-from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
+from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from tuner.decide.course import LawView
 from tuner.journal.shapes import LEFT_OUT
 from tuner.model.cluster import Observation

@@ -14,7 +14,7 @@ from rheostat.limits.command import plan_of, wanted_of
 from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences, show
 from rheostat.limits.words import Given
-from streaming.kafka.cluster import PartitionState
+from streaming.shared.kafka.cluster import PartitionState
 from tuner.limits_settings import LimitsSettings
 from tuner.model.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
 from tuner.plan.placement import Wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.listed import listed, more_text, shortened
+from streaming.shared.listed import listed, more_text, shortened
 from tuner.decide.words import brokers
 
 NAMES = ["a", "b", "c", "d"]

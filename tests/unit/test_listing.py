@@ -11,7 +11,7 @@ from loop_rig import Rig
 from test_steering import OBJECTIVE, loaded, seconds
 from tuner_cases import LIMITS, NOW_MS, SEEN, SOURCE, STALL, TARGET, L, move, move_signal, owned, throttle
 
-from streaming.throttles import TopicThrottle
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.decide.policy import decide
 from tuner.listing import Listing
 from tuner.model.cluster import LiveCluster

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, move_signal, observation, throttle
 
-from streaming.throttles import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
-from streaming.units import rate_text
+from streaming.shared.throttle_settings import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
+from streaming.shared.units import rate_text
 from tuner.decide.lists import (
     Copies,
     copies_of,

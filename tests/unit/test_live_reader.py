@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from streaming import words
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
-from streaming.throttles import ThrottledReplicas
+from streaming.shared import kafka_names
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
+from streaming.shared.throttle_settings import ThrottledReplicas
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
 from tuner.observe.beside import LOOK_EVERY
 from tuner.observe.live import LiveReader
@@ -50,7 +50,10 @@ class Answers:
         return {topic: dict(self.lists[topic]) for topic in topics if topic in self.lists}
 
     def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
-        rates = {b: {words.LEADER_RATE: ConfigValue(r, words.SOURCE_DYNAMIC_BROKER)} for b, r in self.rates.items()}
+        rates = {
+            b: {kafka_names.LEADER_RATE: ConfigValue(r, kafka_names.SOURCE_DYNAMIC_BROKER)}
+            for b, r in self.rates.items()
+        }
         threads = {b: {"num.replica.fetchers": ConfigValue(n, 4)} for b, n in self.fetchers.items()}
         return {broker: {**rates.get(broker, {}), **threads.get(broker, {})} for broker in brokers}
 
@@ -74,29 +77,29 @@ def look(answers: Answers, reader: LiveReader | None = None, *, full: bool = Fal
 
 
 def test_a_list_is_what_stands_now_and_not_what_stood_at_the_look_before() -> None:
-    answers = Answers({"orders": {words.LEADER_REPLICAS: "0:1"}})
+    answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
     reader = over(answers)
     assert look(answers, reader) == {"orders": listed((0, 1))}
     assert look(answers, reader) == {"orders": listed((0, 1))}
-    answers.lists["orders"] = {words.LEADER_REPLICAS: "0:1,0:2"}
+    answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0:1,0:2"}
     assert look(answers, reader) == {"orders": listed((0, 1), (0, 2))}
-    answers.lists["orders"] = {words.FOLLOWER_REPLICAS: "0:3"}
+    answers.lists["orders"] = {kafka_names.FOLLOWER_REPLICAS: "0:3"}
     assert look(answers, reader) == {"orders": listed()}
     del answers.lists["orders"]
     assert look(answers, reader) == {}
-    answers.lists["orders"] = {words.LEADER_REPLICAS: "0:1"}
+    answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0:1"}
     assert look(answers, reader) == {"orders": listed((0, 1))}
 
 
 def test_a_list_without_an_entry_is_none() -> None:
-    assert look(Answers({"orders": {words.LEADER_REPLICAS: "", words.FOLLOWER_REPLICAS: ""}})) == {}
+    assert look(Answers({"orders": {kafka_names.LEADER_REPLICAS: "", kafka_names.FOLLOWER_REPLICAS: ""}})) == {}
 
 
 def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -> None:
-    answers = Answers({"orders": {words.LEADER_REPLICAS: "0:1"}})
+    answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
     reader = over(answers)
     reader.look(full=True)
-    answers.lists["orders"] = {words.LEADER_REPLICAS: "0-1"}
+    answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0-1"}
     for _ in range(2):
         seen = reader.look(full=False)
         assert isinstance(seen, NotSeen)
@@ -106,15 +109,15 @@ def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -
 @pytest.mark.parametrize("text", ["0:1,", ",0:1", "0:1,,", " 0:1 , "])
 def test_an_entry_that_names_nobody_is_none(text: str) -> None:
     """Kafka takes some of them, whoever wrote them: one on any topic must not keep all throttles from being taken back."""
-    assert look(Answers({"orders": {words.LEADER_REPLICAS: text}})) == {"orders": listed((0, 1))}
+    assert look(Answers({"orders": {kafka_names.LEADER_REPLICAS: text}})) == {"orders": listed((0, 1))}
 
 
 def test_entries_that_name_nobody_are_no_list() -> None:
-    assert look(Answers({"orders": {words.LEADER_REPLICAS: ","}})) == {}
+    assert look(Answers({"orders": {kafka_names.LEADER_REPLICAS: ","}})) == {}
 
 
 def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
-    answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}})
+    answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = over(answers)
     reader.look(full=True)
     assert look(answers, reader) == {"payments": ThrottledReplicas(every=True)}
@@ -135,7 +138,7 @@ def test_a_rate_that_is_new_is_never_seen_without_the_lists_that_came_before_it(
     answers.moving = False
     reader = over(answers)
     assert look(answers, reader) == {}
-    answers.lists["orders"], answers.rates = {words.LEADER_REPLICAS: "0:1"}, {1: "6000000"}
+    answers.lists["orders"], answers.rates = {kafka_names.LEADER_REPLICAS: "0:1"}, {1: "6000000"}
     assert look(answers, reader) == {"orders": listed((0, 1))}
     assert answers.asked[-1] == {"orders", "payments", "quiet"}
     assert look(answers, reader) == {"orders": listed((0, 1))}
@@ -176,12 +179,12 @@ LED, COMES = (1, Side.LEADER), (2, Side.FOLLOWER)
 
 def test_what_does_not_move_and_is_not_whole_is_told_where_a_list_names_it() -> None:
     """At full looks, and more often while writes wait; only what can come back."""
-    answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}, "orders": {words.LEADER_REPLICAS: "0:1"}})
+    answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}, "orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
     reader = over(answers)
     answers.isr_at_rest = (1,)
     assert beside(reader) == {}
     assert beside(reader, full=True) == {1: {LED}}
-    answers.lists["payments"][words.FOLLOWER_REPLICAS] = "0:2"
+    answers.lists["payments"][kafka_names.FOLLOWER_REPLICAS] = "0:2"
     assert beside(reader, full=True) == {1: {LED, COMES}}
     answers.isr_at_rest = (1, 2)
     assert beside(reader) == {1: {LED, COMES}}, "as it was, until it is read anew"
@@ -201,7 +204,7 @@ def test_what_does_not_move_and_is_not_whole_is_told_where_a_list_names_it() -> 
 
 
 def test_what_moved_without_one_of_its_replicas_and_does_not_any_more_is_looked_at_at_once() -> None:
-    answers = Answers({"orders": {words.LEADER_REPLICAS: "*"}})
+    answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = over(answers)
     answers.isr, answers.isr_at_rest = (1,), (1,)
     assert beside(reader, full=True) == {}, "it tells of itself while it moves"
@@ -210,7 +213,7 @@ def test_what_moved_without_one_of_its_replicas_and_does_not_any_more_is_looked_
 
 
 def test_a_look_that_fails_has_not_looked() -> None:
-    answers = Answers({"payments": {words.LEADER_REPLICAS: "*"}})
+    answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = over(answers)
     assert beside(reader, full=True) == {}
     answers.isr_at_rest, answers.fails = (1,), True

@@ -25,8 +25,8 @@ from tuner_cases import (
     throttle,
 )
 
-from streaming.contract import Side
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE
 from tuner.api.board import Board
 from tuner.early import FULL_LOOK_EVERY

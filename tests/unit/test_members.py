@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, STALL, TARGET, F, L, broker_signal, live, move, move_signal, observation
 
-from streaming.contract import MoveStep, TenantSignal
+from streaming.shared.contract import MoveStep, TenantSignal
 from tuner.journal.columns import unpacked
 from tuner.journal.in_force import InForce
 from tuner.journal.inputs import InputLog

@@ -13,9 +13,9 @@ from metrics_rig import CLUSTER, Everything, F, L, memory, observation, plan
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.metric_def import SUFFIXES, MetricDef, Unit
-from streaming.metric_defs import ALL, BY_PROCESS
-from streaming.metric_page import page
+from streaming.shared.metric_def import SUFFIXES, MetricDef, Unit
+from streaming.shared.metric_defs import ALL, BY_PROCESS
+from streaming.shared.metric_page import page
 from tuner.api.move_families import Collisions
 from tuner.api.named import NAMED_MAX
 from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX

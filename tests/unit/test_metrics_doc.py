@@ -13,8 +13,8 @@ import pytest
 
 from dashboards import metrics_doc
 from rheostat.logs import set_up_logs
-from streaming.contract import Side
-from streaming.metric_defs import ALL
+from streaming.shared.contract import Side
+from streaming.shared.metric_defs import ALL
 from tuner.journal.entries import Entry
 from tuner.ledger import Ledger
 from tuner.model.decision import ClearLists, Decision, Hold, PutBackRate, Reason, SetRate

@@ -23,7 +23,7 @@ from streaming.metrics_server import (
     _guarded,
     serve,
 )
-from streaming.places import Places
+from streaming.shared.connection_limits import Places
 
 TOKEN = "f" * 24
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from benchmarks.metrics_page import BOUND_AT, CLUSTER, PAGE_KB_MAX, missed, registry_at
-from streaming.metric_defs import BY_PROCESS
-from streaming.metric_page import page
+from streaming.shared.metric_defs import BY_PROCESS
+from streaming.shared.metric_page import page
 
 # What nobody in this world has, or only where all is stalled; and its plans have copied nothing yet, so that no end is known.
 NOT_THERE = {

@@ -13,10 +13,10 @@ import structlog
 
 from rheostat.config_watch import ConfigWatch
 from rheostat.settings import load_settings
-from streaming.metric_page import page
 from streaming.metrics_server import serve
-from streaming.own_metrics import ConfigState, OwnCollector
 from streaming.progress import behind_records, event_time_s
+from streaming.shared.metric_page import page
+from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
 

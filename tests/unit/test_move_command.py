@@ -14,7 +14,7 @@ from rheostat.moves.command import ground_of, leaderless, nothing_moves, times_o
 from rheostat.moves.report import Report, as_record, plan_json, sentences
 from rheostat.moves.standing import Standing, leading_though_dead
 from rheostat.plan.report import Asked as TimesAsked
-from streaming.kafka.cluster import PartitionState
+from streaming.shared.kafka.cluster import PartitionState
 from tuner.model.partition_limits import PartitionLimits
 from tuner.plan.generate import Plan, drained
 from tuner.plan.kip73 import Kip73

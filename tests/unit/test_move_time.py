@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.limits import MB
 from tuner.plan.move_time import (
     Answer,

@@ -26,7 +26,7 @@ from tuner_cases import (
     traced,
 )
 
-from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
+from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.decide.moves import decide_sides
 from tuner.decide.moves_view import MovesView, judge_destinations
 from tuner.model.cluster import BrokerSide, Course, LiveCluster

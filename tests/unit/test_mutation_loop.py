@@ -14,9 +14,9 @@ import structlog
 from fake_quotas import FakeQuotas
 from mutation_rig import START_MS, controller, tenant
 
-from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
-from streaming.contract.quotas import Default, QuotaEntity
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.shared.contract.quotas import Default, QuotaEntity
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Outcome, Quotas, Rates
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of

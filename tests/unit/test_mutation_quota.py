@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
 
-from streaming.contract import TenantSignal
+from streaming.shared.contract import TenantSignal
 from tuner.decide.mutation_ownership import release
 from tuner.decide.mutation_quota import Turn
 from tuner.journal.quota_records import state_worth_a_record

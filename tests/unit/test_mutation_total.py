@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.contract import ControllerSignal
+from streaming.shared.contract import ControllerSignal
 from tuner.decide.mutation_backlog import Course
 from tuner.decide.mutation_cost import at_start, learned
 from tuner.decide.mutation_pressure import Measure, Pressure, pressure

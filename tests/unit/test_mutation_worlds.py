@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mutation_rig import Rig, tenant, written
 from mutation_world import PEOPLE, World, events, policies
 
-from streaming.contract import TenantSignal
+from streaming.shared.contract import TenantSignal
 from tuner.decide.mutation_ownership import let_go_of_changed, release
 from tuner.decide.mutation_sharing import Claim
 from tuner.decide.mutation_tenants import want_per_s

@@ -28,7 +28,7 @@ from tuner_cases import (
     owned,
 )
 
-from streaming.contract import BrokerSignal, MoveSignal, ThrottledBy
+from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.decide.doubts import doubts
 from tuner.decide.policy import decide
 from tuner.model.cluster import Observation

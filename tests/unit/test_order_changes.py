@@ -11,8 +11,8 @@ from rheostat.acknowledgement import not_acknowledged
 from rheostat.errors import BadInputError
 from rheostat.order_changes import raised, released
 from rheostat.settings import parse_settings
-from streaming.contract import Side
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.model.limits import MB
 from tuner.model.memory import Memory, Owned
 from tuner.model.mutation_memory import MutationMemory, OwnedQuota

@@ -12,8 +12,8 @@ from test_steering import seconds, steered
 from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
 from rheostat import orders as commands
-from streaming.contract import Side
-from streaming.contract.bounds import AT_MS_MAX
+from streaming.shared.contract import Side
+from streaming.shared.contract.bounds import AT_MS_MAX
 from tuner.api.orders_api import sides_of
 from tuner.journal.order_records import decode_orders, encode_orders
 from tuner.model.decision import Hold, PutBackRate, Reason, SetRate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import RefusedBatch
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (

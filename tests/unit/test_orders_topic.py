@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from streaming.contract import Side, Topics
+from streaming.shared.contract import Side, Topics
 from tuner.journal import kafka_journal, reading
 from tuner.journal.entries import encode_memory, encode_owned, memory_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streaming.contract import Side
-from streaming.contract.quotas import QuotaEntity
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,

@@ -10,9 +10,9 @@ import pytest
 from rheostat.doctor.cluster import topics
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.settings import parse_settings
-from streaming.contract import Topics
-from streaming.kafka.cluster import PartitionState
-from streaming.topics import ensure_topics, not_read_back, topic_specs
+from streaming.shared.contract import Topics
+from streaming.shared.kafka.cluster import PartitionState
+from streaming.shared.topics import ensure_topics, not_read_back, topic_specs
 
 TOPICS = Topics.with_prefix("rheostat")
 ALL = tuple(f"rheostat.{name}" for name in ("metrics", "signals", "rejects", "journal", "orders", "inputs"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.decide.course import Course, LawView
 from tuner.decide.headroom import Load
 from tuner.decide.newest import Steps

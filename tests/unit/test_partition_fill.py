@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tuner_cases import NOW_MS, broker_signal
 
-from streaming.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal
 from tuner.model.partition_fill import PartitionFill, fills
 from tuner.model.partition_limits import PartitionLimits
 

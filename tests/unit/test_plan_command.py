@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from rheostat.errors import CommandError
 from rheostat.plan.live import _Look, _planned, _shrunk, _under_way
 from rheostat.plan.sources import led_by_nobody
-from streaming.kafka.values import PartitionState
-from streaming.units import parse_bytes, parse_rate, parse_share, parse_span, rate_text, size_text, span_text
+from streaming.shared.kafka.values import PartitionState
+from streaming.shared.units import (
+    parse_bytes,
+    parse_rate,
+    parse_share,
+    parse_span,
+    rate_text,
+    size_text,
+    span_text,
+)
 from tuner.plan.plan_file import Target
 
 FIGURES = ["--move-ratio", "10%", "--log-size-per-broker", "1TB", "--brokers", "12", "--bytes-in-max", "20MB/s"]

@@ -15,7 +15,7 @@ from rheostat.plot import Line, Panel, _moments, _scale, svg
 from rheostat.simulate.picture import panels, picture
 from rheostat.simulate.policies import policy_of
 from rheostat.simulate.scenario_file import load_scenario
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.simulation.run import run
 from tuner.simulation.scenario import Scenario
 from tuner.simulation.trace import Summary, Trace

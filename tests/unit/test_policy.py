@@ -27,7 +27,7 @@ from tuner_cases import (
     traced,
 )
 
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.decide.policy import decide, intend, settle
 from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
 from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate

@@ -13,12 +13,12 @@ from test_checkpoint import NOW
 
 from streaming import checkpoint, quarantine
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
-from streaming.causes import may_be_a_record
 from streaming.checkpoint import Failing, Record
-from streaming.contract import Topics
+from streaming.failure_causes import may_be_a_record
 from streaming.formats.common import Source
-from streaming.kafka import KafkaSettings
 from streaming.quarantine import Hears, Quarantined, halved, note_failure, resolve
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed
 
 KAFKA = KafkaSettings(bootstrap_servers="k:1")

@@ -6,7 +6,7 @@ import pytest
 from test_settings import GOOD, fault
 
 from rheostat.settings import parse_settings
-from streaming.contract.quotas import Default, QuotaEntity
+from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.decide.mutation_tenants import Matched, matched
 from tuner.model.mutation import ControllerObjective, MutationPolicy, TenantRule
 from tuner.model.quota_entity import Tenant

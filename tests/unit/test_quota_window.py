@@ -10,7 +10,7 @@ from mutation_rig import START_MS, controller, tenant
 from test_live_reader import Answers, over
 from test_mutation_loop import ALICE, Rig
 
-from streaming.kafka.cluster import ClusterError, ConfigValue, Unreachable
+from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
 from tuner.model.mutation import MutationLimits, MutationPolicy
 from tuner.model.quota_window import QuotaWindow, with_window
 from tuner.observe.live import quota_windows_of

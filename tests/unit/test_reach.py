@@ -14,7 +14,7 @@ import pytest
 from rheostat.doctor import Verdict
 from rheostat.doctor.cluster import way_in
 from rheostat.reach import Reached, Way, reach
-from streaming.kafka import KafkaSettings
+from streaming.shared.kafka import KafkaSettings
 
 Behave = Callable[[socket.socket], None]
 

@@ -8,8 +8,8 @@ import kafka.errors
 import pytest
 from structlog.testing import capture_logs
 
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.journal.entries import memory_key
 from tuner.journal.read_ahead import AGAIN_S, ReadAhead
 

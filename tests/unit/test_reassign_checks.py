@@ -10,8 +10,8 @@ import pytest
 from rheostat.moves.standing import Standing
 from rheostat.reassign.checks import checked, ways_of
 from rheostat.reassign.given import Given, Ground
-from streaming.kafka.cluster import PartitionState
-from streaming.kafka.reassignments import Disk
+from streaming.shared.kafka.cluster import PartitionState
+from streaming.shared.kafka.reassignments import Disk
 from tuner.model.partition_limits import PartitionLimits
 from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
 from tuner.plan.batches import BatchLimits

@@ -19,7 +19,7 @@ from rheostat.reassign.record import OnRecord
 from rheostat.reassign.steps import as_rows, sentences_of_steps
 from rheostat.reassign.view import View
 from rheostat.reassign.words import limits_text, progress, sentences
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.reassigning import (
     Asked,
     ClusterLook,

@@ -9,8 +9,8 @@ from typing import TypeVar
 from reassign_rig import Rig, still
 
 from rheostat.reassign.record import _new_id
-from streaming.kafka.reassignments import _not_there
-from streaming.kafka.values import Endpoint, MissingRight, PartitionState, Unreachable
+from streaming.shared.kafka.reassignments import _not_there
+from streaming.shared.kafka.values import Endpoint, MissingRight, PartitionState, Unreachable
 from tuner.actuate.reassignments import KafkaReassignments, _refusal
 from tuner.decide.reassign_parts import SHOWN_S_MAX
 from tuner.journal.plan_records import asked_key, encode_asked

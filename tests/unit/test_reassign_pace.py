@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_pace import Begun, Bounds, Measures, Throttling, begin, throttling_of
 from tuner.decide.reassign_parts import Recent, stand

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
 
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.reassignments import Outcome
 from tuner.api.plan_board import PlanBoard
 from tuner.decide.reassign_pace import STUCK_S_MIN, Bounds

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.contract import MoveSignal, Side
+from streaming.shared.contract import MoveSignal, Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.partition_limits import PartitionCounts, PartitionLimits
 from tuner.plan.batches import BatchLimits

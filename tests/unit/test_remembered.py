@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
 
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,

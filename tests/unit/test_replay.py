@@ -10,8 +10,8 @@ import pytest
 from replay_rig import FilmedRig, differing
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, move
 
-from streaming.contract import Side
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.announcing import Announcing
 from tuner.decide import replication_rate
 from tuner.decide.course import LawMemory

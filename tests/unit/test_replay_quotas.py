@@ -14,7 +14,7 @@ from replay_rig import FilmedRig
 from test_mutation_loop import ALICE, BOB, PAUSED, RELEASED
 from tuner_cases import LIMITS, STALL
 
-from streaming.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal
 from tuner.decide import mutation_judging
 from tuner.journal.in_force import InForce
 from tuner.journal.reel import FRAME_EVERY_S

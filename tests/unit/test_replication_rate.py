@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import F, L
 
-from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide

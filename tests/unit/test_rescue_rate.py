@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import LIMITS, F, L
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.decide import rescue_rate as rr
 from tuner.model.limits import MB, Limits
 from tuner.plan.move_time import SideLoad, drain_s, fluid_optimum_s

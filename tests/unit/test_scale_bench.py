@@ -9,9 +9,9 @@ import pytest
 from benchmarks.scale import growth, missed
 from benchmarks.sizes.cycle import STALL_CYCLES, STALLED, WELL, Tuner
 from benchmarks.sizes.world import RATE_BYTES_PER_S, LargeCluster, records, sized
-from streaming import words
-from streaming.contract import BrokerSignal, MoveSignal, Side, decode_signal
-from streaming.kafka.values import Append, Subtract
+from streaming.shared import kafka_names
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side, decode_signal
+from streaming.shared.kafka.values import Append, Subtract
 from tuner.decide.lists import needed_pairs
 from tuner.model.cluster import LiveCluster, RateSetting
 from tuner.observe.live import LiveReader
@@ -95,7 +95,7 @@ def test_every_broker_and_side_has_a_signal() -> None:
 
 def test_an_unthrottled_cluster_has_neither_rates_nor_lists_until_they_are_set() -> None:
     cluster = LargeCluster(sized(20), seed=1, throttled=False)
-    topic, key = "orders-00000", words.LEADER_REPLICAS
+    topic, key = "orders-00000", kafka_names.LEADER_REPLICAS
     cluster.alter_topic_configs({topic: {key: Append("0:1,1:2")}})
     cluster.alter_topic_configs({topic: {key: Append("1:2,2:3")}})
     assert cluster.topic_configs([topic, "orders-00001"], [key]) == {topic: {key: "0:1,1:2,2:3"}}

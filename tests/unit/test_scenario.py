@@ -18,7 +18,7 @@ from rheostat.simulate.policies import policy_of
 from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipped
 from rheostat.simulate.words import ScenarioWords
 from rheostat.yaml_file import _models_in
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.limits import Limits
 from tuner.simulation.moves import NoSuchMove, carry_out, drain, exchange, join
 from tuner.simulation.policy import LoopPolicy

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.contract import BrokerSignal, Side
+from streaming.shared.contract import BrokerSignal, Side
 from tuner.decide.sight import Sight, seen
 from tuner.model.limits import MB
 from tuner.model.objectives import LawLimits, Objective

@@ -12,7 +12,7 @@ import structlog
 from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
-from streaming.contract import ControllerSignal, Signal, TenantSignal, encode_signal
+from streaming.shared.contract import ControllerSignal, Signal, TenantSignal, encode_signal
 from tuner.observe.signals import POLLS_MAX, SignalReader, SignalTail
 
 TOPIC = "rheostat.signals"

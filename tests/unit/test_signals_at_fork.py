@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rheostat import process
-from streaming import interrupts
+from streaming.shared import deferred_interrupts
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 POPEN = subprocess.Popen
@@ -69,7 +69,7 @@ def test_who_presses_it_again_waits_only_for_what_cannot_hang(*, first_only: boo
     went_on: list[bool] = []
 
     def pressed_twice() -> None:
-        with interrupts.KeptInterrupts(first_only=first_only):
+        with deferred_interrupts.KeptInterrupts(first_only=first_only):
             signal.raise_signal(signal.SIGINT)
             went_on.append(True)
             signal.raise_signal(signal.SIGINT)
@@ -104,10 +104,10 @@ def test_a_handler_that_raises_as_it_is_put_back_leaves_the_others_heard(monkeyp
             signal.raise_signal(signal.SIGINT)
         return found
 
-    kept = interrupts.KeptInterrupts()
+    kept = deferred_interrupts.KeptInterrupts()
     try:
         with pytest.raises(KeyboardInterrupt), kept:
-            monkeypatch.setattr(interrupts.signal, "signal", pressed)
+            monkeypatch.setattr(deferred_interrupts.signal, "signal", pressed)
         signal.raise_signal(signal.SIGTERM)
         assert heard == [signal.SIGTERM]
     finally:
@@ -130,7 +130,7 @@ def test_a_child_of_which_nobody_will_know_is_ended(monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(subprocess, "Popen", made)
-    monkeypatch.setattr(interrupts.signal, "signal", pressed)
+    monkeypatch.setattr(deferred_interrupts.signal, "signal", pressed)
     with pytest.raises(KeyboardInterrupt):
         process.spawn(SLEEPER, log=tmp_path / "log")
     (child,) = children

@@ -15,7 +15,7 @@ from rheostat.cli import app
 from rheostat.signal_tables import SHEETS, tables
 from rheostat.signals import Seen, Wanted, as_records, complaint, raw_line, view
 from rheostat.terminal import Terminal, console_of
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     MovingPartition,

@@ -10,8 +10,8 @@ import pytest
 from fake_throttles import FakeThrottles
 from tuner_cases import SOURCE, TARGET
 
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.slewing import Slewing
 from tuner.actuate.throttles import Failure
 from tuner.model.cluster import BrokerSide

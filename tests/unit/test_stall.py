@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import NOW_MS, STALL, traced
 
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.decide.stall import expected_drain_bytes_per_s, judge
 from tuner.model.limits import MB
 from tuner.model.memory import StallState

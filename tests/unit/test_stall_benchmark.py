@@ -15,7 +15,7 @@ from benchmarks.stalls.recordings import read, recordings, write
 from benchmarks.stalls.score import Score, Verdict, score, verdict, worth
 from benchmarks.stalls.traces import PERIODS_S, STALLS, Sampled, Trace, made, sampled
 from benchmarks.stalls.world import MB, Hold, Start, Tick, World, run
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.model.limits import StallLimits
 
 

@@ -12,9 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 import tuner.standing_by as module
-from streaming.contract import Side, Topics
-from streaming.kafka.cluster import ClusterError, Endpoint
-from streaming.kafka.unpacking import RefusedBatch
+from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka.cluster import ClusterError, Endpoint
+from streaming.shared.kafka.unpacking import RefusedBatch
 from tuner.api.board import STANDING_BY, Board
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable

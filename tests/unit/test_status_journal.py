@@ -14,7 +14,7 @@ from rheostat import status_journal, status_watch
 from rheostat.status import status_json
 from rheostat.status_journal import Followed, read_followed
 from rheostat.status_look import Onlooker
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.journal import quota_records, reading
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
 from tuner.journal.order_records import encode_orders, orders_key

@@ -24,7 +24,7 @@ from rheostat.status_journal import Followed
 from rheostat.status_picture import Course, picture
 from rheostat.status_text import show
 from rheostat.status_tuner import tuner_json, tuner_lines
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.journal.entries import Entry
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.journal.reading import JournalRecord

@@ -8,7 +8,7 @@ import pytest
 from loop_rig import Rig
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, WELL, broker_signal, move_signal
 
-from streaming.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Reason, SetRate, Steer
 from tuner.model.limits import MB

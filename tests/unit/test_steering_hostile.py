@@ -11,8 +11,8 @@ from loop_rig import Rig
 from test_steering import OBJECTIVE, loaded, seconds, steered
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_signal, owned
 
-from streaming.contract import ContractError, MoveStep, decode_signal, encode_signal
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.contract import ContractError, MoveStep, decode_signal, encode_signal
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.model.cluster import BrokerSide

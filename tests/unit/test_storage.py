@@ -17,11 +17,11 @@ from rheostat.doctor.findings import Verdict
 from rheostat.doctor.machine import storage_of_stream
 from rheostat.settings import Settings, parse_settings
 from streaming import storage
-from streaming.causes import why, why_gone, why_not_started
-from streaming.contract import Topics
 from streaming.errors import StreamError
+from streaming.failure_causes import why, why_gone, why_not_started
 from streaming.java_output import JavaLine, JavaOutput, parse
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Topics
 from streaming.storage import Place, fault, foreign_file
 
 Mount = Callable[[str], Path]

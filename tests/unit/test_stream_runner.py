@@ -15,14 +15,14 @@ from py4j.protocol import Py4JNetworkError
 from structlog.testing import capture_logs
 
 from streaming import checkpoint, runner
-from streaming.contract import Topics
 from streaming.errors import StreamError
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS
-from streaming.kafka import KafkaSettings
 from streaming.pipeline import places
 from streaming.runner import is_lost, why
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed, feeds, share
 
 KAFKA = KafkaSettings(bootstrap_servers="kafka:9092")

@@ -10,9 +10,9 @@ import pytest
 
 from streaming import checkpoint
 from streaming.backlog import waiting
-from streaming.causes import first_line
 from streaming.checkpoint import MadeWith, Record
 from streaming.errors import StreamError
+from streaming.failure_causes import first_line
 from streaming.settings import StreamSettings
 from streaming.sources import Offsets, shares
 

@@ -42,7 +42,7 @@ from rheostat.signal_tables import SHEETS, tables
 from rheostat.status_picture import Course, picture
 from rheostat.status_tuner import tuner_json
 from rheostat.terminal import Terminal, console_of
-from streaming.contract import MovingPartition, Side, Signal, TenantSignal
+from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
 from tuner.journal.unreadable import Unreadable
 from tuner.model.partition_limits import PartitionCounts, PartitionLimits
 from tuner.model.presence import TunerMode, TunerPresence

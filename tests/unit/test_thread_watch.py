@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rheostat.commands import parts
 from rheostat.errors import EXIT_FAULT, ThreadEndedError
 from streaming.metrics_server import serve
-from streaming.own_metrics import OwnCollector
-from streaming.thread_watch import ThreadWatch, VitalThread
+from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.thread_watch import ThreadWatch, VitalThread
 from tuner.api import uvicorn_server
 from tuner.api.server import HttpServer
 

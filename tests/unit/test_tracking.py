@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import F, L
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.decide.course import LawMemory, LawView
 from tuner.decide.replication_rate import turn
 from tuner.decide.tracking import (

@@ -10,7 +10,7 @@ from typing import Any
 import kafka.errors
 import pytest
 
-from streaming.kafka.clients import end
+from streaming.shared.kafka.clients import end
 from tuner.journal import transactions
 from tuner.journal.reading import SILENCE_S_MAX
 from tuner.journal.transactions import NotWritten, OutOfUse, StillUnderWay, Transactions, bounded

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from rheostat.cli import app
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings, inner_model, item_model, parse_settings
-from streaming.unit_settings import Units
+from streaming.shared.unit_settings import Units
 
 HEAD = "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\n"
 TUNER = "tuner: {rate_bytes_per_s_max: 50MB/s}\n"

@@ -20,7 +20,14 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c, encode_varint
 
-from streaming.kafka.unpacking import BATCH_BYTES_MAX, MIB, RefusedBatch, _limited, limit_unpacking, refused_batches
+from streaming.shared.kafka.unpacking import (
+    BATCH_BYTES_MAX,
+    MIB,
+    RefusedBatch,
+    _limited,
+    limit_unpacking,
+    refused_batches,
+)
 
 PARTITION = TopicPartition("telegraf", 3)
 NONE, GZIP, SNAPPY, ZSTD = 0, 1, 2, 4

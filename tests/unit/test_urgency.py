@@ -22,7 +22,7 @@ from tuner_cases import (
     throttle,
 )
 
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.decide.policy import decide
 from tuner.decide.urgency import may_hold_back, recovering, stalled_ends, to_look_beside
 from tuner.model.decision import Reason, Steer

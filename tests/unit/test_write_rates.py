@@ -11,7 +11,7 @@ from tuner_cases import NOW_MS, broker_signal
 from rheostat.countdown import count_down
 from rheostat.moves.write_rates import NoSignalsError, rates_from_signals
 from rheostat.terminal import Terminal, console_of
-from streaming.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal
 from tuner.plan.shared_rates import shared_by_size
 
 LEADERS = {("a", 0): 1, ("a", 1): 1, ("b", 0): 2}

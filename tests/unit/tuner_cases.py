@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.contract import BrokerSignal, MoveSignal, MoveStep, Side
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, Side
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.model.limits import MB, Limits, StallLimits
 from tuner.model.memory import Owned, StallState

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterError
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.throttles import Failure, GuardedThrottles, Throttles
 from tuner.journal.kafka_journal import JournalError
 from tuner.model.cluster import BrokerSide

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from streaming.kafka.values import ClusterError
+from streaming.shared.kafka.values import ClusterError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

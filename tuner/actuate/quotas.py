@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from streaming.contract.quotas import QuotaEntity
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.quotas import QuotaClient
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.quotas import QuotaClient
 from tuner.actuate.one_call import why_not
 from tuner.actuate.throttles import Failure
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from streaming.kafka.cluster import ClusterError, PartitionState, Unreachable
-from streaming.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
+from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.actuate.one_call import why_not
 from tuner.model.reassigning import STEPS_PER_REQUEST, ClusterLook, Key, PartitionNow
 

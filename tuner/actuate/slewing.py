@@ -17,7 +17,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from streaming.kafka.cluster import ClusterError
+from streaming.shared.kafka.cluster import ClusterError
 from tuner.actuate.throttles import Failure, Throttles
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import SetRate

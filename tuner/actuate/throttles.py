@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
-from streaming import words
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.kafka.values import Append, Change, InvalidConfig, Subtract
-from streaming.throttles import LIST_KEYS, RATE_KEYS, ThrottledReplicas, TopicThrottle, text_of
+from streaming.shared import kafka_names
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.values import Append, Change, InvalidConfig, Subtract
+from streaming.shared.throttle_settings import (
+    LIST_KEYS,
+    RATE_KEYS,
+    ThrottledReplicas,
+    TopicThrottle,
+    text_of,
+)
 from tuner.model.cluster import BrokerSide
 
 CONFIRM_S_MAX = 2.0
@@ -84,7 +90,7 @@ class KafkaThrottles:
                 found[(broker, side)] = configs
             else:
                 config = configs.get(RATE_KEYS[side])
-                own = config is not None and config.source == words.SOURCE_DYNAMIC_BROKER
+                own = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_BROKER
                 found[(broker, side)] = int(config.value) if config is not None and own else None
         return found
 

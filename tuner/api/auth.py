@@ -21,7 +21,7 @@ from hashlib import sha256
 
 import structlog
 
-from streaming.metrics_http import token_fault
+from streaming.shared.metrics_settings import token_fault
 from tuner.file_stamp import Stamp, file_stamp
 
 log = structlog.get_logger("tuner")

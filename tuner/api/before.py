@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from streaming.kafka import KafkaSettings, consumer
+from streaming.shared.kafka import KafkaSettings, consumer
 from tuner.journal.entries import RINGS, Entry, decode_entry, entry_prefix
 from tuner.observe.signals import TROUBLE, SignalTail
 

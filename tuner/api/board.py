@@ -9,9 +9,9 @@ from dataclasses import asdict
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from streaming import start_time
-from streaming.contract import MoveSignal, Side
-from streaming.thread_watch import ThreadWatch
+from streaming.shared import start_time
+from streaming.shared.contract import MoveSignal, Side
+from streaming.shared.thread_watch import ThreadWatch
 from tuner.decide import signal_age
 from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.left_behind import idle_keys

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
 
-from streaming.contract import BrokerSignal
-from streaming.metric_defs import OfTuner
-from streaming.metric_page import Labels, family
+from streaming.shared.contract import BrokerSignal
+from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_page import Labels, family
 from tuner.api.board import Board, Snapshot
 from tuner.api.named import not_zero
 from tuner.decide.freshness import age_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streaming.contract import BrokerSignal, Side
+from streaming.shared.contract import BrokerSignal, Side
 from tuner.api.floor import floor_now_bytes_per_s
 from tuner.api.look import Look
 from tuner.decide.freshness import age_s

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from streaming.addresses import counted_address, is_loopback
-from streaming.places import PlaceLimits
+from streaming.shared.addresses import counted_address, is_loopback
+from streaming.shared.connection_limits import PlaceLimits
 
 CONNECTIONS_MAX = 200
 _CONNECTIONS_MIN = 20

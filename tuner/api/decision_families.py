@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from streaming.contract import Side
-from streaming.metric_defs import OfTuner
-from streaming.metric_page import Labels, family
+from streaming.shared.contract import Side
+from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_page import Labels, family
 from tuner.api.board import Snapshot
 from tuner.api.named import NAMED_MAX
 from tuner.model.cluster import BrokerSide

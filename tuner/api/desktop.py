@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from streaming.own_metrics import installed_version
+from streaming.shared.process_metrics import installed_version
 from tuner.api import views
 from tuner.api.answers import json_bytes
 from tuner.api.lane import Again, Stamp, unchanging

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
-from streaming.addresses import counted_address, is_loopback
+from streaming.shared.addresses import counted_address, is_loopback
 from tuner.api.auth import Caller, Role, Tokens
 from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
 

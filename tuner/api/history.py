@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.api.floor import floor_now_bytes_per_s
 from tuner.model.cluster import LiveCluster, Observation
 from tuner.model.limits import Limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from streaming.addresses import is_local_host
-from streaming.metrics_http import token_fault
+from streaming.shared.addresses import is_local_host
+from streaming.shared.metrics_settings import token_fault
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 

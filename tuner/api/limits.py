@@ -17,7 +17,7 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.addresses import counted_address
+from streaming.shared.addresses import counted_address
 from tuner.api.answers import refusal
 
 BODY_BYTES_MAX = 16 * 1024

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from streaming.contract import MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.api.history import Peaks
 from tuner.api.watched import Picture
 from tuner.decide.rescue_rate import infeasible

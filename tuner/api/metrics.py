@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.contract import ControllerSignal, TenantSignal
-from streaming.metric_defs import OfTuner
-from streaming.metric_page import family
+from streaming.shared.contract import ControllerSignal, TenantSignal
+from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_page import family
 from tuner.api.board import PLANS, Board, Snapshot
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families

@@ -7,9 +7,9 @@ from heapq import nlargest
 
 from prometheus_client.core import Metric
 
-from streaming.contract import MoveSignal, Side
-from streaming.metric_defs import OfTuner
-from streaming.metric_page import Labels, family
+from streaming.shared.contract import MoveSignal, Side
+from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_page import Labels, family
 from tuner.api.board import Snapshot
 from tuner.api.decision_families import by_side
 from tuner.api.named import worst

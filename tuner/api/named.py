@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import nsmallest
 
-from streaming.metric_page import Labels
+from streaming.shared.metric_page import Labels
 
 NAMED_MAX = 100
 

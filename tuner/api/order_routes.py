@@ -8,7 +8,7 @@ import structlog
 from fastapi import APIRouter, Depends, HTTPException, Request
 from starlette.responses import Response
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.api import shapes
 from tuner.api.answers import json_answer
 from tuner.api.gate import Gate, behind, caller_of, described

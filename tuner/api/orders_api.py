@@ -13,12 +13,12 @@ from typing import Protocol
 
 import structlog
 
-from streaming.contract import Side
-from streaming.contract.bounds import AT_MS_MAX
-from streaming.kafka import KafkaSettings, consumer
-from streaming.kafka.unpacking import RefusedBatch
-from streaming.listed import listed
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.listed import listed
+from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.reading import UnreadableBatchError

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.api import broker_views, sentences, views
 from tuner.api.decision_rows import OUTCOMES, row_json
 from tuner.api.decisions import Filter

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.metric_defs import OfTuner
-from streaming.metric_page import Labels, family
+from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_page import Labels, family
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_parts import Parts
 from tuner.decide.reassign_turn import PlanTurn

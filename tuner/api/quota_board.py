@@ -11,8 +11,8 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.metric_defs import OfTuner
-from streaming.metric_page import Labels, family
+from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_page import Labels, family
 from tuner.decide.freshness import age_s
 from tuner.decide.mutation_quota import Turn
 from tuner.model.cluster import NotSeen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.places import Places
+from streaming.shared.connection_limits import Places
 from tuner.api.answers import refusal
 from tuner.api.connection_table import ConnectionLimits, limits_here
 from tuner.api.limits import PROBES, SCRAPES, peer

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from streaming.contract.bounds import AT_MS_MAX
-from streaming.listed import shortened
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.listed import shortened
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.decide import words
 from tuner.decide.ending import end_of_moves
 from tuner.decide.left_behind import idle_rates

@@ -22,9 +22,9 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
-from streaming.metric_page import page
-from streaming.own_metrics import installed_version
-from streaming.thread_watch import VitalThread
+from streaming.shared.metric_page import page
+from streaming.shared.process_metrics import installed_version
+from streaming.shared.thread_watch import VitalThread
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import Tokens
 from tuner.api.board import Board

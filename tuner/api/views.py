@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streaming.contract import BrokerSignal, Side
+from streaming.shared.contract import BrokerSignal, Side
 from tuner.api.look import Look
 from tuner.api.sentences import headline, next_steps
 from tuner.decide.freshness import age_s

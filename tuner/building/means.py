@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
 from tuner.actuate.fenced import PROOF_S_MAX
 from tuner.api.watched import Watched
 from tuner.journal.inputs import InputLog

@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 from functools import partial
 
-from streaming.kafka.controller_asker import ControllerAsker
-from streaming.kafka.quotas import QuotaClient
+from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.quotas import QuotaClient
 from tuner.actuate.fenced import refusal
 from tuner.actuate.one_call import ThreadCaller
 from tuner.actuate.quotas import DryRunQuotas, KafkaQuotas

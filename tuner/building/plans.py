@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from streaming.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.actuate.fenced import refusal
 from tuner.actuate.one_call import ThreadCaller
 from tuner.actuate.reassignments import KafkaReassignments

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.model.memory import Memory
 from tuner.model.reassigning import ClusterLook, Key

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streaming.contract import Side
-from streaming.throttles import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, text_of
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, text_of
 from tuner.decide.needed import needed_of
 from tuner.model.cluster import LiveCluster, PartitionMove
 from tuner.model.reassigning import Key

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from streaming.contract import MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.decide.freshness import Freshness, freshness
 from tuner.model.cluster import BrokerSide
 from tuner.model.decision import Decision, Hold, Reason

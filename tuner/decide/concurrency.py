@@ -29,7 +29,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from streaming.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
+from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
 from tuner.decide.concurrency_words import side_change, standing, starts_change
 from tuner.decide.mutation_pressure import Pressure, pressure, rested
 from tuner.model.cluster import BrokerSide

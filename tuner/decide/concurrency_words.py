@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.contract import Side
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.units import rate_text
 from tuner.decide.mutation_pressure import Pressure
 from tuner.model.cluster import BrokerSide
 from tuner.model.pace import PaceChange, PaceReason, PaceView, SideMemory

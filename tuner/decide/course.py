@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.decide.sight import Sight
 from tuner.decide.tracking import Wanted
 from tuner.model.cluster import BrokerSide

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.decide import words
 from tuner.model.decision import Reason
 from tuner.model.value import value

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from streaming.units import rate_text, size_text, span_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.model.cluster import BrokerSide, Course, side_name
 from tuner.model.limits import Limits
 from tuner.model.value import value

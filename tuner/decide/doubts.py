@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
-from streaming.units import rate_text
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.units import rate_text
 from tuner.decide.freshness import Freshness, freshness
 from tuner.decide.sight import stepped, told_step_s
 from tuner.model.cluster import BrokerSide, LiveCluster

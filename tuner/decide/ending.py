@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from streaming.contract import Side
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.units import rate_text
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
 from tuner.model.decision import ClearLists, PutBackRate, Reason
 from tuner.model.limits import Limits

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streaming.contract import MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.model.cluster import LiveCluster, PartitionMove
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, client_id
 from tuner.model.limits import MB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from streaming.contract import BrokerSignal, Signal
+from streaming.shared.contract import BrokerSignal, Signal
 
 
 class Freshness(StrEnum):

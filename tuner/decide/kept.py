@@ -18,8 +18,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import is_
 from typing import Any, Generic, TypeVar
 
-from streaming.contract import Side
-from streaming.throttles import Pair, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import Pair, TopicThrottle
 from tuner.decide.came_and_went import came_and_went
 from tuner.decide.needed import Needed, less, needed_of
 from tuner.model.cluster import BrokerSide, PartitionMove

@@ -22,10 +22,16 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
-from streaming.contract import Side
-from streaming.listed import listed
-from streaming.throttles import LIST_CHARS_MAX, Pair, ThrottledReplicas, TopicThrottle, text_of
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.listed import listed
+from streaming.shared.throttle_settings import (
+    LIST_CHARS_MAX,
+    Pair,
+    ThrottledReplicas,
+    TopicThrottle,
+    text_of,
+)
+from streaming.shared.units import rate_text
 from tuner.decide.kept import Kept
 from tuner.decide.moves_view import MovesView
 from tuner.decide.needed import Needed, without_recovering

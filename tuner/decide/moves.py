@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from streaming.contract import Side
-from streaming.units import rate_text, size_text
+from streaming.shared.contract import Side
+from streaming.shared.units import rate_text, size_text
 from tuner.decide import deadline, rescue_rate, words
 from tuner.decide.deadline import OBSERVED_S_MIN, Late, late
 from tuner.decide.freshness import Freshness, age_s

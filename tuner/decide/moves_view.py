@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from types import MappingProxyType
 
-from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.decide import rescue_rate, stall
 from tuner.decide.doubts import doubts
 from tuner.decide.fetcher_bound import Crowd, fetcher_bound

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streaming.contract import ControllerSignal
+from streaming.shared.contract import ControllerSignal
 from tuner.model.mutation import MutationLimits
 from tuner.model.mutation_memory import LearnedCost, Window
 

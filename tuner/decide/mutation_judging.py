@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from streaming.contract import ControllerSignal
+from streaming.shared.contract import ControllerSignal
 from tuner.decide.felt_margin import followed, is_known, likely_ratio
 from tuner.decide.mutation_backlog import Course, falls_behind
 from tuner.decide.mutation_cost import at_start, of_window

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from streaming.contract import ControllerSignal
+from streaming.shared.contract import ControllerSignal
 from tuner.model.mutation import Beside, ControllerObjective
 
 _FORGOTTEN = 0.002  # Of the difference, with every signal: a rest of before is forgotten in an hour.

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streaming.contract import ControllerSignal, TenantSignal
+from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_clock import up_to_now
 from tuner.decide.mutation_dealing import dealt
 from tuner.decide.mutation_judging import News, judged

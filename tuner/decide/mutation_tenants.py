@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from streaming.contract import TenantSignal
+from streaming.shared.contract import TenantSignal
 from tuner.decide.mutation_defaults import NOBODY_HELD_PER_S
 from tuner.model.mutation import MutationLimits, TenantRule
 from tuner.model.mutation_memory import TenantState

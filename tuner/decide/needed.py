@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streaming.contract import Side
-from streaming.throttles import Pair
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import Pair
 from tuner.decide.urgency import lost_replicas
 from tuner.model.cluster import LiveCluster, PartitionMove
 

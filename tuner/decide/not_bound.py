@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.contract import Side
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.units import rate_text
 from tuner.decide import words
 from tuner.decide.culprit import Culprit, Feeds, culprit
 from tuner.decide.fetcher_bound import Crowd

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.decide.ending import put_back_all
 from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting, side_name
 from tuner.model.decision import Decision, Hold, Reason, SetRate

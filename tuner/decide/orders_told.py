@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streaming.contract import Side
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.orders import Orders, Override
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from streaming.contract import MoveSignal
-from streaming.units import rate_text
+from streaming.shared.contract import MoveSignal
+from streaming.shared.units import rate_text
 from tuner.decide.freshness import fresh
 from tuner.decide.orders import in_force, still_ordered
 from tuner.decide.rescue_rate import floor_bytes_per_s

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.decide.rescue_rate import floor_bytes_per_s
 from tuner.model.cluster import BrokerSide, LiveCluster, side_name
 from tuner.model.decision import Hold, LetGo, Reason, SetRate

@@ -10,7 +10,7 @@ Invariant: what was measured wins over what was replayed; what is written stays 
 
 from __future__ import annotations
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.decide.course import Course
 from tuner.decide.side_view import SideView
 from tuner.decide.tracking import floor_of

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.contract import Side
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.limits import Limits
 from tuner.model.objectives import PLAN_PACE_RATIO

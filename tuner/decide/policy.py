@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from streaming.contract import Side
-from streaming.listed import listed
-from streaming.throttles import TopicThrottle
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.listed import listed
+from streaming.shared.throttle_settings import TopicThrottle
+from streaming.shared.units import rate_text
 from tuner.decide.ending import away_at_the_end, back_already, came_with_the_move, end_of_moves
 from tuner.decide.freshness import fresh
 from tuner.decide.grown import Grown

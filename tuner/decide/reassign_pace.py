@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from streaming.contract import BrokerSignal, ControllerSignal, Side
+from streaming.shared.contract import BrokerSignal, ControllerSignal, Side
 from tuner.decide.concurrency import pace
 from tuner.decide.reassign_figures import Figures
 from tuner.decide.reassign_parts import Parts, way_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from streaming.listed import listed, shortened
+from streaming.shared.listed import listed, shortened
 from tuner.decide.reassign_parts import Parts, is_another
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.pace import Paced

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from streaming.contract import MoveSignal, Side
+from streaming.shared.contract import MoveSignal, Side
 from tuner.decide.course import NOTHING, Course, LawMemory, LawView
 from tuner.decide.headroom import headroom_bytes_per_s
 from tuner.decide.pacing import bound, replayed

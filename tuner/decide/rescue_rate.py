@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import Limits
 from tuner.plan.move_time import SideLoad, drain_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streaming.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.decide.course import LawView, in_sync_bytes_per_s
 from tuner.decide.headroom import Load
 from tuner.decide.sight import Sight, means

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from streaming.contract import BrokerSignal, Side
+from streaming.shared.contract import BrokerSignal, Side
 from tuner.decide.felt import Felt, felt_ms, momentary, with_window
 from tuner.decide.headroom import Load, jumped, least_margin, next_margin, with_step
 from tuner.decide.newest import Steps, with_mean

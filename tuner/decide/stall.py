@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from streaming.contract import MoveStep
+from streaming.shared.contract import MoveStep
 from tuner.model.limits import StallLimits
 from tuner.model.memory import StallState
 

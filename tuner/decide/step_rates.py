@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.decide.orders import in_force, permitted
 from tuner.decide.plan_moves import PlanMoves, plan_rates, sides_passed
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting, side_name

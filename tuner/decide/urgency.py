@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from streaming.contract import BrokerSignal, Side
+from streaming.shared.contract import BrokerSignal, Side
 from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.model.memory import Memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from streaming.listed import listed
+from streaming.shared.listed import listed
 
 
 def brokers(ids: Collection[int], most: int | None = None) -> str:

@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from streaming.contract import Side
-from streaming.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
+from streaming.shared.contract import Side
+from streaming.shared.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
 from tuner.model.reassigning import Ending, Wanted
 
 VERSION = 1

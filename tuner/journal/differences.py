@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import is_
 from typing import Any
 
-from streaming.contract import MoveSignal, MoveStep, TenantSignal
+from streaming.shared.contract import MoveSignal, MoveStep, TenantSignal
 from tuner.journal.shapes import Nameless, Stepless
 from tuner.model.cluster import BrokerSide
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.decide.orders_told import Ordered
 from tuner.journal import list_records
 from tuner.journal.bodies import SEQ_MAX, VERSION, EntryBody, MemoryBody, OwnedBody, OwnedRow, SeenBody, decoded

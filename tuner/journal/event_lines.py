@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from streaming.listed import listed
-from streaming.units import rate_text
+from streaming.shared.listed import listed
+from streaming.shared.units import rate_text
 from tuner.journal.entries import Entry, entry_of
 from tuner.model.decision import Acted
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import structlog
 
-from streaming.contract import Topics
-from streaming.kafka.cluster import ClusterClient, ClusterError
-from streaming.topics import ensure_topics
+from streaming.shared.contract import Topics
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.topics import ensure_topics
 
 log = structlog.get_logger("tuner")
 

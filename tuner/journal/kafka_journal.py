@@ -17,8 +17,8 @@ from itertools import chain
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer
 
-from streaming.kafka.clients import end
-from streaming.throttles import TopicThrottle
+from streaming.shared.kafka.clients import end
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.journal.entries import (
     RINGS,
     Entry,

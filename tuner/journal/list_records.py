@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streaming.listed import listed
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.listed import listed
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decoded
 from tuner.model.decision import AddPairs, RemovePairs
 

@@ -18,8 +18,8 @@ from itertools import islice
 from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
 
-from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
-from streaming.contract.quotas import QuotaEntity
+from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
+from streaming.shared.contract.quotas import QuotaEntity
 from tuner.decide.course import LawMemory
 from tuner.decide.grown import grown_since
 from tuner.journal.differences import Books, Heard, Slid, heard, joined, named, other_items, slid

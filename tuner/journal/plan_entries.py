@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from streaming.listed import listed
+from streaming.shared.listed import listed
 from tuner.actuate.reassignments import Refusal
 from tuner.decide.reassign_turn import PlanTurn
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry

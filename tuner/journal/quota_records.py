@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from streaming.contract.quotas import Name, QuotaEntity
-from streaming.listed import listed
+from streaming.shared.contract.quotas import Name, QuotaEntity
+from streaming.shared.listed import listed
 from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
 from tuner.journal.entries import QUOTAS, Entry
 from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, SetQuota, action_of

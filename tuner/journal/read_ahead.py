@@ -19,8 +19,8 @@ import kafka.errors
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.journal.orders_topic import is_order
 from tuner.journal.other_names import OtherNames
 from tuner.journal.reading import UnreadableBatchError

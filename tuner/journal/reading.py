@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.kafka.unpacking import RefusedBatch, refused_batches
+from streaming.shared.kafka.unpacking import RefusedBatch, refused_batches
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.transactions import TRANSACTION_S_MAX
 

@@ -11,8 +11,8 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaProducer
 
-from streaming.kafka import KafkaSettings, producer
-from streaming.kafka.clients import end
+from streaming.shared.kafka import KafkaSettings, producer
+from streaming.shared.kafka.clients import end
 from tuner.journal.transactions import TROUBLE
 
 _ACK_S_MAX = 10.0

@@ -16,8 +16,8 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, NewType, Protocol, Union, get_args, get_origin, get_type_hints
 
-from streaming.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
-from streaming.contract.quotas import Default
+from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
+from streaming.shared.contract.quotas import Default
 from tuner.journal.columns import COLUMN_MAX, packed, unpacked
 
 # Fields that no decision reads, and what stands there when they come back.

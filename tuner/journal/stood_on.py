@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
-from streaming.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side
+from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation
 from tuner.model.limits import Limits
 from tuner.model.memory import Memory, StallState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.contract import BrokerSignal, MoveSignal, Side
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.model.orders import Orders
 from tuner.model.reassigning import Key, PlanThrottle
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from streaming.contract import Side
-from streaming.throttles import Pair, ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import Pair, ThrottledReplicas, TopicThrottle
 from tuner.model.value import value
 
 

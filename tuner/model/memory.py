@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.throttles import TopicThrottle
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.model.cluster import BrokerSide
 from tuner.model.orders import Orders
 from tuner.model.value import value

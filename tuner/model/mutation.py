@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from tuner.model.cluster import NotSeen
 from tuner.model.quota_entity import DEFAULT, QuotaEntity
 from tuner.model.token_bucket import SAMPLES, WINDOW_S

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 
 
 @dataclass(frozen=True, slots=True)

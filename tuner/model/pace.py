@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from streaming.contract import BrokerSignal, ControllerSignal
+from streaming.shared.contract import BrokerSignal, ControllerSignal
 from tuner.model.cluster import BrokerSide
 from tuner.model.mutation import ControllerObjective
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streaming.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal
 from tuner.model.partition_limits import PartitionLimits, set_or_none
 
 

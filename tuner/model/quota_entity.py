@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streaming.contract.quotas import Default, Name, QuotaEntity
+from streaming.shared.contract.quotas import Default, Name, QuotaEntity
 
 __all__ = ["DEFAULT", "QuotaEntity", "Tenant", "fitting", "in_force", "levels", "rank", "resolved", "taken_over"]
 

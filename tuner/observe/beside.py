@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from streaming.contract import Side
-from streaming.kafka.cluster import PartitionState
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import PartitionState
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.model.cluster import BrokerSide, PartitionMove
 
 # While writes wait, of listed topics: on a large cluster that is a good part of a full look.

@@ -17,8 +17,8 @@ from typing import Protocol
 
 import structlog
 
-from streaming.kafka.cluster import ClusterError
-from streaming.kafka.values import Endpoint, MissingRight
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.values import Endpoint, MissingRight
 from tuner.model.felt_window import Asked, FeltWindow
 from tuner.teardown import named
 

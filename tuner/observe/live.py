@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
 
-from streaming import words
-from streaming.kafka.cluster import ClusterClient, ClusterError, ConfigValue
-from streaming.throttles import LIST_KEYS, RATE_KEYS, TopicThrottle
+from streaming.shared import kafka_names
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove, RateSetting
 from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.model.quota_window import QuotaWindow
 from tuner.model.token_bucket import SAMPLES, WINDOW_S
 from tuner.observe.beside import Beside, has_lost
 
-_NUMBERS = (words.QUOTA_SAMPLES, NUM_REPLICA_FETCHERS, words.MUTATION_SAMPLES, words.MUTATION_WINDOW_S)
+_NUMBERS = (
+    kafka_names.QUOTA_SAMPLES,
+    NUM_REPLICA_FETCHERS,
+    kafka_names.MUTATION_SAMPLES,
+    kafka_names.MUTATION_WINDOW_S,
+)
 
 
 class _Listed:
@@ -84,7 +89,7 @@ class LiveReader:
         found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
         self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
         lists = {topic: one.throttle for topic, one in self._listed.items()}
-        samples = _numbers(answers, words.QUOTA_SAMPLES, words.QUOTA_SAMPLES_DEFAULT)
+        samples = _numbers(answers, kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLES_DEFAULT)
         fetchers = _numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
         due = self._beside.is_due(waits=waits, went=self._went)
         if full:
@@ -129,7 +134,9 @@ def quota_windows_of(client: ClusterClient) -> Set[QuotaWindow]:
         ClusterError: it is not known who is there.
     """
     brokers = [endpoint.node for endpoint in client.brokers()]
-    return frozenset(_windows(client.broker_configs(brokers, (words.MUTATION_SAMPLES, words.MUTATION_WINDOW_S))))
+    return frozenset(
+        _windows(client.broker_configs(brokers, (kafka_names.MUTATION_SAMPLES, kafka_names.MUTATION_WINDOW_S)))
+    )
 
 
 def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int) -> dict[int, int]:
@@ -144,7 +151,7 @@ def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: 
 def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> Iterator[QuotaWindow]:
     for configs in answers.values():
         if not isinstance(configs, ClusterError):
-            samples, seconds = configs.get(words.MUTATION_SAMPLES), configs.get(words.MUTATION_WINDOW_S)
+            samples, seconds = configs.get(kafka_names.MUTATION_SAMPLES), configs.get(kafka_names.MUTATION_WINDOW_S)
             yield QuotaWindow(
                 int(samples.value) if samples is not None else SAMPLES,
                 float(seconds.value) if seconds is not None else WINDOW_S,
@@ -152,4 +159,4 @@ def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> It
 
 
 def _setting(config: ConfigValue) -> RateSetting:
-    return RateSetting(int(config.value), own=config.source == words.SOURCE_DYNAMIC_BROKER)
+    return RateSetting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from kafka import KafkaConsumer
 
-from streaming.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import RefusedBatch
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_book import PlanBook

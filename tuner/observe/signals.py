@@ -16,7 +16,7 @@ import kafka.errors
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.contract import (
+from streaming.shared.contract import (
     BrokerSignal,
     ContractError,
     ControllerSignal,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from streaming.contract import MoveSignal
+from streaming.shared.contract import MoveSignal
 
 ETA_S_MAX = 10 * 365 * 86_400.0
 # A plan copies so much less at its start as it copies in this time at its full rate: a tuner has to take it up, and a rate that

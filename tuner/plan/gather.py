@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.plan.reassignment_steps import StepReason
 from tuner.plan.refill_terms import Running, Start, Terms, sides_of

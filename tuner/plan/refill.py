@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits
 from tuner.plan.due import due, left_over, turn_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from streaming.units import rate_text
+from streaming.shared.units import rate_text
 from tuner.model.cluster import BrokerSide, side_name
 from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
 from tuner.plan.reassignment_steps import Step

@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from streaming.contract import MoveSignal, Side
+from streaming.shared.contract import MoveSignal, Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB
 from tuner.model.partition_limits import PartitionCounts, PartitionLimits

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.contract import Side
-from streaming.units import rate_text
+from streaming.shared.contract import Side
+from streaming.shared.units import rate_text
 from tuner.journal.columns import unpacked
 from tuner.model.cluster import side_name
 from tuner.replay.play import Played

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from streaming.contract import BrokerSignal, Side, ThrottledBy
+from streaming.shared.contract import BrokerSignal, Side, ThrottledBy
 from tuner.simulation.cluster import TOTALS, Cluster
 from tuner.simulation.latency import client_mean_ms, client_p99_ms
 from tuner.simulation.numbers import Floats, sums

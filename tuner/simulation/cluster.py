@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.contract import Side
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.model.cluster import BrokerSide
 from tuner.simulation.controller import Controller
 from tuner.simulation.demand import Clients, Demand

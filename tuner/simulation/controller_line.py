@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from streaming.contract import ControllerSignal
+from streaming.shared.contract import ControllerSignal
 from tuner.simulation.broker_figures import CLUSTER
 from tuner.simulation.controller import Controller
 from tuner.simulation.numbers import Floats

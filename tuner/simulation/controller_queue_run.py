@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streaming.contract import ControllerSignal, TenantSignal
+from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.decide.mutation_ownership import intend, settle
 from tuner.decide.mutation_quota import turn
 from tuner.model.mutation import Beside, MutationPolicy, QuotaView

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from streaming.contract import ControllerSignal, TenantSignal
+from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.model.felt_window import Asked, FeltWindow
 from tuner.model.mutation import Beside
 from tuner.simulation.controller_queue import ControllerQueue, Counted

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from streaming.contract import BrokerSignal, MoveSignal
+from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.actuate.slewing import Slewing
 from tuner.early import LOOK_EVERY_S
 from tuner.loop import Loop

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from streaming.contract import Side
-from streaming.kafka.cluster import ClusterError, PartitionState
-from streaming.throttles import ThrottledReplicas, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterError, PartitionState
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.actuate.throttles import CHANGED_SINCE, CONFIRM_S_MAX, Failure
 from tuner.journal.entries import Entry
 from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting

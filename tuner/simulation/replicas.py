@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from streaming.contract import Side
-from streaming.throttles import TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.simulation.numbers import Bools, Floats, Ints, sums
 from tuner.simulation.world import World
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.plan.move_time import SideLoad
 from tuner.plan.side_loads import PlannedPartition, side_loads

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.contract import MoveStep, MovingPartition, Side
+from streaming.shared.contract import MoveStep, MovingPartition, Side
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Bools, Floats, Ints, sums
 

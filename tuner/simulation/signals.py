@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.contract import MoveSignal, MoveStep, Side, Signal
+from streaming.shared.contract import MoveSignal, MoveStep, Side, Signal
 from tuner.simulation.broker_figures import CLUSTER, BrokerFigures
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import sums

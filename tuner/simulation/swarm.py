@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from streaming.throttles import TopicThrottle
+from streaming.shared.throttle_settings import TopicThrottle
 from tuner.actuate.slewing import Slewing
 from tuner.loop import Loop
 from tuner.model.limits import StallLimits

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.model.cluster import BrokerSide
 from tuner.model.limits import MB, Limits
 from tuner.model.objectives import Objective

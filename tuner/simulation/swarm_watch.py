@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.contract import Side
-from streaming.throttles import Pair, TopicThrottle
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import Pair, TopicThrottle
 from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
 from tuner.decide.freshness import Freshness, freshness
 from tuner.journal.entries import Entry, decode_memory, encode_memory

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 from tuner.simulation.cluster import Cluster, Tick
 from tuner.simulation.latency import client_p99_ms, violation_ratio
 from tuner.simulation.numbers import Floats

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from streaming.contract import Side
+from streaming.shared.contract import Side
 
 MIB = 1 << 20
 

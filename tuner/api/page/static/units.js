@@ -1,4 +1,4 @@
-/* Rates as the server writes them (streaming/units.py): three digits, or more before the point. */
+/* Rates as the server writes them (streaming/shared/units.py): three digits, or more before the point. */
 "use strict";
 
 const units = (() => {

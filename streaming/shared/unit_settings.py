@@ -13,7 +13,13 @@ from typing import Annotated
 
 from pydantic import AllowInfNan, BeforeValidator
 
-from streaming.units import is_small_plain_rate, parse_bytes, parse_rate, parse_span_from_zero, small_plain_rate
+from streaming.shared.units import (
+    is_small_plain_rate,
+    parse_bytes,
+    parse_rate,
+    parse_span_from_zero,
+    small_plain_rate,
+)
 
 _MIB = 2**20
 

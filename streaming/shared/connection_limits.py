@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from streaming.addresses import counted_address, is_loopback
+from streaming.shared.addresses import counted_address, is_loopback
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
-from streaming import words
-from streaming.contract.quotas import Default, Name, QuotaEntity
-from streaming.kafka.answers import code_error, refuse
-from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.values import ClusterError
-from streaming.kafka.wire import Wire
+from streaming.shared import kafka_names
+from streaming.shared.contract.quotas import Default, Name, QuotaEntity
+from streaming.shared.kafka.answers import code_error, refuse
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.kafka.values import ClusterError
+from streaming.shared.kafka.wire import Wire
 
 
 class QuotaClient:
@@ -45,7 +45,11 @@ class QuotaClient:
         refuse(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
         # Kafka tells all its client quotas, also those of ip entities, which have other keys.
         held = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
-        return {_entity(parts): rates[words.MUTATION_RATE] for parts, rates in held if words.MUTATION_RATE in rates}
+        return {
+            _entity(parts): rates[kafka_names.MUTATION_RATE]
+            for parts, rates in held
+            if kafka_names.MUTATION_RATE in rates
+        }
 
     def alter_mutation_quotas(
         self, changes: Mapping[QuotaEntity, float | None], *, validate_only: bool = False
@@ -74,14 +78,14 @@ class QuotaClient:
 
 def _entry(entity: QuotaEntity, rate: float | None) -> Any:
     data = AlterClientQuotasRequest.EntryData
-    named = ((words.QUOTA_USER, entity.user), (words.QUOTA_CLIENT_ID, entity.client_id))
+    named = ((kafka_names.QUOTA_USER, entity.user), (kafka_names.QUOTA_CLIENT_ID, entity.client_id))
     return data(
         entity=[
             data.EntityData(entity_type=kind, entity_name=None if isinstance(name, Default) else name)
             for kind, name in named
             if name is not None
         ],
-        ops=[data.OpData(key=words.MUTATION_RATE, value=0.0 if rate is None else rate, remove=rate is None)],
+        ops=[data.OpData(key=kafka_names.MUTATION_RATE, value=0.0 if rate is None else rate, remove=rate is None)],
     )
 
 
@@ -89,4 +93,4 @@ def _entity(parts: Any) -> QuotaEntity:
     names: dict[str, Name] = {
         str(p.entity_type): Default.DEFAULT if p.entity_name is None else str(p.entity_name) for p in parts
     }
-    return QuotaEntity(names.get(words.QUOTA_USER), names.get(words.QUOTA_CLIENT_ID))
+    return QuotaEntity(names.get(kafka_names.QUOTA_USER), names.get(kafka_names.QUOTA_CLIENT_ID))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming import words
-from streaming.kafka.answers import code_error
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.values import ClusterError
+from streaming.shared import kafka_names
+from streaming.shared.kafka.answers import code_error
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.kafka.values import ClusterError
 
 TIMEOUT_S = 5.0  # Nobody's request is worth waiting for longer, and meanwhile no other broker is asked.
 
@@ -44,7 +44,7 @@ class ControllerAsker(ClusterClient):
         A failure costs no other broker its connection.
         """
         request = IncrementalAlterConfigsRequest(
-            resources=[(words.RESOURCE_TOPIC, self._topic, [])], validate_only=True
+            resources=[(kafka_names.RESOURCE_TOPIC, self._topic, [])], validate_only=True
         )
         what = f"alter nothing of {self._topic}"
         answer = self._wire.alone(what, broker, request)
@@ -52,7 +52,7 @@ class ControllerAsker(ClusterClient):
             return answer
         for told in answer.responses:
             # A policy of the cluster's that does not like it has been asked by the controller, too.
-            if told.error_code == words.ERROR_POLICY_VIOLATION:
+            if told.error_code == kafka_names.ERROR_POLICY_VIOLATION:
                 return None
             return code_error(told.error_code, told.error_message, f"AlterConfigs on Topic {self._topic}", f"to {what}")
         return ClusterError(f"Kafka's answer says nothing of {self._topic}")

@@ -14,9 +14,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 
-from streaming.interrupts import KeptInterrupts
-from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.unpacking import OnRefused, limit_unpacking, log_refused
+from streaming.shared.deferred_interrupts import KeptInterrupts
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.kafka.unpacking import OnRefused, limit_unpacking, log_refused
 
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
 # A broker that makes topics for whoever names them makes them with its defaults: a journal that forgets after a week.

@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streaming.contract.basics import SCHEMA_VERSION, Role
+from streaming.shared.contract.basics import SCHEMA_VERSION, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from streaming.metric_def import MetricDef
+from streaming.shared.metric_def import MetricDef
 
 Labels = tuple[str, ...]
 

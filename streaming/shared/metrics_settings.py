@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from streaming.addresses import is_local_host
+from streaming.shared.addresses import is_local_host
 
 TOKEN_LETTERS_MIN = 16
 

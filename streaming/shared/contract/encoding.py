@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from streaming.contract.basics import SCHEMA_VERSION
-from streaming.contract.bounds import RECORD_BYTES_MAX, reason_of
-from streaming.contract.scrapes import canonical_labels
-from streaming.contract.signals import (
+from streaming.shared.contract.basics import SCHEMA_VERSION
+from streaming.shared.contract.bounds import RECORD_BYTES_MAX, reason_of
+from streaming.shared.contract.scrapes import canonical_labels
+from streaming.shared.contract.signals import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,

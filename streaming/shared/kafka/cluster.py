@@ -33,8 +33,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
-from streaming import words
-from streaming.kafka.answers import (
+from streaming.shared import kafka_names
+from streaming.shared.kafka.answers import (
     alterations,
     code_error,
     failure_or,
@@ -43,8 +43,8 @@ from streaming.kafka.answers import (
     read_log_sizes,
     refuse,
 )
-from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.values import (
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.kafka.values import (
     Append,
     Change,
     ClusterError,
@@ -55,7 +55,7 @@ from streaming.kafka.values import (
     Subtract,
     Unreachable,
 )
-from streaming.kafka.wire import Wire
+from streaming.shared.kafka.wire import Wire
 
 _LATEST = -1
 # Whom a leader takes the asker of offsets for: a consumer sees what all in-sync replicas have, this one what the leader has.
@@ -106,9 +106,9 @@ class ClusterClient:
         answer = self._wire.one("list partitions", request)
         states = []
         for topic in answer.topics:
-            if topic.error_code == words.ERROR_TOPIC_AUTHORIZATION_FAILED:
+            if topic.error_code == kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED:
                 raise MissingRight(f"Describe on Topic {topic.name}", "to list partitions")
-            if topic.error_code != words.ERROR_NONE:
+            if topic.error_code != kafka_names.ERROR_NONE:
                 continue  # Deleted since it was named.
             states += [
                 PartitionState(
@@ -131,7 +131,9 @@ class ClusterClient:
             return {}
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         found = self._wire.one("tell topics apart", request).topics
-        return {str(t.name): str(t.topic_id) for t in found if t.error_code == words.ERROR_NONE and _is_id(t.topic_id)}
+        return {
+            str(t.name): str(t.topic_id) for t in found if t.error_code == kafka_names.ERROR_NONE and _is_id(t.topic_id)
+        }
 
     def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
         """Which of Read and Write we may not do on the topics; topics that allow both are absent."""
@@ -145,7 +147,7 @@ class ClusterClient:
         found = {
             str(topic.name): [
                 name
-                for name, code in words.OPERATIONS.items()
+                for name, code in kafka_names.OPERATIONS.items()
                 if code not in {int(o) for o in topic.authorized_operations}
             ]
             for topic in self._wire.one("list rights on topics", request).topics
@@ -169,7 +171,7 @@ class ClusterClient:
             permission_type=ACLPermissionType.ANY,
         )
         answer = self._wire.one("describe ACLs", request)
-        if answer.error_code == words.ERROR_SECURITY_DISABLED:
+        if answer.error_code == kafka_names.ERROR_SECURITY_DISABLED:
             return None
         refuse(answer.error_code, "Describe on Cluster", "to describe ACLs")
         found: dict[int, set[str]] = {ACLPermissionType.ALLOW: set(), ACLPermissionType.DENY: set()}
@@ -185,7 +187,7 @@ class ClusterClient:
         Raises:
             MissingRight: Read on Group. Kafka tells it by the right to describe, which comes with that to read.
         """
-        self._find_coordinator(group, words.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
+        self._find_coordinator(group, kafka_names.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
 
     def may_transact(self, transactional_id: str) -> None:
         """
@@ -193,7 +195,7 @@ class ClusterClient:
             MissingRight: Write on TransactionalId; as above.
         """
         right = f"Write on TransactionalId {transactional_id}"
-        self._find_coordinator(transactional_id, words.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
+        self._find_coordinator(transactional_id, kafka_names.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
 
     def _find_coordinator(self, key: str, key_type: int, right: str, call: str) -> None:
         answer = self._wire.one(
@@ -202,7 +204,7 @@ class ClusterClient:
         codes = [int(c.error_code) for c in answer.coordinators or ()] or [int(answer.error_code)]
         for code in codes:
             # On a young cluster the topic behind it is only being created.
-            if code not in (words.ERROR_COORDINATOR_NOT_AVAILABLE, words.ERROR_NOT_COORDINATOR):
+            if code not in (kafka_names.ERROR_COORDINATOR_NOT_AVAILABLE, kafka_names.ERROR_NOT_COORDINATOR):
                 refuse(code, right, call)
 
     def group_members(self, group: str) -> int | None:
@@ -212,7 +214,7 @@ class ClusterClient:
             ClusterError: nor for another reason, which may pass; a coordinator that is only coming up, say.
         """
         try:
-            if not self.partitions([words.GROUPS_TOPIC]):
+            if not self.partitions([kafka_names.GROUPS_TOPIC]):
                 return 0  # No group has ever been here.
             found = self._wire.call("describe a group", lambda admin: admin.describe_groups([group])).get(group, {})
         except MissingRight:
@@ -304,7 +306,7 @@ class ClusterClient:
                 continue
             for topic in answer.topics:
                 for p in topic.partitions:
-                    if p.error_code == words.ERROR_NONE:
+                    if p.error_code == kafka_names.ERROR_NONE:
                         offsets[(str(topic.name), int(p.partition_index))] = int(p.offset)
         return offsets
 
@@ -316,7 +318,7 @@ class ClusterClient:
         """The named settings in force on each broker, with where they come from; a setting nobody made is absent."""
         names = list(keys)
         requests = {
-            b: DescribeConfigsRequest(resources=[(words.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
+            b: DescribeConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
             for b in set(brokers)
         }
         answers = self._wire.each("describe broker configs", requests)
@@ -333,7 +335,7 @@ class ClusterClient:
             MissingRight: DescribeConfigs on Topic.
         """
         set_here = {
-            name: {key: c.value for key, c in configs.items() if c.source == words.SOURCE_TOPIC}
+            name: {key: c.value for key, c in configs.items() if c.source == kafka_names.SOURCE_TOPIC}
             for name, configs in self._topic_configs(topics, keys).items()
         }
         return {name: configs for name, configs in set_here.items() if configs}
@@ -354,7 +356,7 @@ class ClusterClient:
         if not names:
             return {}
         request = DescribeConfigsRequest(
-            resources=[(words.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
+            resources=[(kafka_names.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
         )
         return read_configs(self._wire.one("describe topic configs", request), "DescribeConfigs on Topic")
 
@@ -368,7 +370,8 @@ class ClusterClient:
         """
         requests = {
             broker: IncrementalAlterConfigsRequest(
-                resources=[(words.RESOURCE_BROKER, str(broker), alterations(configs))], validate_only=validate_only
+                resources=[(kafka_names.RESOURCE_BROKER, str(broker), alterations(configs))],
+                validate_only=validate_only,
             )
             for broker, configs in changes.items()
         }
@@ -382,7 +385,7 @@ class ClusterClient:
         if not changes:
             return {}
         request = IncrementalAlterConfigsRequest(
-            resources=[(words.RESOURCE_TOPIC, topic, alterations(configs)) for topic, configs in changes.items()],
+            resources=[(kafka_names.RESOURCE_TOPIC, topic, alterations(configs)) for topic, configs in changes.items()],
             validate_only=validate_only,
         )
         answer = self._wire.one("alter topic configs", request)
@@ -418,7 +421,7 @@ class ClusterClient:
         answer = self._wire.call(f"create topic {name}", create)
         for topic in answer["topics"]:
             code = topic["error_code"]
-            if code != words.ERROR_TOPIC_ALREADY_EXISTS:
+            if code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
                 refuse(code, f"Create on Topic {name}", f"to create topic {name}")
 
 

@@ -5,8 +5,8 @@ The order within a table is the order of a row's arrays, and so of what a checkp
 
 from __future__ import annotations
 
-from streaming.contract import Metric
 from streaming.formats import cruise_control
+from streaming.shared.contract import Metric
 
 SMOOTHED = "_smoothed"  # What a source has made a rate of itself; taken where there is no counter.
 

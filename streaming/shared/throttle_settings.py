@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from streaming import words
-from streaming.contract import Side
+from streaming.shared import kafka_names
+from streaming.shared.contract import Side
 
-RATE_KEYS = {Side.LEADER: words.LEADER_RATE, Side.FOLLOWER: words.FOLLOWER_RATE}
-LIST_KEYS = {Side.LEADER: words.LEADER_REPLICAS, Side.FOLLOWER: words.FOLLOWER_REPLICAS}
+RATE_KEYS = {Side.LEADER: kafka_names.LEADER_RATE, Side.FOLLOWER: kafka_names.FOLLOWER_RATE}
+LIST_KEYS = {Side.LEADER: kafka_names.LEADER_REPLICAS, Side.FOLLOWER: kafka_names.FOLLOWER_REPLICAS}
 
 Pair = tuple[int, int]  # (partition, broker)
 
@@ -37,7 +37,7 @@ class ThrottledReplicas:
         """
         if not text or not text.strip():
             return cls()
-        if text.strip() == words.ALL_REPLICAS:
+        if text.strip() == kafka_names.ALL_REPLICAS:
             return cls(every=True)
         pairs = set()
         for entry in text.split(","):
@@ -64,7 +64,7 @@ class ThrottledReplicas:
 
     def text(self) -> str:
         """As Kafka has it."""
-        return words.ALL_REPLICAS if self.every else text_of(self.pairs)
+        return kafka_names.ALL_REPLICAS if self.every else text_of(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class TopicThrottle:
     @classmethod
     def from_configs(cls, configs: dict[str, str]) -> TopicThrottle:
         return cls(
-            ThrottledReplicas.parse(configs.get(words.LEADER_REPLICAS)),
-            ThrottledReplicas.parse(configs.get(words.FOLLOWER_REPLICAS)),
+            ThrottledReplicas.parse(configs.get(kafka_names.LEADER_REPLICAS)),
+            ThrottledReplicas.parse(configs.get(kafka_names.FOLLOWER_REPLICAS)),
         )
 
 

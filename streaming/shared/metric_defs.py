@@ -6,7 +6,7 @@ number that could not be measured has no series: it is not 0.
 
 from __future__ import annotations
 
-from streaming.metric_def import MetricDef, Unit, defined_in
+from streaming.shared.metric_def import MetricDef, Unit, defined_in
 
 _PART = ("cluster", "part")
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.admin import KafkaAdminClient
 
-from streaming.kafka.clients import admin_client, end_admin
-from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.values import ClusterError, MissingRight, Unreachable
+from streaming.shared.kafka.clients import admin_client, end_admin
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.kafka.values import ClusterError, MissingRight, Unreachable
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from streaming.contract import Topics
-from streaming.kafka.clients import RECORD_BYTES_MAX
-from streaming.kafka.cluster import ClusterClient
+from streaming.shared.contract import Topics
+from streaming.shared.kafka.clients import RECORD_BYTES_MAX
+from streaming.shared.kafka.cluster import ClusterClient
 
 _HOUR_MS = 3_600_000
 _SEGMENT_BYTES = 64 * 1024 * 1024

@@ -17,8 +17,8 @@ Vocabulary:
 
 from __future__ import annotations
 
-from streaming.contract.basics import SCHEMA_VERSION, Role, Side, Topics
-from streaming.contract.encoding import (
+from streaming.shared.contract.basics import SCHEMA_VERSION, Role, Side, Topics
+from streaming.shared.contract.encoding import (
     ContractError,
     decode_signal,
     encode_signal,
@@ -27,8 +27,14 @@ from streaming.contract.encoding import (
     signal_key,
     tenant_part,
 )
-from streaming.contract.scrapes import Metric, Sample, Scrape, canonical_labels, partition_labels
-from streaming.contract.signals import (
+from streaming.shared.contract.scrapes import (
+    Metric,
+    Sample,
+    Scrape,
+    canonical_labels,
+    partition_labels,
+)
+from streaming.shared.contract.signals import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import kafka.errors
 from kafka.protocol.admin import CreateTopicsRequest
 
-from streaming import words
-from streaming.kafka.answers import RIGHTS
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.values import ClusterError, MissingRight
+from streaming.shared import kafka_names
+from streaming.shared.kafka.answers import RIGHTS
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import ClusterError, MissingRight
 
 _AS_ASSIGNED = -1
 
@@ -57,7 +57,7 @@ class PlacingClient(ClusterClient):
         for told in answer.topics:
             if told.error_code in RIGHTS:
                 raise MissingRight(f"Create on Topic {topic}", f"to create topic {topic}")
-            if told.error_code == words.ERROR_NONE:
+            if told.error_code == kafka_names.ERROR_NONE:
                 return None
             wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""
             name = kafka.errors.for_code(told.error_code).message

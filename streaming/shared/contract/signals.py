@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from streaming.contract.basics import Side
-from streaming.contract.bounds import AtMs, Completeness, Count, Node, Number, Some, Text
+from streaming.shared.contract.basics import Side
+from streaming.shared.contract.bounds import AtMs, Completeness, Count, Node, Number, Some, Text
 
 
 class ThrottledBy(StrEnum):

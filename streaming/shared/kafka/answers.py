@@ -7,17 +7,25 @@ from typing import Any, TypeVar
 
 import kafka.errors
 
-from streaming import words
-from streaming.kafka.values import Append, Change, ClusterError, ConfigValue, InvalidConfig, MissingRight, Subtract
+from streaming.shared import kafka_names
+from streaming.shared.kafka.values import (
+    Append,
+    Change,
+    ClusterError,
+    ConfigValue,
+    InvalidConfig,
+    MissingRight,
+    Subtract,
+)
 
 T = TypeVar("T")
 
 
 RIGHTS = {
-    words.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
-    words.ERROR_CLUSTER_AUTHORIZATION_FAILED: "Cluster",
-    words.ERROR_GROUP_AUTHORIZATION_FAILED: "Group",
-    words.ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
+    kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
+    kafka_names.ERROR_CLUSTER_AUTHORIZATION_FAILED: "Cluster",
+    kafka_names.ERROR_GROUP_AUTHORIZATION_FAILED: "Group",
+    kafka_names.ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
 }
 
 
@@ -31,11 +39,11 @@ def failure_or(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
 
 
 def code_error(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
-    if code == words.ERROR_NONE:
+    if code == kafka_names.ERROR_NONE:
         return None
     if code in RIGHTS:
         return MissingRight(right, call)
-    kind = InvalidConfig if code == words.ERROR_INVALID_CONFIG else ClusterError
+    kind = InvalidConfig if code == kafka_names.ERROR_INVALID_CONFIG else ClusterError
     return kind(f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip())
 
 
@@ -53,7 +61,7 @@ def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
     for directory in answer.results:
         if directory.error_code in RIGHTS:
             refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
-        if directory.error_code != words.ERROR_NONE:
+        if directory.error_code != kafka_names.ERROR_NONE:
             continue  # A disk that failed says nothing of what the others hold.
         for topic in directory.topics:
             for p in topic.partitions:
@@ -65,7 +73,7 @@ def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
 def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
     found: dict[str, dict[str, ConfigValue]] = {}
     for result in answer.results:
-        if result.error_code == words.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
+        if result.error_code == kafka_names.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
             continue
         # Of hundreds of topics asked for at once, this says which one it was.
         call = f"to describe the configs of {result.resource_name!r}"
@@ -75,7 +83,7 @@ def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
         found[str(result.resource_name)] = {
             str(c.name): ConfigValue(str(c.value), int(c.config_source))
             for c in result.configs
-            if c.value is not None and c.config_source != words.SOURCE_DEFAULT
+            if c.value is not None and c.config_source != kafka_names.SOURCE_DEFAULT
         }
     return found
 
@@ -87,13 +95,13 @@ def alterations(configs: Mapping[str, Change]) -> list[tuple[str, int, str | Non
 def _operation(change: Change) -> tuple[int, str | None]:
     match change:
         case None:
-            return words.OP_DELETE, None
+            return kafka_names.OP_DELETE, None
         case Append(entries=entries):
-            return words.OP_APPEND, entries
+            return kafka_names.OP_APPEND, entries
         case Subtract(entries=entries):
-            return words.OP_SUBTRACT, entries
+            return kafka_names.OP_SUBTRACT, entries
         case value:
-            return words.OP_SET, value
+            return kafka_names.OP_SET, value
 
 
 def read_altered(answer: Any, right: str) -> ClusterError | None:

@@ -12,10 +12,10 @@ from typing import Any
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
 
-from streaming import words
-from streaming.kafka.answers import RIGHTS, code_error, failure_or, refuse
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.values import ClusterError, MissingRight, Unreachable
+from streaming.shared import kafka_names
+from streaming.shared.kafka.answers import RIGHTS, code_error, failure_or, refuse
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import ClusterError, MissingRight, Unreachable
 
 TopicPartition = tuple[str, int]
 Outcome = dict[TopicPartition, ClusterError | None]
@@ -99,7 +99,9 @@ class ReassignmentClient(ClusterClient):
         Raises:
             MissingRight: Describe on Group, which comes with that to read.
         """
-        self._find_coordinator(group, words.COORDINATOR_OF_GROUP, f"Describe on Group {group}", "to describe a group")
+        self._find_coordinator(
+            group, kafka_names.COORDINATOR_OF_GROUP, f"Describe on Group {group}", "to describe a group"
+        )
 
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """The first of the replicas becomes the leader, where it is in sync; one that leads already is success.
@@ -124,7 +126,7 @@ class ReassignmentClient(ClusterClient):
         refuse(answer.error_code, _ALTER, call)
         found = {
             (str(t.topic), int(p.partition_id)): None
-            if p.error_code == words.ERROR_ELECTION_NOT_NEEDED
+            if p.error_code == kafka_names.ERROR_ELECTION_NOT_NEEDED
             else code_error(p.error_code, p.error_message, _ALTER, call)
             for t in answer.replica_election_results
             for p in t.partition_result
@@ -134,15 +136,15 @@ class ReassignmentClient(ClusterClient):
     def min_in_sync(self, topics: Collection[str], brokers: Iterable[int]) -> dict[str, int]:
         """min.insync.replicas of each topic, else of the brokers; the greatest, where they differ: to wait for one more does no
         harm."""
-        set_here = self.topic_configs(topics, [words.MIN_IN_SYNC])
-        answers = self.broker_configs(brokers, [words.MIN_IN_SYNC]).values()
+        set_here = self.topic_configs(topics, [kafka_names.MIN_IN_SYNC])
+        answers = self.broker_configs(brokers, [kafka_names.MIN_IN_SYNC]).values()
         said = [
-            int(answer[words.MIN_IN_SYNC].value)
+            int(answer[kafka_names.MIN_IN_SYNC].value)
             for answer in answers
-            if not isinstance(answer, ClusterError) and words.MIN_IN_SYNC in answer
+            if not isinstance(answer, ClusterError) and kafka_names.MIN_IN_SYNC in answer
         ]
         default = max(said, default=1)
-        return {topic: int(set_here.get(topic, {}).get(words.MIN_IN_SYNC, default)) for topic in topics}
+        return {topic: int(set_here.get(topic, {}).get(kafka_names.MIN_IN_SYNC, default)) for topic in topics}
 
     def disks(self, brokers: Iterable[int]) -> dict[int, tuple[Disk, ...] | ClusterError]:
         """The volumes of each broker's log directories that work; brokers before 3.3 say nothing of their size and have none."""
@@ -161,7 +163,7 @@ def _by_topic(partitions: Mapping[TopicPartition, Any]) -> dict[str, dict[int, A
 
 def _not_there(code: int, message: str | None, call: str) -> ClusterError | None:
     """To stop what is not under way is success: it may have ended just now."""
-    if code == words.ERROR_NO_REASSIGNMENT_IN_PROGRESS:
+    if code == kafka_names.ERROR_NO_REASSIGNMENT_IN_PROGRESS:
         return None
     if code in _MAY_BE_TAKEN:
         return Unreachable(f"{call}: error {code}")
@@ -175,6 +177,6 @@ def _disks(answer: Any) -> tuple[Disk, ...]:
     for directory in answer.results:
         if directory.error_code in RIGHTS:
             refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
-        if directory.error_code == words.ERROR_NONE and (directory.total_bytes or -1) > 0:
+        if directory.error_code == kafka_names.ERROR_NONE and (directory.total_bytes or -1) > 0:
             found.append(Disk(str(directory.log_dir), int(directory.total_bytes), int(directory.usable_bytes)))
     return tuple(found)

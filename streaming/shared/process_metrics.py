@@ -12,9 +12,9 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.metric_defs import OfAnyProcess
-from streaming.metric_page import family
-from streaming.thread_watch import ThreadWatch
+from streaming.shared.metric_defs import OfAnyProcess
+from streaming.shared.metric_page import family
+from streaming.shared.thread_watch import ThreadWatch
 
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = resource.getpagesize()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from streaming.unit_settings import Seconds
+from streaming.shared.unit_settings import Seconds
 
 
 class PemError(ValueError):

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
-from streaming import words
-from streaming.kafka.answers import alterations, read_altered, read_configs
-from streaming.kafka.cluster import ClusterClient
-from streaming.kafka.values import ClusterError, PartitionState
+from streaming.shared import kafka_names
+from streaming.shared.kafka.answers import alterations, read_altered, read_configs
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import ClusterError, PartitionState
 
 _DEFAULT = ""
 
@@ -27,16 +27,18 @@ class FetcherClient(ClusterClient):
         Raises:
             MissingRight: DescribeConfigs on Cluster.
         """
-        request = DescribeConfigsRequest(resources=[(words.RESOURCE_BROKER, _DEFAULT, [key])], include_synonyms=False)
+        request = DescribeConfigsRequest(
+            resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, [key])], include_synonyms=False
+        )
         answer = self._wire.one("describe the cluster's default configs", request)
         found = read_configs(answer, "DescribeConfigs on Cluster").get(_DEFAULT, {}).get(key)
-        return found.value if found is not None and found.source == words.SOURCE_DYNAMIC_DEFAULT_BROKER else None
+        return found.value if found is not None and found.source == kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER else None
 
     def alter_default_config(self, key: str, value: str | None) -> ClusterError | None:
         """Sets or removes (None) the cluster's default; None as the result is success."""
         changes = alterations({key: value})
         request = IncrementalAlterConfigsRequest(
-            resources=[(words.RESOURCE_BROKER, _DEFAULT, changes)], validate_only=False
+            resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, changes)], validate_only=False
         )
         return read_altered(
             self._wire.one("alter the cluster's default configs", request), "AlterConfigs on Cluster"

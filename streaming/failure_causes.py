@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from py4j.protocol import Py4JError
 
 from streaming import storage
-from streaming.contract import Topics
-from streaming.kafka import KafkaSettings
 from streaming.settings import StreamSettings
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed
 
 _SHOWN_CHARS_MAX = 300  # Of Spark's words: its plans are pages.

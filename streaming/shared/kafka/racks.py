@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.kafka.settings import KafkaSettings
-from streaming.kafka.wire import Wire
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.kafka.wire import Wire
 
 
 def broker_racks(settings: KafkaSettings, client_id: str) -> dict[int, str | None]:

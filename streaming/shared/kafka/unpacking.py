@@ -3,7 +3,7 @@
 **Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole. A compressed batch that unpacks to more
 than the limit, or is compressed in a way that this program does not read, is left out: the consumer goes on behind it, and
 ``on_refused`` is called. None of them is as rheostat sent it: its producers write gzip, and no record above ``RECORD_BYTES_MAX``.
-But a broker whose topic has a ``compression.type`` of its own compresses anew what it takes (streaming/topics.py demands
+But a broker whose topic has a ``compression.type`` of its own compresses anew what it takes (streaming/shared/topics.py demands
 ``producer``). A reader that must not miss a batch asks for those left out (``refused_batches``). A fetch that has unpacked
 ``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
 
